@@ -49,7 +49,7 @@ pub fn run(input: &Input) {
             break;
         }
         while switch.event().is_some() {}
-        assert!(switch.table().len() <= FLOWS && switch.aggregation().len() <= FLOWS);
+        assert!(switch.tables().all()[0].len() <= FLOWS && switch.tables().aggregation().len() <= FLOWS);
         if let Some(output) = switch.output(id) {
             assert!(output.len() <= 2 * openflow::BACKLOG + (128 << 10));
             output.clear();

@@ -461,10 +461,10 @@ fn a_controller_sets_next_hops() -> Result<()> {
     };
     assert!(joined(100) == 0 && joined(200) > 0);
     // The next hop is number 2 in the configuration, which is the other switch.
-    ofctl("add-flow", &["table=1,dl_vlan=100,actions=write_metadata:2"]);
-    ofctl("add-flow", &["table=1,dl_vlan=200,actions=write_metadata:0"]);
+    ofctl("add-flow", &["table=16,dl_vlan=100,actions=write_metadata:2"]);
+    ofctl("add-flow", &["table=16,dl_vlan=200,actions=write_metadata:0"]);
     assert!(joined(100) > 0 && joined(200) == 0);
-    ofctl("del-flows", &["table=1"]);
+    ofctl("del-flows", &["table=16"]);
     assert!(joined(100) == 0 && joined(200) > 0);
     let ports = ofctl("show", &[]);
     assert!(ports.contains("1(wan)") && ports.contains("2(nf)"), "{ports}");

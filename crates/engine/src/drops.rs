@@ -45,9 +45,11 @@ reasons! {
     Vlan = "vlan",
     /// There is no other port in the bridge to send it to, or none that carries its VLAN.
     NoPort = "no-port",
-    /// No flow of the bridge's table matches the frame.
+    /// A flow takes one from the frame's time to live, and none is left.
+    TimeToLive = "ttl",
+    /// A table of the bridge has no flow that matches the frame.
     NoFlow = "no-flow",
-    /// The flow that matches the frame sends it nowhere.
+    /// The flows that match the frame send it nowhere.
     FlowDrop = "flow-drop",
     /// A flow sends the frame to a port that the bridge does not have.
     UnknownPort = "unknown-port",

@@ -187,8 +187,8 @@ impl Datapath for Daemon {
         self.switch.flow_counters()
     }
 
-    fn looked_up(&self) -> (u64, u64) {
-        self.switch.looked_up()
+    fn missed(&self) -> Vec<u64> {
+        self.switch.missed()
     }
 
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {

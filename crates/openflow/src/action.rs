@@ -6,6 +6,7 @@ use crate::field::Field;
 use crate::key::VLAN_PRESENT;
 use crate::matching::Match;
 use crate::ofp::{action, port};
+use crate::port::Ports;
 use crate::wire::Reader;
 use packet::ethertype;
 
@@ -27,6 +28,22 @@ pub enum Action {
     PushVlan(u16),
     /// Remove the outermost VLAN tag.
     PopVlan,
+    /// Add an MPLS label with this EtherType, 0x8847 or 0x8848.
+    PushMpls(u16),
+    /// Remove the outermost MPLS label; what follows has this EtherType.
+    PopMpls(u16),
+    /// Set the TTL of the outermost MPLS label.
+    SetMplsTtl(u8),
+    /// Take one from the TTL of the outermost MPLS label; a packet without any left is dropped.
+    DecMplsTtl,
+    /// Set the TTL of IPv4, or the hop limit of IPv6.
+    SetIpTtl(u8),
+    /// Take one from the TTL of IPv4 or the hop limit of IPv6; a packet without any left is dropped.
+    DecIpTtl,
+    /// Copy the TTL of the second header to the outermost: from IP or MPLS to MPLS.
+    CopyTtlOut,
+    /// Copy the TTL of the outermost header to the second: from MPLS to MPLS or IP.
+    CopyTtlIn,
     /// Set a field to a value. The VID has the bit 0x1000, as in a key.
     SetField(Field, u128),
     /// Set the next hop in the aggregation table; zero for none.
@@ -34,15 +51,30 @@ pub enum Action {
 }
 
 /// The context of a list of actions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    PacketOut,
-    Forwarding,
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope<'p> {
+    PacketOut(&'p Ports),
+    /// A flow in a table that forwards.
+    Forwarding(&'p Ports),
     Aggregation,
 }
 
+impl Scope<'_> {
+    fn has_port(self, number: u32) -> bool {
+        match self {
+            Scope::PacketOut(ports) | Scope::Forwarding(ports) => ports.contains_key(&number),
+            // There, the kind of action is what is wrong.
+            Scope::Aggregation => true,
+        }
+    }
+
+    fn is_packet_out(self) -> bool {
+        matches!(self, Scope::PacketOut(_))
+    }
+}
+
 /// Reads a list of actions. `known` describes the packets that the actions apply to, and is updated by each action.
-pub(crate) fn read_list(mut list: Reader, scope: Scope, known: &mut Match) -> Result<Vec<Action>, Error> {
+pub(crate) fn read_list(mut list: Reader, scope: Scope<'_>, known: &mut Match) -> Result<Vec<Action>, Error> {
     let mut actions = Vec::new();
     while !list.is_empty() {
         let mut header = list;
@@ -56,7 +88,7 @@ pub(crate) fn read_list(mut list: Reader, scope: Scope, known: &mut Match) -> Re
             return Err(Error::ActionTooMany);
         }
         let action = read(kind, Reader(&whole[4..]), scope, known)?;
-        if (scope == Scope::Aggregation) != matches!(action, Action::SetNfi(_)) {
+        if matches!(scope, Scope::Aggregation) != matches!(action, Action::SetNfi(_)) {
             return Err(Error::ActionArgument);
         }
         actions.push(action);
@@ -64,7 +96,7 @@ pub(crate) fn read_list(mut list: Reader, scope: Scope, known: &mut Match) -> Re
     Ok(actions)
 }
 
-fn read(kind: u16, mut body: Reader, scope: Scope, known: &mut Match) -> Result<Action, Error> {
+fn read(kind: u16, mut body: Reader, scope: Scope<'_>, known: &mut Match) -> Result<Action, Error> {
     let len = body.0.len() + 4;
     let exactly = |expected: usize| if len == expected { Ok(()) } else { Err(Error::ActionLen) };
     match kind {
@@ -73,8 +105,9 @@ fn read(kind: u16, mut body: Reader, scope: Scope, known: &mut Match) -> Result<
             let port = body.u32().ok_or(Error::ActionLen)?;
             let max_len = body.u16().ok_or(Error::ActionLen)?;
             let valid = match port {
-                1..=port::MAX | port::IN_PORT | port::NORMAL | port::FLOOD | port::ALL | port::CONTROLLER => true,
-                port::TABLE => scope == Scope::PacketOut,
+                1..=port::MAX => scope.has_port(port),
+                port::IN_PORT | port::NORMAL | port::FLOOD | port::ALL | port::CONTROLLER => true,
+                port::TABLE => scope.is_packet_out(),
                 _ => false,
             };
             if valid { Ok(Action::Output { port, max_len }) } else { Err(Error::ActionOutPort) }
@@ -96,6 +129,36 @@ fn read(kind: u16, mut body: Reader, scope: Scope, known: &mut Match) -> Result<
             *known = known.with(Field::VlanPcp, 0, 0).with(Field::VlanVid, 0, 0);
             Ok(Action::PopVlan)
         }
+        action::PUSH_MPLS | action::POP_MPLS => {
+            exactly(8)?;
+            let ethertype = body.u16().ok_or(Error::ActionLen)?;
+            let pushes = kind == action::PUSH_MPLS;
+            if pushes && !ethertype::is_mpls(ethertype) {
+                return Err(Error::ActionArgument);
+            }
+            if !pushes {
+                takes(has_mpls(known), scope)?;
+            }
+            *known = known.with(Field::EthType, ethertype.into(), u128::MAX);
+            Ok(if pushes { Action::PushMpls(ethertype) } else { Action::PopMpls(ethertype) })
+        }
+        action::SET_MPLS_TTL | action::DEC_MPLS_TTL | action::COPY_TTL_OUT | action::COPY_TTL_IN => {
+            exactly(8)?;
+            let ttl = body.u8().ok_or(Error::ActionLen)?;
+            takes(has_mpls(known), scope)?;
+            Ok(match kind {
+                action::SET_MPLS_TTL => Action::SetMplsTtl(ttl),
+                action::DEC_MPLS_TTL => Action::DecMplsTtl,
+                action::COPY_TTL_OUT => Action::CopyTtlOut,
+                _ => Action::CopyTtlIn,
+            })
+        }
+        action::SET_NW_TTL | action::DEC_NW_TTL => {
+            exactly(8)?;
+            let ttl = body.u8().ok_or(Error::ActionLen)?;
+            takes(known.has_field(Field::IpProto), scope)?;
+            Ok(if kind == action::SET_NW_TTL { Action::SetIpTtl(ttl) } else { Action::DecIpTtl })
+        }
         action::SET_FIELD => set_field(body, scope, known),
         action::GROUP => Err(Error::ActionGroup),
         action::EXPERIMENTER => {
@@ -112,7 +175,16 @@ fn read(kind: u16, mut body: Reader, scope: Scope, known: &mut Match) -> Result<
     }
 }
 
-fn set_field(mut body: Reader, scope: Scope, known: &Match) -> Result<Action, Error> {
+fn has_mpls(known: &Match) -> bool {
+    known.has_field(Field::MplsLabel)
+}
+
+/// Checks that the packets of a flow can take an action. A PACKET_OUT has no match: its packet is left as it is if it can't.
+fn takes(possible: bool, scope: Scope<'_>) -> Result<(), Error> {
+    if possible || scope.is_packet_out() { Ok(()) } else { Err(Error::ActionInconsistent) }
+}
+
+fn set_field(mut body: Reader, scope: Scope<'_>, known: &mut Match) -> Result<Action, Error> {
     let action_len = body.0.len() + 4;
     let (field, masked, len) = Field::read_header(&mut body).ok_or(Error::ActionSetLen)?;
     let field = field.filter(|field| field.settable() && !masked).ok_or(Error::ActionSetType)?;
@@ -129,25 +201,39 @@ fn set_field(mut body: Reader, scope: Scope, known: &Match) -> Result<Action, Er
         Field::VlanVid | Field::VlanPcp => !known.is_untagged(),
         _ => known.has_field(field),
     };
-    // A PACKET_OUT has no match: fields that its packet doesn't have are not set.
-    if !possible && scope != Scope::PacketOut {
-        return Err(Error::ActionInconsistent);
-    }
+    takes(possible, scope)?;
+    // Later fields may depend on this one.
+    *known = known.with(field, value, u128::MAX);
     Ok(Action::SetField(field, value))
+}
+
+/// The place of an action in an action set, which has one action for each (Section 5.10).
+pub type SetKey = (u8, u32);
+
+impl Action {
+    /// Returns its place in an action set.
+    pub fn set_key(&self) -> SetKey {
+        match self {
+            Action::CopyTtlIn => (0, 0),
+            Action::PopVlan => (1, 0),
+            Action::PopMpls(_) => (1, 1),
+            Action::PushMpls(_) => (2, 0),
+            Action::PushVlan(_) => (3, 0),
+            Action::CopyTtlOut => (4, 0),
+            Action::DecIpTtl => (5, 0),
+            Action::DecMplsTtl => (5, 1),
+            Action::SetIpTtl(_) => (6, 0),
+            Action::SetMplsTtl(_) => (6, 1),
+            Action::SetField(field, _) => (7, field.header()),
+            Action::SetNfi(_) => (8, 0),
+            Action::Output { .. } => (9, 0),
+        }
+    }
 }
 
 /// Returns the actions of an action set in order of execution (Section 5.10). Of each kind, the last one counts.
 pub(crate) fn in_set_order(written: &[Action]) -> Vec<Action> {
-    let kind = |action: &Action| match action {
-        Action::PopVlan => (0, 0),
-        Action::PushVlan(_) => (1, 0),
-        Action::SetField(field, _) => (2, field.header()),
-        Action::SetNfi(_) => (3, 0),
-        Action::Output { .. } => (4, 0),
-    };
-    let mut set = std::collections::BTreeMap::new();
-    for action in written {
-        set.insert(kind(action), *action);
-    }
+    let set: std::collections::BTreeMap<SetKey, Action> =
+        written.iter().map(|action| (action.set_key(), *action)).collect();
     set.into_values().collect()
 }

@@ -1,6 +1,6 @@
 //! The aggregation table in OpenFlow, and how controllers set it.
 //!
-//! It is table 1, [`TABLE`]. A flow in it matches a service chain and nothing else: one VID (`vlan_vid`) or one VNI
+//! It is the last table, [`TABLE`]. A flow in it matches a service chain and nothing else: one VID (`vlan_vid`) or one VNI
 //! (`tunnel_id`). It sets the next hop, in one of two ways:
 //!
 //! - an experimenter action in apply-actions or write-actions:
@@ -25,17 +25,18 @@
 //!
 //! **Relayed.** A controller without a channel to this switch can wrap the FLOW_MOD in a PACKET_OUT of another switch: the
 //! packet is an Ethernet frame of type [`RELAY_ETHERTYPE`] whose payload is the message, padded at its end if necessary.
-//! Only flows of table 1 can be changed this way, and there is no answer.
+//! Only flows of the aggregation table can be changed this way, and there is no answer.
 
 use crate::error::Error;
 use crate::field::Field;
 use crate::key::VLAN_PRESENT;
 use crate::matching::Match;
 use crate::ofp::{HEADER_LEN, VERSION, message};
+use crate::tables::FORWARDING;
 use packet::{ethertype, header_len};
 
-/// The aggregation table's number.
-pub const TABLE: u8 = 1;
+/// The aggregation table's number: it follows those that forward.
+pub const TABLE: u8 = FORWARDING;
 
 /// The experimenter of the action: "MILL".
 pub const EXPERIMENTER: u32 = 0x4d49_4c4c;

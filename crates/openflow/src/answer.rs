@@ -1,10 +1,10 @@
 //! A long answer, built piece by piece as the controller reads, so that it never takes more memory than one message.
 
-use crate::flow_mod::Tables;
 use crate::ofp::{message, multipart};
 use crate::rules::FlowId;
 use crate::stats::flow_stats;
 use crate::table::{Filter, Millis};
+use crate::tables::Tables;
 use crate::wire::{self, Put};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(crate) enum Entries {
     /// A few entries, complete already.
     Listed(VecDeque<Vec<u8>>),
     /// Flows, possibly very many.
-    Flows(Flows),
+    Flows(Box<Flows>),
 }
 
 /// A walk through tables that may change meanwhile: it skips removed flows and new ones.
@@ -79,7 +79,7 @@ impl Entries {
 impl Flows {
     fn next(&mut self, tables: &Tables) -> Option<Vec<u8>> {
         while let Some((number, left)) = self.tables.front_mut() {
-            let table = tables.meant(*number).and_then(|meant| meant.first().map(|(_, table)| *table));
+            let table = tables.meant(*number).first();
             if let Some((id, flow)) = table.and_then(|table| table.first_of(left.clone(), &self.filter)) {
                 left.start = FlowId(id.0 + 1);
                 return Some(flow_stats(*number, flow, self.now));

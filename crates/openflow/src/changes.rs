@@ -3,6 +3,7 @@
 use crate::aggregation;
 use crate::error::Error;
 use crate::flow_mod::FlowMod;
+use crate::ofp::TABLE_ALL;
 use crate::port::{Attached, Port, PortStats};
 use crate::switch::Switch;
 use crate::table::Millis;
@@ -21,17 +22,18 @@ impl Switch {
 
     /// Removes expired flows. To be called about once a second.
     pub fn expire(&mut self, now: Millis) {
-        for (id, flow, reason) in
-            [(0, self.tables.forwarding.expire(now)), (aggregation::TABLE, self.tables.aggregation.expire(now))]
-                .into_iter()
-                .flat_map(|(id, removed)| removed.into_iter().map(move |(flow, reason)| (id, flow, reason)))
-        {
+        let mut removed = Vec::new();
+        let (tables, shared) = self.tables.meant_mut(TABLE_ALL);
+        for table in tables {
+            removed.extend(table.expire(shared, now).into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
+        }
+        for (id, flow, reason) in removed {
             self.flow_removed(id, &flow, reason, now);
         }
     }
 
     pub(crate) fn change(&mut self, change: &FlowMod, now: Millis) -> Result<(), Error> {
-        for (id, flow, reason) in change.apply(&mut self.tables, now)? {
+        for (id, flow, reason) in change.apply(&mut self.tables, &self.ports, now)? {
             self.flow_removed(id, &flow, reason, now);
         }
         Ok(())

@@ -5,8 +5,10 @@ use crate::aggregation::{self, ServiceChain};
 use crate::error::Error;
 use crate::instruction::Instructions;
 use crate::matching::Match;
-use crate::ofp::{NO_BUFFER, TABLE_ALL, flag};
-use crate::table::{Filter, Flow, FlowTable, Millis, Removal};
+use crate::ofp::{NO_BUFFER, flag};
+use crate::port::Ports;
+use crate::table::{Filter, Flow, Millis, Removal};
+use crate::tables::Tables;
 use crate::wire::Reader;
 
 /// Commands, as on the wire.
@@ -17,30 +19,6 @@ pub(crate) enum Command {
     ModifyStrict,
     Delete,
     DeleteStrict,
-}
-
-/// The tables that a FLOW_MOD can change.
-#[derive(Clone, Debug)]
-pub(crate) struct Tables {
-    pub forwarding: FlowTable,
-    pub aggregation: FlowTable,
-}
-
-impl Tables {
-    /// Returns the tables selected by `id`, with their numbers; `None` if there is no such table.
-    pub fn meant(&self, id: u8) -> Option<Vec<(u8, &FlowTable)>> {
-        let all = [(0, &self.forwarding), (aggregation::TABLE, &self.aggregation)];
-        let meant: Vec<_> = all.into_iter().filter(|(number, _)| id == *number || id == TABLE_ALL).collect();
-        (!meant.is_empty()).then_some(meant)
-    }
-
-    fn table(&mut self, id: u8) -> Option<&mut FlowTable> {
-        match id {
-            0 => Some(&mut self.forwarding),
-            aggregation::TABLE => Some(&mut self.aggregation),
-            _ => None,
-        }
-    }
 }
 
 /// The fields of a FLOW_MOD.
@@ -108,31 +86,34 @@ impl<'a> FlowMod<'a> {
         Ok(read)
     }
 
-    /// Applies it, at time `now`. Returns the removed flows, with the number of their table.
-    pub fn apply(&self, tables: &mut Tables, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+    /// Applies it, at time `now`. Outputs must go to one of the `ports`. Returns the removed flows, with the number of their table.
+    pub fn apply(&self, tables: &mut Tables, ports: &Ports, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+        let (meant, shared) = tables.meant_mut(self.table);
+        let (Some(first), rest) = (meant.first(), meant.len() > 1) else { return Err(Error::FlowTableId) };
+        let number = first.number();
         match self.command {
             Command::Delete | Command::DeleteStrict => {
-                let meant: Vec<u8> =
-                    tables.meant(self.table).ok_or(Error::FlowTableId)?.iter().map(|(id, _)| *id).collect();
                 let mut removed = Vec::new();
-                for id in meant {
-                    let flows = tables.table(id).map(|table| table.delete(&self.filter, now)).unwrap_or_default();
-                    removed.extend(flows.into_iter().map(|(flow, reason)| (id, flow, reason)));
+                for table in meant {
+                    let flows = table.delete(shared, &self.filter, now);
+                    removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
                 }
                 return Ok(removed);
             }
             _ if self.buffer != NO_BUFFER => return Err(Error::BufferUnknown),
+            // Only deletions can be of all tables.
+            _ if rest => return Err(Error::FlowTableId),
             _ => {}
         }
-        let table = tables.table(self.table).ok_or(Error::FlowTableId)?;
-        let scope = if self.table == aggregation::TABLE { Scope::Aggregation } else { Scope::Forwarding };
-        let instructions = Instructions::read(self.instructions, scope, &self.filter.matches)?;
+        let scope = if number == aggregation::TABLE { Scope::Aggregation } else { Scope::Forwarding(ports) };
+        let instructions = Instructions::read(self.instructions, scope, number, &self.filter.matches)?;
+        let table = &mut meant[0];
         let reset = self.flags & flag::RESET_COUNTS != 0;
         if self.command != Command::Add {
-            table.modify(&self.filter, &instructions, reset);
+            table.modify(shared, &self.filter, &instructions, reset);
             return Ok(Vec::new());
         }
-        if scope == Scope::Aggregation {
+        if number == aggregation::TABLE {
             ServiceChain::of(&self.filter.matches)?;
         }
         if self.flags & flag::CHECK_OVERLAP != 0 && table.overlaps(&self.filter.matches, self.priority) {
@@ -151,6 +132,6 @@ impl<'a> FlowMod<'a> {
             packets: 0,
             bytes: 0,
         };
-        table.add(flow, !reset).map(|()| Vec::new())
+        table.add(shared, flow, !reset).map(|()| Vec::new())
     }
 }

@@ -1,10 +1,10 @@
-//! Instructions (Section 7.2.3). As there is one forwarding table, they reduce to one list of actions when a flow is
-//! added.
+//! Instructions (Section 7.2.3).
 
 use crate::action::{Action, Scope, in_set_order, read_list};
 use crate::error::Error;
 use crate::matching::Match;
 use crate::ofp::instruction;
+use crate::tables::FORWARDING;
 use crate::wire::Reader;
 use std::sync::Arc;
 
@@ -13,16 +13,31 @@ use std::sync::Arc;
 pub struct Instructions {
     /// As received, for statistics requests.
     pub(crate) raw: Box<[u8]>,
-    /// Actions in order of execution: apply-actions first, then the action set.
-    pub actions: Arc<[Action]>,
+    /// Actions that are applied at once, in their order.
+    pub applied: Arc<[Action]>,
+    /// Whether actions written before are forgotten.
+    pub clears: bool,
+    /// Actions that are written to the action set, in its order.
+    pub written: Arc<[Action]>,
+    /// Value and mask that are written to the metadata.
+    pub metadata: Option<(u64, u64)>,
+    /// The next table.
+    pub next: Option<u8>,
 }
 
 impl Instructions {
-    /// Reads all of `list`, for a flow with match `known`.
-    pub(crate) fn read(mut list: Reader, scope: Scope, known: &Match) -> Result<Instructions, Error> {
-        let raw = list.0.into();
+    /// Reads all of `list`, for a flow with match `known` in this table.
+    pub(crate) fn read(mut list: Reader, scope: Scope<'_>, table: u8, known: &Match) -> Result<Instructions, Error> {
+        let mut read = Instructions {
+            raw: list.0.into(),
+            applied: [].into(),
+            clears: false,
+            written: [].into(),
+            metadata: None,
+            next: None,
+        };
         let mut known = *known;
-        let (mut applied, mut written, mut seen) = (Vec::new(), Vec::new(), 0u8);
+        let mut seen = 0u8;
         while !list.is_empty() {
             let mut header = list;
             let kind = header.u16().ok_or(Error::InstructionLen)?;
@@ -41,47 +56,60 @@ impl Instructions {
             match kind {
                 instruction::APPLY_ACTIONS => {
                     body.take(4).ok_or(Error::InstructionLen)?;
-                    applied = read_list(body, scope, &mut known)?;
+                    read.applied = read_list(body, scope, &mut known)?.into();
                 }
                 instruction::WRITE_ACTIONS => {
                     body.take(4).ok_or(Error::InstructionLen)?;
-                    written = read_list(body, scope, &mut known)?;
+                    read.written = in_set_order(&read_list(body, scope, &mut known.clone())?).into();
                 }
-                instruction::CLEAR_ACTIONS if len == 8 => {}
+                instruction::CLEAR_ACTIONS if len == 8 => read.clears = true,
                 instruction::CLEAR_ACTIONS => return Err(Error::InstructionLen),
-                instruction::WRITE_METADATA if scope == Scope::Aggregation => applied = vec![metadata(body)?],
+                instruction::WRITE_METADATA => read.metadata = Some(metadata(body, scope)?),
+                instruction::GOTO_TABLE if matches!(scope, Scope::Forwarding(_)) => {
+                    let next = body.u8().filter(|_| len == 8).ok_or(Error::InstructionLen)?;
+                    if next <= table || next >= FORWARDING {
+                        return Err(Error::InstructionTable);
+                    }
+                    read.next = Some(next);
+                }
                 instruction::GOTO_TABLE => return Err(Error::InstructionTable),
-                instruction::WRITE_METADATA | instruction::METER => return Err(Error::InstructionUnsupported),
+                instruction::METER => return Err(Error::InstructionUnsupported),
                 instruction::EXPERIMENTER => return Err(Error::InstructionExperimenter),
                 _ => return Err(Error::InstructionUnknown),
             }
         }
-        applied.extend(in_set_order(&written));
-        Ok(Instructions { raw, actions: applied.into() })
+        Ok(read)
     }
 
     /// Reports whether an action sends packets to `port`.
     pub(crate) fn sends_to(&self, port: u32) -> bool {
-        self.actions.iter().any(|action| matches!(action, Action::Output { port: to, .. } if *to == port))
+        let sends = |action: &Action| matches!(action, Action::Output { port: to, .. } if *to == port);
+        self.applied.iter().chain(&self.written[..]).any(sends)
     }
 
-    /// Returns the next hop that it sets; zero for none.
+    /// Returns the next hop that a flow of the aggregation table sets; zero for none.
     pub(crate) fn nfi(&self) -> u16 {
         let nfi = |action: &Action| if let Action::SetNfi(nfi) = action { Some(*nfi) } else { None };
-        self.actions.iter().rev().find_map(nfi).unwrap_or(0)
+        let set = self.applied.iter().chain(&self.written[..]).rev().find_map(nfi);
+        set.or(self.metadata.map(|(value, _)| value as u16)).unwrap_or(0)
     }
 }
 
-/// Reads write-metadata, which sets the next hop in the aggregation table without our experimenter action.
-fn metadata(mut body: Reader) -> Result<Action, Error> {
+/// Reads write-metadata. In the aggregation table it sets the next hop, without our experimenter action.
+fn metadata(mut body: Reader, scope: Scope<'_>) -> Result<(u64, u64), Error> {
     body.take(4).ok_or(Error::InstructionLen)?;
     let value = body.u64().ok_or(Error::InstructionLen)?;
     let mask = body.u64().ok_or(Error::InstructionLen)?;
     if !body.is_empty() {
         return Err(Error::InstructionLen);
     }
-    if mask != u64::MAX {
-        return Err(Error::InstructionMetadataMask);
+    if let Scope::Aggregation = scope {
+        if mask != u64::MAX {
+            return Err(Error::InstructionMetadataMask);
+        }
+        if value > u64::from(u16::MAX) {
+            return Err(Error::InstructionMetadata);
+        }
     }
-    u16::try_from(value).map(Action::SetNfi).map_err(|_| Error::InstructionMetadata)
+    Ok((value, mask))
 }

@@ -1,10 +1,10 @@
 //! The switch side of OpenFlow 1.3 as a state machine: bytes in, bytes and events out. No I/O and no clock.
 //!
-//! [`Switch`] holds the tables, the ports and the controllers' channels. [`FlowTable::lookup`] finds the flow for a
-//! packet's [`Key`]; [`Cache`] keeps results, so that most packets cost one hash; [`rewrite::Headers`] applies a flow's
+//! [`Switch`] holds the tables, the ports and the controllers' channels. [`Rules::lookup`] finds the flow for a
+//! packet's [`Key`] in a table; [`Cache`] keeps results, so that most packets cost one hash; [`rewrite::Headers`] applies a flow's
 //! actions to a packet's headers. [`aggregation`] lets controllers set the next hops of packet aggregation.
 //!
-//! One table forwards (table 0); flows can't send packets to another. There are no groups, meters, queues or buffers.
+//! Packets begin in table 0, and flows send them on to later tables. There are no groups, meters, queues or buffers.
 //! Unsupported requests are refused with the error that the specification defines.
 #![forbid(unsafe_code)]
 
@@ -36,10 +36,12 @@ mod rules;
 mod stats;
 mod switch;
 mod table;
+mod tables;
 mod text;
+mod ttl;
 mod wire;
 
-pub use action::Action;
+pub use action::{Action, SetKey};
 pub use aggregation::ServiceChain;
 pub use cache::Cache;
 pub use classifier::{Classifier, Lookup};
@@ -55,3 +57,4 @@ pub use program::{Program, Step, To};
 pub use rules::{FlowId, Rule, Rules};
 pub use switch::{Closed, ConnectionId, Event, Identity, PacketIn, PacketInReason, Switch};
 pub use table::{Flow, FlowTable, Millis, Removal};
+pub use tables::{FORWARDING, Tables};

@@ -2,9 +2,14 @@
 
 use crate::error::Error;
 use crate::field::{FIELDS, Field};
-use crate::key::{Key, PORTS_PRESENT, VLAN_PRESENT};
+use crate::key::{Key, TRANSPORT_PRESENT, VLAN_PRESENT};
 use crate::wire::{Put, Reader};
 use packet::{ethertype, ip_protocol};
+
+/// Types of ICMPv6 messages with addresses of neighbours (RFC 4861 §4.3, §4.4).
+pub(crate) const NEIGHBOUR_SOLICITATION: u8 = 135;
+/// The other one.
+pub(crate) const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
 /// The packets that a flow applies to: those whose key has these values under this mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,9 +28,9 @@ impl Match {
     pub fn with(mut self, field: Field, value: u128, mask: u128) -> Match {
         self.mask.set(field, mask);
         self.value.set(field, value & mask);
-        if field.is_port() && mask != 0 {
-            self.mask.0[8] |= PORTS_PRESENT;
-            self.value.0[8] |= PORTS_PRESENT;
+        if field.is_transport() && mask != 0 {
+            self.mask.0[8] |= TRANSPORT_PRESENT;
+            self.value.0[8] |= TRANSPORT_PRESENT;
         }
         self
     }
@@ -67,14 +72,26 @@ impl Match {
         let is = |field: Field, value: u128| self.exact(field) == Some(value);
         let is_ipv4 = || is(Field::EthType, ethertype::IPV4.into());
         let is_ipv6 = || is(Field::EthType, ethertype::IPV6.into());
+        let is_ip = || is_ipv4() || is_ipv6();
+        let is_protocol = |number: u8| is(Field::IpProto, number.into());
+        let is_icmpv6 = |kind: u8| is_ipv6() && is_protocol(ip_protocol::ICMPV6) && is(Field::Icmpv6Type, kind.into());
+        use Field::*;
         match field {
-            Field::InPort | Field::EthDst | Field::EthSrc | Field::EthType | Field::VlanVid | Field::TunnelId => true,
-            Field::VlanPcp => self.is_tagged(),
-            Field::IpProto => is_ipv4() || is_ipv6(),
-            Field::Ipv4Src | Field::Ipv4Dst => is_ipv4(),
-            Field::Ipv6Src | Field::Ipv6Dst => is_ipv6(),
-            Field::TcpSrc | Field::TcpDst => is(Field::IpProto, ip_protocol::TCP.into()),
-            Field::UdpSrc | Field::UdpDst => is(Field::IpProto, ip_protocol::UDP.into()),
+            InPort | Metadata | EthDst | EthSrc | EthType | VlanVid | TunnelId => true,
+            VlanPcp => self.is_tagged(),
+            IpDscp | IpEcn | IpProto => is_ip(),
+            Ipv4Src | Ipv4Dst => is_ipv4(),
+            Ipv6Src | Ipv6Dst | Ipv6Flabel => is_ipv6(),
+            TcpSrc | TcpDst => is_ip() && is_protocol(ip_protocol::TCP),
+            UdpSrc | UdpDst => is_ip() && is_protocol(ip_protocol::UDP),
+            SctpSrc | SctpDst => is_ip() && is_protocol(ip_protocol::SCTP),
+            Icmpv4Type | Icmpv4Code => is_ipv4() && is_protocol(ip_protocol::ICMP),
+            Icmpv6Type | Icmpv6Code => is_ipv6() && is_protocol(ip_protocol::ICMPV6),
+            NdTarget => is_icmpv6(NEIGHBOUR_SOLICITATION) || is_icmpv6(NEIGHBOUR_ADVERTISEMENT),
+            NdSll => is_icmpv6(NEIGHBOUR_SOLICITATION),
+            NdTll => is_icmpv6(NEIGHBOUR_ADVERTISEMENT),
+            ArpOp | ArpSpa | ArpTpa | ArpSha | ArpTha => is(EthType, ethertype::ARP.into()),
+            MplsLabel | MplsTc | MplsBos => self.exact(EthType).is_some_and(|kind| ethertype::is_mpls(kind as u16)),
         }
     }
 

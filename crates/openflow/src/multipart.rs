@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Entries, Flows};
 use crate::error::Error;
 use crate::matching::Match;
-use crate::ofp::{TABLE_ALL, multipart, port};
+use crate::ofp::{multipart, port};
 use crate::port::Attached;
 use crate::stats::{table_features, table_stats};
 use crate::switch::{ConnectionId, Switch};
@@ -62,7 +62,9 @@ impl Switch {
     }
 
     fn entries(&self, kind: u16, mut body: Reader, now: Millis) -> Result<Entries, Error> {
-        let all = || self.tables.meant(TABLE_ALL).unwrap_or_default().into_iter();
+        let all = || self.tables.all().iter();
+        let meant =
+            |table: u8| Some(self.tables.meant(table)).filter(|meant| !meant.is_empty()).ok_or(Error::BadTableId);
         let empty = if body.is_empty() { Ok(()) } else { Err(Error::BadLen) };
         Ok(Entries::Listed(match kind {
             multipart::DESC => {
@@ -71,15 +73,13 @@ impl Switch {
             }
             multipart::FLOW => {
                 let (table, filter) = read_filter(body)?;
-                let tables = self.tables.meant(table).ok_or(Error::BadTableId)?;
-                let tables = tables.into_iter().map(|(id, table)| (id, table.ids())).collect();
-                return Ok(Entries::Flows(Flows { filter, tables, now }));
+                let tables = meant(table)?.iter().map(|table| (table.number(), table.ids())).collect();
+                return Ok(Entries::Flows(Box::new(Flows { filter, tables, now })));
             }
             multipart::AGGREGATE => {
                 let (table, filter) = read_filter(body)?;
-                let tables = self.tables.meant(table).ok_or(Error::BadTableId)?;
                 let (mut packets, mut bytes, mut flows) = (0u64, 0u64, 0u32);
-                for flow in tables.iter().flat_map(|(_, table)| table.select(&filter)) {
+                for flow in meant(table)?.iter().flat_map(|table| table.select(&filter)) {
                     packets += flow.packets;
                     bytes += flow.bytes;
                     flows += 1;
@@ -93,11 +93,11 @@ impl Switch {
             }
             multipart::TABLE => {
                 empty?;
-                all().map(|(id, table)| table_stats(id, table)).collect()
+                all().map(table_stats).collect()
             }
             multipart::TABLE_FEATURES => {
                 empty.map_err(|_| Error::TableFeaturesNotAllowed)?;
-                all().map(|(id, table)| table_features(id, table)).collect()
+                all().map(table_features).collect()
             }
             multipart::PORT_STATS => {
                 let wanted = body.u32().ok_or(Error::BadLen)?;

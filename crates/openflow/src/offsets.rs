@@ -1,5 +1,6 @@
 //! Where the headers of a packet begin.
 
+use crate::matching::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION};
 use packet::{ethertype, header_len, ip_protocol};
 
 /// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
@@ -17,7 +18,17 @@ pub(crate) struct Offsets {
     pub transport: Option<usize>,
     /// IP version, if the network header is complete.
     pub ip: Option<u8>,
+    /// Whether it is ARP between IPv4 addresses on Ethernet.
+    pub arp: bool,
+    /// Whether an MPLS label is there.
+    pub mpls: bool,
 }
+
+/// Hardware type, protocol type and lengths of ARP between IPv4 addresses on Ethernet (RFC 826).
+const ARP_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+
+/// Length of such a message.
+const ARP_LEN: usize = 28;
 
 impl Offsets {
     /// Finds the headers of `packet`, behind at most one VLAN tag.
@@ -51,6 +62,11 @@ impl Offsets {
                 found.transport = first.then_some(at + len);
             }
             ethertype::IPV6 => found.ipv6(packet),
+            ethertype::ARP => {
+                let message = packet.get(at..).and_then(|rest| rest.first_chunk::<ARP_LEN>());
+                found.arp = message.is_some_and(|message| message.starts_with(&ARP_IPV4));
+            }
+            ethertype::MPLS | ethertype::MPLS_UPSTREAM => found.mpls = packet.len() >= at + header_len::MPLS,
             _ => {}
         }
         Some(found)
@@ -88,5 +104,28 @@ impl Offsets {
                 return;
             }
         }
+    }
+
+    /// Returns where the target's address begins in a message about a neighbour, if it is whole (RFC 4861 §4.3, §4.4).
+    pub fn neighbour(&self, packet: &[u8], kind: u8) -> Option<usize> {
+        let is_neighbour = matches!(kind, NEIGHBOUR_SOLICITATION | NEIGHBOUR_ADVERTISEMENT);
+        let target = self.transport.filter(|_| is_neighbour)? + 8;
+        (target + 16 <= packet.len()).then_some(target)
+    }
+
+    /// Returns where the link-layer address begins that such a message has as an option: the source's in a solicitation, the target's
+    /// in an advertisement (RFC 4861 §4.6.1).
+    pub fn neighbour_option(&self, packet: &[u8], kind: u8) -> Option<usize> {
+        let wanted = if kind == NEIGHBOUR_SOLICITATION { 1 } else { 2 };
+        let mut at = self.neighbour(packet, kind)? + 16;
+        // At most as many as a sane packet has.
+        for _ in 0..4 {
+            let [option, len, ..] = *packet.get(at..)?.first_chunk::<8>()?;
+            if option == wanted && len == 1 {
+                return Some(at + 2);
+            }
+            at += 8 * usize::from(len.max(1));
+        }
+        None
     }
 }

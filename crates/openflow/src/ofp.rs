@@ -58,9 +58,17 @@ pub mod port {
 /// Actions (Section 7.2.4).
 pub mod action {
     pub const OUTPUT: u16 = 0;
+    pub const COPY_TTL_OUT: u16 = 11;
+    pub const COPY_TTL_IN: u16 = 12;
+    pub const SET_MPLS_TTL: u16 = 15;
+    pub const DEC_MPLS_TTL: u16 = 16;
     pub const PUSH_VLAN: u16 = 17;
     pub const POP_VLAN: u16 = 18;
+    pub const PUSH_MPLS: u16 = 19;
+    pub const POP_MPLS: u16 = 20;
     pub const GROUP: u16 = 22;
+    pub const SET_NW_TTL: u16 = 23;
+    pub const DEC_NW_TTL: u16 = 24;
     pub const SET_FIELD: u16 = 25;
     pub const EXPERIMENTER: u16 = 0xffff;
 }

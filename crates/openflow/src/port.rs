@@ -3,6 +3,7 @@
 use crate::table::Millis;
 use crate::wire::Put;
 use packet::MacAddr;
+use std::collections::BTreeMap;
 
 /// Length of the port name field, with a terminating zero.
 const NAME_LEN: usize = 16;
@@ -83,6 +84,9 @@ impl Attached {
         write_duration(out, now.saturating_sub(self.since));
     }
 }
+
+/// The switch's ports, by number.
+pub(crate) type Ports = BTreeMap<u32, Attached>;
 
 /// Appends a duration as seconds and nanoseconds.
 pub(crate) fn write_duration(out: &mut Vec<u8>, duration: Millis) {

@@ -1,13 +1,24 @@
 //! Programs: the changes and outputs that the data path applies to the packets of a flow.
 
 use crate::action::Action;
+use crate::instruction::Instructions;
 use crate::ofp::port;
 
-/// The actions of a flow, up to each output: a packet may change between two outputs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a flow does to a packet: first its steps, then what follows from its other instructions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The steps; without any, packets are dropped.
+    /// The actions that are applied at once, up to each output: a packet may change between two outputs.
     pub steps: Box<[Step]>,
+    /// The changes after the last output, which matter if the packet goes on.
+    pub rest: Box<[Action]>,
+    /// Whether actions written before are forgotten.
+    pub clears: bool,
+    /// Actions that are written to the packet's action set, in its order.
+    pub written: Box<[Action]>,
+    /// Value and mask that are written to the packet's metadata.
+    pub metadata: Option<(u64, u64)>,
+    /// The next table; at the last one, the action set is run.
+    pub next: Option<u8>,
 }
 
 /// Changes of a packet, and where it goes then.
@@ -53,7 +64,7 @@ impl To {
 }
 
 impl Program {
-    /// Returns the program of a list of actions. Changes after the last output have no effect.
+    /// Returns the program of a list of actions.
     pub fn of(actions: &[Action]) -> Program {
         let mut steps = Vec::new();
         let mut before = Vec::new();
@@ -66,25 +77,38 @@ impl Program {
                 change => before.push(change),
             }
         }
-        Program { steps: steps.into() }
+        Program { steps: steps.into(), rest: before.into(), ..Program::default() }
+    }
+
+    /// Returns the program of a flow's instructions.
+    pub fn from(instructions: &Instructions) -> Program {
+        Program {
+            clears: instructions.clears,
+            written: instructions.written[..].into(),
+            metadata: instructions.metadata,
+            next: instructions.next,
+            ..Program::of(&instructions.applied)
+        }
     }
 
     /// Returns the program that drops packets.
     pub fn drop() -> Program {
-        Program { steps: [].into() }
+        Program::default()
     }
 
     /// Returns the program that sends packets there, unchanged.
     pub fn single(to: To) -> Program {
-        Program { steps: [Step { actions: [].into(), to }].into() }
+        Program { steps: [Step { actions: [].into(), to }].into(), ..Program::default() }
     }
 
-    /// Returns the only output, if packets go there unchanged.
+    /// Reports whether a packet is the same after it.
+    pub fn keeps(&self) -> bool {
+        self.rest.is_empty() && self.steps.iter().all(|step| step.actions.is_empty())
+    }
+
+    /// Returns the metadata after it.
     #[inline(always)]
-    pub fn only(&self) -> Option<To> {
-        match &self.steps[..] {
-            [step] if step.actions.is_empty() => Some(step.to),
-            _ => None,
-        }
+    pub fn metadata_after(&self, before: u64) -> u64 {
+        self.metadata.map_or(before, |(value, mask)| before & !mask | value & mask)
     }
 }

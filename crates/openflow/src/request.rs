@@ -1,11 +1,13 @@
 //! Requests of controllers, message by message (Section 7.3).
 
 use crate::action::{Scope, read_list};
+use crate::aggregation;
 use crate::connection::Role;
 use crate::error::Error;
 use crate::flow_mod::FlowMod;
 use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, TABLE_ALL, VERSION, message, port};
+use crate::port::Ports;
 use crate::switch::{ConnectionId, Event, Switch};
 use crate::table::Millis;
 use crate::wire::{self, Message, Put, Reader};
@@ -14,8 +16,8 @@ use packet::header_len;
 /// Capabilities: statistics of flows, tables and ports.
 const CAPABILITIES: u32 = 0b111;
 
-/// Number of tables: one for forwarding, one for aggregation.
-pub(crate) const TABLES: u8 = 2;
+/// Number of tables.
+pub(crate) const TABLES: u8 = aggregation::TABLE + 1;
 
 /// Reads a body that `read` must consume completely.
 fn exactly<T>(mut body: Reader, read: impl FnOnce(&mut Reader) -> Option<T>) -> Result<T, Error> {
@@ -43,7 +45,7 @@ impl Switch {
                 exactly(body, |_| Some(()))?;
                 wire::put_message(out, message::FEATURES_REPLY, xid, |out| {
                     out.u64(self.identity.datapath_id);
-                    // No buffers, two tables, the main connection.
+                    // No buffers, all tables, the main connection.
                     out.u32(0);
                     out.put(&[TABLES, 0, 0, 0]);
                     out.u32(CAPABILITIES);
@@ -69,7 +71,7 @@ impl Switch {
                 exactly(body, |_| Some(()))?;
                 wire::put_message(out, message::BARRIER_REPLY, xid, |_| {});
             }
-            message::PACKET_OUT => self.events.push_back(packet_out(body)?),
+            message::PACKET_OUT => self.events.push_back(packet_out(body, &self.ports)?),
             message::FLOW_MOD => self.change(&FlowMod::read(body)?, now)?,
             message::PORT_MOD => {
                 let number = exactly(body, |body| {
@@ -162,7 +164,7 @@ impl Switch {
 }
 
 /// Reads a PACKET_OUT (Section 7.3.7).
-fn packet_out(mut body: Reader) -> Result<Event, Error> {
+fn packet_out(mut body: Reader, ports: &Ports) -> Result<Event, Error> {
     let buffer = body.u32().ok_or(Error::BadLen)?;
     let in_port = body.u32().ok_or(Error::BadLen)?;
     let actions_len = body.u16().ok_or(Error::BadLen)?;
@@ -174,7 +176,7 @@ fn packet_out(mut body: Reader) -> Result<Event, Error> {
     if !matches!(in_port, 1..=port::MAX | port::CONTROLLER | port::LOCAL | port::ANY) {
         return Err(Error::BadPort);
     }
-    let actions = read_list(actions, Scope::PacketOut, &mut Match::any())?;
+    let actions = read_list(actions, Scope::PacketOut(ports), &mut Match::any())?;
     if body.0.len() < header_len::ETHERNET {
         return Err(Error::BadPacket);
     }

@@ -5,12 +5,14 @@
 use crate::action::Action;
 use crate::field::Field;
 use crate::key::HEADER_BYTES;
+use crate::matching::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION};
 use crate::offsets::Offsets;
+use crate::ttl;
 use packet::checksum::{self, Change};
-use packet::header_len::VLAN_TAG;
-use packet::ip_protocol::{ICMPV6, TCP, UDP};
+use packet::header_len::{MAC_ADDRESSES, MPLS, VLAN_TAG};
+use packet::ip_protocol::{ICMP, ICMPV6, TCP, UDP};
 
-/// Bytes in front, for added VLAN tags.
+/// Bytes in front, for added VLAN tags and MPLS labels.
 const ROOM: usize = 32;
 
 /// The headers of one packet.
@@ -42,11 +44,14 @@ impl Headers {
         self.end - ROOM
     }
 
-    /// Applies one action; the caller handles outputs. A field that the packet does not have is not set.
-    pub fn apply(&mut self, action: &Action) {
+    /// Applies one action; the caller handles outputs. A field that the packet does not have is not set. Returns false if the
+    /// packet's time to live is over, so that it must be dropped.
+    pub fn apply(&mut self, action: &Action) -> bool {
         match *action {
-            Action::PushVlan(ethertype) => self.push(ethertype),
-            Action::PopVlan => self.pop(),
+            Action::PushVlan(ethertype) => self.push_vlan(ethertype),
+            Action::PopVlan => self.pop_vlan(),
+            Action::PushMpls(ethertype) => self.push_mpls(ethertype),
+            Action::PopMpls(ethertype) => self.pop_mpls(ethertype),
             Action::SetField(Field::TunnelId, id) => self.tunnel_id = id as u64,
             Action::SetField(field, value) => {
                 let packet = &mut self.bytes[self.start..self.end];
@@ -55,11 +60,18 @@ impl Headers {
                 }
             }
             Action::Output { .. } | Action::SetNfi(_) => {}
+            Action::SetMplsTtl(_) | Action::DecMplsTtl | Action::SetIpTtl(_) | Action::DecIpTtl => {
+                return ttl::apply(&mut self.bytes[self.start..self.end], action);
+            }
+            Action::CopyTtlOut | Action::CopyTtlIn => {
+                return ttl::apply(&mut self.bytes[self.start..self.end], action);
+            }
         }
+        true
     }
 
     /// Adds a tag with the VID and priority of the current outermost one (Section 7.2.4.3).
-    fn push(&mut self, ethertype: u16) {
+    fn push_vlan(&mut self, ethertype: u16) {
         let Some(offsets) = Offsets::of(self.bytes()).filter(|_| self.start >= VLAN_TAG) else { return };
         let packet = &mut self.bytes[self.start - VLAN_TAG..self.end];
         packet.copy_within(VLAN_TAG..16, 0);
@@ -69,58 +81,143 @@ impl Headers {
         self.start -= VLAN_TAG;
     }
 
-    fn pop(&mut self) {
+    fn pop_vlan(&mut self) {
         if Offsets::of(self.bytes()).is_some_and(|offsets| offsets.tagged) {
-            self.bytes[self.start..self.end].copy_within(..12, VLAN_TAG);
+            self.bytes[self.start..self.end].copy_within(..MAC_ADDRESSES, VLAN_TAG);
             self.start += VLAN_TAG;
         }
     }
+
+    /// Adds a label behind VLAN tags: a copy of the current outermost one, or one with the TTL of IP (Section 7.2.4.3).
+    fn push_mpls(&mut self, ethertype: u16) {
+        let Some(offsets) = Offsets::of(self.bytes()).filter(|_| self.start >= MPLS) else { return };
+        let (at, before) = (offsets.network, self.bytes());
+        let entry = match before.get(at..).and_then(|rest| rest.first_chunk::<MPLS>()) {
+            // The bottom of the stack is the label that was there.
+            Some([a, b, c, ttl]) if offsets.mpls => [*a, *b, c & !1, *ttl],
+            _ => [0, 0, 1, ttl::of_ip(before, at).unwrap_or(0)],
+        };
+        let packet = &mut self.bytes[self.start - MPLS..self.end];
+        packet.copy_within(MPLS..at + MPLS, 0);
+        packet[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
+        packet[at..at + MPLS].copy_from_slice(&entry);
+        self.start -= MPLS;
+    }
+
+    fn pop_mpls(&mut self, ethertype: u16) {
+        let Some(offsets) = Offsets::of(self.bytes()).filter(|offsets| offsets.mpls) else { return };
+        let (at, packet) = (offsets.network, &mut self.bytes[self.start..self.end]);
+        packet[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
+        packet.copy_within(..at, MPLS);
+        self.start += MPLS;
+    }
 }
 
-/// Sets a field of `packet`, if it is complete.
-fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u128) {
+/// Where a field is in a packet: the bytes that are changed, and the bits of them that are the field's.
+struct Place {
+    at: usize,
+    len: usize,
+    shift: u32,
+}
+
+/// Returns where a field is; the bytes begin at an even offset of what a checksum covers.
+fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
     let ip = offsets.network;
     let transport = offsets.transport.filter(|_| offsets.ip.is_some());
-    let at = match (field, offsets.ip, offsets.protocol) {
-        (Field::EthDst, ..) => Some(0),
-        (Field::EthSrc, ..) => Some(6),
-        (Field::VlanVid | Field::VlanPcp, ..) if offsets.tagged => {
-            let tci = u16::from_be_bytes([packet[14], packet[15]]);
-            let tci = match field {
-                Field::VlanVid => tci & 0xf000 | value as u16 & 0xfff,
-                _ => tci & 0x1fff | (value as u16) << 13,
-            };
-            packet[14..16].copy_from_slice(&tci.to_be_bytes());
-            None
+    let kind = || Some(*packet.get(transport?)?);
+    let whole = |at: usize| Some(Place { at, len: field.len(), shift: 0 });
+    let part = |at: usize, len: usize, shift: u32| Some(Place { at, len, shift });
+    match (field, offsets.ip, offsets.protocol) {
+        (Field::EthDst, ..) => whole(0),
+        (Field::EthSrc, ..) => whole(6),
+        (Field::VlanVid, ..) if offsets.tagged => part(14, 2, 0),
+        (Field::VlanPcp, ..) if offsets.tagged => part(14, 2, 13),
+        (Field::IpDscp, Some(4), _) => part(ip, 2, 2),
+        (Field::IpEcn, Some(4), _) => part(ip, 2, 0),
+        (Field::IpDscp, Some(6), _) => part(ip, 2, 6),
+        (Field::IpEcn, Some(6), _) => part(ip, 2, 4),
+        (Field::Ipv6Flabel, Some(6), _) => part(ip, 4, 0),
+        (Field::Ipv4Src, Some(4), _) => whole(ip + 12),
+        (Field::Ipv4Dst, Some(4), _) => whole(ip + 16),
+        (Field::Ipv6Src, Some(6), _) => whole(ip + 8),
+        (Field::Ipv6Dst, Some(6), _) => whole(ip + 24),
+        (Field::TcpSrc, _, TCP) | (Field::UdpSrc, _, UDP) => whole(transport?),
+        (Field::TcpDst, _, TCP) | (Field::UdpDst, _, UDP) => whole(transport? + 2),
+        (Field::Icmpv4Type, Some(4), ICMP) | (Field::Icmpv6Type, Some(6), ICMPV6) => part(transport?, 2, 8),
+        (Field::Icmpv4Code, Some(4), ICMP) | (Field::Icmpv6Code, Some(6), ICMPV6) => part(transport?, 2, 0),
+        (Field::NdTarget, Some(6), ICMPV6) => whole(offsets.neighbour(packet, kind()?)?),
+        (Field::NdSll, Some(6), ICMPV6) if kind()? == NEIGHBOUR_SOLICITATION => {
+            whole(offsets.neighbour_option(packet, kind()?)?)
         }
-        (Field::Ipv4Src, Some(4), _) => Some(ip + 12),
-        (Field::Ipv4Dst, Some(4), _) => Some(ip + 16),
-        (Field::Ipv6Src, Some(6), _) => Some(ip + 8),
-        (Field::Ipv6Dst, Some(6), _) => Some(ip + 24),
-        (Field::TcpSrc, _, TCP) | (Field::UdpSrc, _, UDP) => transport,
-        (Field::TcpDst, _, TCP) | (Field::UdpDst, _, UDP) => transport.map(|at| at + 2),
+        (Field::NdTll, Some(6), ICMPV6) if kind()? == NEIGHBOUR_ADVERTISEMENT => {
+            whole(offsets.neighbour_option(packet, kind()?)?)
+        }
+        (Field::ArpOp, ..) if offsets.arp => whole(ip + 6),
+        (Field::ArpSha, ..) if offsets.arp => whole(ip + 8),
+        (Field::ArpSpa, ..) if offsets.arp => whole(ip + 14),
+        (Field::ArpTha, ..) if offsets.arp => whole(ip + 18),
+        (Field::ArpTpa, ..) if offsets.arp => whole(ip + 24),
+        (Field::MplsLabel, ..) if offsets.mpls => part(ip, 4, 12),
+        (Field::MplsTc, ..) if offsets.mpls => part(ip, 4, 9),
+        (Field::MplsBos, ..) if offsets.mpls => part(ip, 4, 8),
         _ => None,
+    }
+}
+
+/// Which checksums cover a field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Covered {
+    /// Nothing.
+    No,
+    /// The header checksum of IPv4.
+    Header,
+    /// The checksum of the transport header, by its own bytes.
+    Transport,
+    /// Both checksums, as the transport's covers the addresses.
+    Address,
+}
+
+fn covered(field: Field, offsets: &Offsets) -> Covered {
+    use Field::*;
+    match field {
+        IpDscp | IpEcn if offsets.ip == Some(4) => Covered::Header,
+        Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst => Covered::Address,
+        field if field.is_transport() => Covered::Transport,
+        _ => Covered::No,
+    }
+}
+
+/// Sets a field of `packet`, if it is complete, and the checksums that cover it.
+fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u128) {
+    let Some(Place { at, len, shift }) =
+        place(packet, offsets, field).filter(|place| place.at + place.len <= packet.len())
+    else {
+        return;
     };
-    let Some(at) = at.filter(|at| at + field.len() <= packet.len()) else { return };
-    let new = value.to_be_bytes();
-    let new = &new[16 - field.len()..];
-    // Fields begin at even offsets of what a checksum covers; no checksum covers MAC addresses.
-    let change = Change::between(&packet[at..at + field.len()], new);
-    packet[at..at + field.len()].copy_from_slice(new);
-    let address = match field {
-        Field::Ipv4Src | Field::Ipv4Dst => {
-            adjust(packet, Some(ip + 10), change, false);
-            true
-        }
-        Field::Ipv6Src | Field::Ipv6Dst => true,
-        Field::EthDst | Field::EthSrc => return,
-        _ => false,
-    };
+    let mut old = [0; 16];
+    old[16 - len..].copy_from_slice(&packet[at..at + len]);
+    // The bit of a VID that marks a tagged packet is none of the packet's.
+    let bits = if field == Field::VlanVid { 0xfff } else { field.all() };
+    let new = (u128::from_be_bytes(old) & !(bits << shift) | (value & bits) << shift).to_be_bytes();
+    let change = Change::between(&old[16 - len..], &new[16 - len..]);
+    packet[at..at + len].copy_from_slice(&new[16 - len..]);
+    let covered = covered(field, offsets);
+    if covered == Covered::No {
+        return;
+    }
+    if offsets.ip == Some(4) && matches!(covered, Covered::Header | Covered::Address) {
+        adjust(packet, Some(offsets.network + 10), change, false);
+    }
+    if covered == Covered::Header {
+        return;
+    }
+    let transport = offsets.transport.filter(|_| offsets.ip.is_some());
     match offsets.protocol {
         TCP => adjust(packet, transport.map(|at| at + 16), change, false),
         UDP => adjust(packet, transport.map(|at| at + 6), change, true),
         // ICMPv6 covers the addresses, ICMP does not.
-        ICMPV6 if address && offsets.ip == Some(6) => adjust(packet, transport.map(|at| at + 2), change, false),
+        ICMPV6 if offsets.ip == Some(6) => adjust(packet, transport.map(|at| at + 2), change, false),
+        ICMP if covered == Covered::Transport => adjust(packet, transport.map(|at| at + 2), change, false),
         _ => {}
     }
 }

@@ -6,6 +6,7 @@ use crate::key::Key;
 use crate::matching::Match;
 use crate::pages::Pages;
 use crate::program::Program;
+use crate::tables::FORWARDING;
 use std::sync::Arc;
 
 /// A flow's identifier, never reused for another flow.
@@ -26,26 +27,32 @@ pub struct Rule {
     pub slot: Arc<Slot>,
     /// The controller's own mark.
     pub cookie: u64,
+    /// The flow's table.
+    pub table: u8,
     /// Whether it is the table-miss flow: all packets, priority 0.
     pub is_miss: bool,
     /// Its program.
     pub program: Program,
 }
 
-/// The rules of a table. A clone is a snapshot for a thread that only looks up; it costs as much as the number of masks, and a
+/// The rules of all tables. A clone is a snapshot for a thread that only looks up; it costs as much as the number of tables, and a
 /// change after it as much as one rule.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    classifier: Classifier<u32>,
+    /// By table.
+    classifiers: Vec<Arc<Classifier<u32>>>,
+    /// By slot.
     rules: Pages<Rule>,
+    /// Number of rules in the tables that forward.
     len: usize,
 }
 
 impl Rules {
-    /// Returns the slot of the rule for a packet, and the bits of its key that this depends on.
+    /// Returns the slot of the rule for a packet in a table, and the bits of its key that this depends on.
     #[inline]
-    pub fn lookup(&self, key: &Key) -> Lookup<'_, u32> {
-        self.classifier.lookup(key)
+    pub fn lookup(&self, table: u8, key: &Key) -> Lookup<'_, u32> {
+        let nothing = Lookup { found: None, consulted: Key::default() };
+        self.classifiers.get(usize::from(table)).map_or(nothing, |classifier| classifier.lookup(key))
     }
 
     /// Returns the rule in a slot.
@@ -54,37 +61,44 @@ impl Rules {
         self.rules.get(slot)
     }
 
-    /// Returns the rule with exactly this match and priority.
-    pub fn exact(&self, at: &Match, priority: u16) -> Option<&Rule> {
-        self.get(*self.classifier.get(at, priority)?)
+    /// Returns the rule of a table with exactly this match and priority.
+    pub fn exact(&self, table: u8, at: &Match, priority: u16) -> Option<&Rule> {
+        self.get(*self.classifiers.get(usize::from(table))?.get(at, priority)?)
     }
 
-    /// Returns the number of rules.
+    /// Returns the number of rules in the tables that forward.
+    #[expect(clippy::len_without_is_empty)] // A table is empty, or not.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Reports whether there are no rules.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    /// Reports whether a table has no rules.
+    pub fn has_none(&self, table: u8) -> bool {
+        self.classifiers.get(usize::from(table)).is_none_or(|classifier| classifier.is_empty())
     }
 
-    /// Sets the rule at a match and priority, in place of the one that is there.
-    pub fn insert(&mut self, at: &Match, priority: u16, rule: Rule) {
-        let slot = rule.slot.index();
-        match self.classifier.insert(at, priority, slot) {
+    /// Sets the rule at a match and priority of a table, in place of the one that is there.
+    pub fn insert(&mut self, table: u8, at: &Match, priority: u16, rule: Rule) {
+        let (table, slot) = (usize::from(table), rule.slot.index());
+        if self.classifiers.len() <= table {
+            self.classifiers.resize_with(table + 1, Arc::default);
+        }
+        let before = Arc::make_mut(&mut self.classifiers[table]).insert(at, priority, slot);
+        match before {
             Some(before) if before != slot => self.rules.set(before, None),
             Some(_) => {}
-            None => self.len += 1,
+            None if table < usize::from(FORWARDING) => self.len += 1,
+            None => {}
         }
         self.rules.set(slot, Some(rule));
     }
 
-    /// Removes the rule at a match and priority.
-    pub fn remove(&mut self, at: &Match, priority: u16) {
-        if let Some(slot) = self.classifier.remove(at, priority) {
+    /// Removes the rule at a match and priority of a table.
+    pub fn remove(&mut self, table: u8, at: &Match, priority: u16) {
+        let Some(classifier) = self.classifiers.get_mut(usize::from(table)) else { return };
+        if let Some(slot) = Arc::make_mut(classifier).remove(at, priority) {
             self.rules.set(slot, None);
-            self.len -= 1;
+            self.len -= usize::from(table < FORWARDING);
         }
     }
 }

@@ -1,12 +1,28 @@
 //! Statistics and features of tables and flows, as multipart messages have them (Section 7.3.5).
 
-use crate::action::Scope;
 use crate::aggregation;
 use crate::field::{FIELDS, Field};
 use crate::ofp::{action, instruction};
 use crate::port::write_duration;
 use crate::table::{Flow, FlowTable, Millis};
+use crate::tables::FORWARDING;
 use crate::wire::Put;
+
+/// Types of actions that packets can be given.
+const ACTIONS: [u16; 12] = [
+    action::OUTPUT,
+    action::COPY_TTL_OUT,
+    action::COPY_TTL_IN,
+    action::SET_MPLS_TTL,
+    action::DEC_MPLS_TTL,
+    action::PUSH_VLAN,
+    action::POP_VLAN,
+    action::PUSH_MPLS,
+    action::POP_MPLS,
+    action::SET_NW_TTL,
+    action::DEC_NW_TTL,
+    action::SET_FIELD,
+];
 
 /// Builds an `ofp_flow_stats`.
 pub(crate) fn flow_stats(table: u8, flow: &Flow, now: Millis) -> Vec<u8> {
@@ -27,24 +43,26 @@ pub(crate) fn flow_stats(table: u8, flow: &Flow, now: Millis) -> Vec<u8> {
 }
 
 /// Builds an `ofp_table_stats`.
-pub(crate) fn table_stats(id: u8, table: &FlowTable) -> Vec<u8> {
-    let mut out = vec![id, 0, 0, 0];
+pub(crate) fn table_stats(table: &FlowTable) -> Vec<u8> {
+    let mut out = vec![table.number(), 0, 0, 0];
+    let (looked_up, matched) = table.lookups();
     out.u32(table.len() as u32);
-    out.u64(table.looked_up);
-    out.u64(table.found);
+    out.u64(looked_up);
+    out.u64(matched);
     out
 }
 
 /// Builds an `ofp_table_features`: the matches and actions that a table supports.
-pub(crate) fn table_features(id: u8, table: &FlowTable) -> Vec<u8> {
-    let scope = if id == aggregation::TABLE { Scope::Aggregation } else { Scope::Forwarding };
+pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
+    let (id, aggregates) = (table.number(), table.number() == aggregation::TABLE);
     let mut out = vec![0, 0, id, 0, 0, 0, 0, 0];
     let mut name = [0; 32];
-    let text: &[u8] = if scope == Scope::Aggregation { b"aggregation" } else { b"forwarding" };
-    name[..text.len()].copy_from_slice(text);
+    let text = if aggregates { "aggregation".to_owned() } else { format!("forwarding-{id}") };
+    name[..text.len()].copy_from_slice(text.as_bytes());
     out.put(&name);
-    out.u64(0);
-    out.u64(if scope == Scope::Aggregation { 0xffff } else { 0 });
+    // Metadata that can be matched, and that can be written.
+    out.u64(if aggregates { 0 } else { u64::MAX });
+    out.u64(if aggregates { 0xffff } else { u64::MAX });
     out.u32(0);
     out.u32(table.limit() as u32);
     // Types of instructions and actions are listed as headers of four bytes.
@@ -52,30 +70,39 @@ pub(crate) fn table_features(id: u8, table: &FlowTable) -> Vec<u8> {
     let fields = |wanted: fn(Field) -> bool| {
         FIELDS.into_iter().filter(|field| wanted(*field)).map(|field| field.header()).collect::<Vec<u32>>()
     };
-    let apply = [instruction::WRITE_ACTIONS, instruction::APPLY_ACTIONS, instruction::CLEAR_ACTIONS];
-    let (instructions, actions, matched, set) = if scope == Scope::Aggregation {
+    let mut instructions = headers(&[
+        instruction::WRITE_METADATA,
+        instruction::WRITE_ACTIONS,
+        instruction::APPLY_ACTIONS,
+        instruction::CLEAR_ACTIONS,
+    ]);
+    let next: Vec<u8> = if aggregates { Vec::new() } else { (id + 1..FORWARDING).collect() };
+    if !next.is_empty() {
+        instructions.extend(headers(&[instruction::GOTO_TABLE]));
+    }
+    let (actions, matched, set) = if aggregates {
         // Its action is an experimenter action, which a list of types can't identify.
-        let chain = |field| matches!(field, Field::VlanVid | Field::TunnelId);
-        (headers(&[&[instruction::WRITE_METADATA][..], &apply].concat()), Vec::new(), fields(chain), Vec::new())
+        (Vec::new(), fields(|field| matches!(field, Field::VlanVid | Field::TunnelId)), Vec::new())
     } else {
-        let actions = headers(&[action::OUTPUT, action::PUSH_VLAN, action::POP_VLAN, action::SET_FIELD]);
-        (headers(&apply), actions, fields(|_| true), fields(Field::settable))
+        (headers(&ACTIONS), fields(|_| true), fields(Field::settable))
     };
+    let bytes = |values: &[u32]| values.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<u8>>();
     // Numbers of `ofp_table_feature_prop_type`. The properties for table misses are the same, and left out.
-    for (kind, values) in [
-        (0, &instructions),
-        (2, &Vec::new()),
-        (4, &actions),
-        (6, &actions),
-        (8, &matched),
-        (10, &matched),
-        (12, &set),
-        (14, &set),
-    ] {
-        let len = 4 + values.len() * 4;
+    let properties = [
+        (0, bytes(&instructions)),
+        (2, next),
+        (4, bytes(&actions)),
+        (6, bytes(&actions)),
+        (8, bytes(&matched)),
+        (10, bytes(&matched)),
+        (12, bytes(&set)),
+        (14, bytes(&set)),
+    ];
+    for (kind, values) in properties {
+        let len = 4 + values.len();
         out.u16(kind);
         out.u16(len as u16);
-        values.iter().for_each(|value| out.u32(*value));
+        out.put(&values);
         out.zeros(len.next_multiple_of(8) - len);
     }
     let len = out.len() as u16;

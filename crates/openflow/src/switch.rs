@@ -3,10 +3,10 @@
 use crate::action::Action;
 use crate::aggregation::ServiceChain;
 use crate::connection::Connection;
-use crate::flow_mod::Tables;
 use crate::ofp::message;
-use crate::port::{Attached, PortStats};
-use crate::table::{Flow, FlowTable};
+use crate::port::{PortStats, Ports};
+use crate::table::Flow;
+use crate::tables::Tables;
 use crate::wire;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -87,12 +87,12 @@ pub struct PacketIn<'a> {
 /// answer is incomplete. While [`Self::is_busy`], send output, call [`Self::receive`] without new bytes, and read none
 /// from the controller: this bounds its buffers to little more than twice [`crate::BACKLOG`].
 ///
-/// After [`Self::receive`], first pass changes to the data path ([`FlowTable::version`]) and handle the events, and only
+/// After [`Self::receive`], first pass changes to the data path ([`Tables::version`]) and handle the events, and only
 /// then send [`Self::output`]: otherwise a barrier is answered too early.
 #[derive(Debug)]
 pub struct Switch {
     pub(crate) identity: Identity,
-    pub(crate) ports: BTreeMap<u32, Attached>,
+    pub(crate) ports: Ports,
     pub(crate) tables: Tables,
     pub(crate) connections: BTreeMap<ConnectionId, Connection>,
     /// The latest generation of a role request.
@@ -102,13 +102,13 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Creates a switch without ports and flows, for at most `flows` flows in the forwarding table and `chains` in the
+    /// Creates a switch without ports and flows, for at most `flows` flows in each table that forwards and `chains` in the
     /// aggregation table.
     pub fn new(identity: Identity, flows: usize, chains: usize) -> Switch {
         Switch {
             identity,
-            ports: BTreeMap::new(),
-            tables: Tables { forwarding: FlowTable::new(flows), aggregation: FlowTable::new(chains) },
+            ports: Ports::new(),
+            tables: Tables::new(flows, chains),
             connections: BTreeMap::new(),
             generation: None,
             events: VecDeque::new(),
@@ -151,24 +151,20 @@ impl Switch {
         self.events.pop_front()
     }
 
-    /// Returns the forwarding table.
-    pub fn table(&self) -> &FlowTable {
-        &self.tables.forwarding
+    /// Returns the tables.
+    pub fn tables(&self) -> &Tables {
+        &self.tables
     }
 
-    /// Returns the forwarding table, to count packets in it.
-    pub fn table_mut(&mut self) -> &mut FlowTable {
-        &mut self.tables.forwarding
+    /// Returns the tables, to count packets in them.
+    pub fn tables_mut(&mut self) -> &mut Tables {
+        &mut self.tables
     }
 
-    /// Returns the aggregation table's flows; its version changes when [`Self::next_hops`] may have changed.
-    pub fn aggregation(&self) -> &FlowTable {
-        &self.tables.aggregation
-    }
-
-    /// Returns the next hops that controllers have set, as NFI-ID, or zero for none.
+    /// Returns the next hops that controllers have set, as NFI-ID, or zero for none. They may have changed when the version of the
+    /// aggregation table has.
     pub fn next_hops(&self) -> BTreeMap<ServiceChain, u16> {
-        let mut flows: Vec<_> = self.tables.aggregation.flows().collect();
+        let mut flows: Vec<_> = self.tables.aggregation().flows().collect();
         flows.sort_by_key(|flow| flow.priority);
         let hop = |flow: &Flow| Some((ServiceChain::of(&flow.matches).ok()?, flow.instructions.nfi()));
         flows.into_iter().filter_map(hop).collect()

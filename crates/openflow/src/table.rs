@@ -1,10 +1,8 @@
 //! A flow table: flows with their counters and timeouts, and the lookup of packets.
 
-use crate::classifier::Lookup;
 use crate::counters::{Count, Counters, Lane, Slot};
 use crate::error::Error;
 use crate::instruction::Instructions;
-use crate::key::Key;
 use crate::matching::Match;
 use crate::ofp::port;
 use crate::program::Program;
@@ -54,19 +52,20 @@ struct Entry {
 
 impl Entry {
     /// Returns what the data path needs of it.
-    fn rule(&self, id: FlowId) -> Rule {
+    fn rule(&self, table: u8, id: FlowId) -> Rule {
         let Flow { matches, priority, cookie, instructions, .. } = &self.flow;
         Rule {
             flow: id,
             slot: self.slot.clone(),
             cookie: *cookie,
+            table,
             is_miss: *priority == 0 && *matches == Match::any(),
-            program: Program::of(&instructions.actions),
+            program: Program::from(instructions),
         }
     }
 
-    /// Takes over what workers have counted since the last look.
-    fn look(&mut self, lanes: &[Arc<Lane>], now: Millis) {
+    /// Takes over what workers have counted since the last look. Returns the number of packets.
+    fn look(&mut self, lanes: &[Arc<Lane>], now: Millis) -> u64 {
         let sum = self.slot.sum(lanes);
         let Count { packets, bytes } = sum.since(self.told);
         if packets > 0 {
@@ -75,6 +74,7 @@ impl Entry {
             self.flow.bytes += bytes;
             self.flow.used = self.flow.used.max(now);
         }
+        packets
     }
 }
 
@@ -112,53 +112,42 @@ pub enum Removal {
     Delete = 2,
 }
 
-/// A flow table.
-#[derive(Clone, Debug)]
-pub struct FlowTable {
-    flows: BTreeMap<FlowId, Entry>,
-    rules: Rules,
-    counters: Arc<Counters>,
-    limit: usize,
+/// What all tables have in common.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub rules: Rules,
+    pub counters: Arc<Counters>,
+    /// The next flow's identifier.
     next: u64,
+}
+
+/// A flow table.
+#[derive(Debug)]
+pub struct FlowTable {
+    number: u8,
+    flows: BTreeMap<FlowId, Entry>,
+    limit: usize,
     version: u64,
-    /// Packets looked up, and those of them that matched a flow.
-    pub(crate) looked_up: u64,
-    pub(crate) found: u64,
+    /// Packets that matched a flow, and packets that matched none.
+    matched: u64,
+    missed: u64,
 }
 
 impl FlowTable {
-    /// Creates a table for at most `limit` flows.
-    pub fn new(limit: usize) -> FlowTable {
-        let (flows, rules, counters) = (BTreeMap::new(), Rules::default(), Arc::default());
-        FlowTable { flows, rules, counters, limit, next: 0, version: 0, looked_up: 0, found: 0 }
+    /// Creates the table of this number, for at most `limit` flows.
+    pub(crate) fn new(number: u8, limit: usize) -> FlowTable {
+        FlowTable { number, flows: BTreeMap::new(), limit, version: 0, matched: 0, missed: 0 }
     }
 
-    /// Takes the counters of flows from a data path. To be called before the first flow is added.
-    pub fn count_in(&mut self, counters: Arc<Counters>) {
-        debug_assert!(self.flows.is_empty(), "flows have slots in other counters");
-        self.counters = counters;
-    }
-
-    /// Returns the counters of flows.
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
-    }
-
-    /// Returns the rule for a packet, and the bits of its key that this depends on.
-    pub fn lookup(&self, key: &Key) -> Lookup<'_, Rule> {
-        let Lookup { found, consulted } = self.rules.lookup(key);
-        Lookup { found: found.and_then(|slot| self.rules.get(*slot)), consulted }
+    /// Returns its number.
+    pub fn number(&self) -> u8 {
+        self.number
     }
 
     /// Returns the version, which changes whenever the result of a lookup may have changed. Results cached under another
     /// version are invalid.
     pub fn version(&self) -> u64 {
         self.version
-    }
-
-    /// Returns the rules, whose clones are for threads that look up while the table changes.
-    pub fn rules(&self) -> &Rules {
-        &self.rules
     }
 
     /// Returns a flow, if it still exists.
@@ -191,16 +180,19 @@ impl FlowTable {
         self.limit = limit;
     }
 
-    /// Takes over what workers have counted: packets counted since the last look were there `now`. Takes time in proportion to the
-    /// number of flows.
-    pub fn look(&mut self, now: Millis) {
-        let lanes = self.counters.lanes();
-        self.flows.values_mut().for_each(|entry| entry.look(&lanes, now));
+    /// Returns the number of packets that were looked up, and of those that matched a flow.
+    pub fn lookups(&self) -> (u64, u64) {
+        (self.matched + self.missed, self.matched)
     }
 
-    /// Sets the numbers of packets that were looked up, and that matched a flow, since the switch started.
-    pub fn set_lookups(&mut self, looked_up: u64, found: u64) {
-        (self.looked_up, self.found) = (looked_up, found);
+    /// Sets the number of packets that matched no flow since the switch started.
+    pub fn set_missed(&mut self, missed: u64) {
+        self.missed = missed;
+    }
+
+    /// Takes over what workers have counted: packets counted since the last look were there `now`.
+    pub(crate) fn look(&mut self, lanes: &[Arc<Lane>], now: Millis) {
+        self.matched += self.flows.values_mut().map(|entry| entry.look(lanes, now)).sum::<u64>();
     }
 
     /// Reports whether a flow of the same priority could match the same packet.
@@ -209,25 +201,25 @@ impl FlowTable {
     }
 
     /// Adds a flow, replacing one with the same match and priority, whose counters it takes over if `keep_counters`.
-    pub(crate) fn add(&mut self, mut flow: Flow, keep_counters: bool) -> Result<(), Error> {
-        let before = self.rules.exact(&flow.matches, flow.priority).map(|rule| rule.flow);
+    pub(crate) fn add(&mut self, shared: &mut Shared, mut flow: Flow, keep_counters: bool) -> Result<(), Error> {
+        let before = shared.rules.exact(self.number, &flow.matches, flow.priority).map(|rule| rule.flow);
         if before.is_none() && self.flows.len() >= self.limit {
             return Err(Error::FlowTableFull);
         }
-        let slot = Arc::new(self.counters.slot().ok_or(Error::FlowTableFull)?);
-        let lanes = self.counters.lanes();
-        if let Some(mut before) = before.and_then(|id| self.flows.remove(&id))
-            && keep_counters
-        {
-            before.look(&lanes, flow.created);
-            (flow.packets, flow.bytes) = (before.flow.packets, before.flow.bytes);
+        let slot = Arc::new(shared.counters.slot().ok_or(Error::FlowTableFull)?);
+        let lanes = shared.counters.lanes();
+        if let Some(mut before) = before.and_then(|id| self.flows.remove(&id)) {
+            self.matched += before.look(&lanes, flow.created);
+            if keep_counters {
+                (flow.packets, flow.bytes) = (before.flow.packets, before.flow.bytes);
+            }
         }
         let told = slot.sum(&lanes);
-        let id = FlowId(self.next);
-        self.next += 1;
+        let id = FlowId(shared.next);
+        shared.next += 1;
         self.version += 1;
         let entry = Entry { flow, slot, told };
-        self.rules.insert(&entry.flow.matches, entry.flow.priority, entry.rule(id));
+        shared.rules.insert(self.number, &entry.flow.matches, entry.flow.priority, entry.rule(self.number, id));
         self.flows.insert(id, entry);
         Ok(())
     }
@@ -239,7 +231,7 @@ impl FlowTable {
 
     /// Returns a range of identifiers that includes all current flows and no later ones.
     pub(crate) fn ids(&self) -> Range<FlowId> {
-        FlowId(0)..FlowId(self.next)
+        FlowId(0)..FlowId(self.flows.last_key_value().map_or(0, |(last, _)| last.0 + 1))
     }
 
     /// Returns the first flow in `range` that `filter` selects.
@@ -248,10 +240,10 @@ impl FlowTable {
     }
 
     /// Returns the identifiers of the flows that `filter` selects. It searches for one that is named exactly.
-    fn meant(&self, filter: &Filter) -> Vec<FlowId> {
+    fn meant(&self, shared: &Shared, filter: &Filter) -> Vec<FlowId> {
         match filter.strict {
             Some(priority) => {
-                let id = self.rules.exact(&filter.matches, priority).map(|rule| rule.flow);
+                let id = shared.rules.exact(self.number, &filter.matches, priority).map(|rule| rule.flow);
                 id.filter(|id| self.get(*id).is_some_and(|flow| filter.means(flow))).into_iter().collect()
             }
             None => self.flows.iter().filter(|(_, entry)| filter.means(&entry.flow)).map(|(id, _)| *id).collect(),
@@ -259,37 +251,43 @@ impl FlowTable {
     }
 
     /// Replaces the instructions of the flows that `filter` selects.
-    pub(crate) fn modify(&mut self, filter: &Filter, instructions: &Instructions, reset_counters: bool) {
-        let lanes = self.counters.lanes();
-        for id in self.meant(filter) {
+    pub(crate) fn modify(
+        &mut self,
+        shared: &mut Shared,
+        filter: &Filter,
+        instructions: &Instructions,
+        reset_counters: bool,
+    ) {
+        let lanes = shared.counters.lanes();
+        for id in self.meant(shared, filter) {
             let Some(entry) = self.flows.get_mut(&id) else { continue };
             entry.flow.instructions = instructions.clone();
             if reset_counters {
-                entry.told = entry.slot.sum(&lanes);
+                self.matched += entry.look(&lanes, entry.flow.used);
                 (entry.flow.packets, entry.flow.bytes) = (0, 0);
             }
-            self.rules.insert(&entry.flow.matches, entry.flow.priority, entry.rule(id));
+            shared.rules.insert(self.number, &entry.flow.matches, entry.flow.priority, entry.rule(self.number, id));
             self.version += 1;
         }
     }
 
     /// Removes a flow, and returns it with all that was counted for it up to now.
-    fn remove(&mut self, id: FlowId, lanes: &[Arc<Lane>], now: Millis) -> Option<Flow> {
+    fn remove(&mut self, shared: &mut Shared, id: FlowId, lanes: &[Arc<Lane>], now: Millis) -> Option<Flow> {
         let mut entry = self.flows.remove(&id)?;
-        entry.look(lanes, now);
-        self.rules.remove(&entry.flow.matches, entry.flow.priority);
+        self.matched += entry.look(lanes, now);
+        shared.rules.remove(self.number, &entry.flow.matches, entry.flow.priority);
         self.version += 1;
         Some(entry.flow)
     }
 
     /// Removes the flows that `filter` selects.
-    pub(crate) fn delete(&mut self, filter: &Filter, now: Millis) -> Vec<(Flow, Removal)> {
-        let (meant, lanes) = (self.meant(filter), self.counters.lanes());
-        meant.into_iter().filter_map(|id| Some((self.remove(id, &lanes, now)?, Removal::Delete))).collect()
+    pub(crate) fn delete(&mut self, shared: &mut Shared, filter: &Filter, now: Millis) -> Vec<(Flow, Removal)> {
+        let (meant, lanes) = (self.meant(shared, filter), shared.counters.lanes());
+        meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::Delete))).collect()
     }
 
     /// Removes the flows that have expired.
-    pub(crate) fn expire(&mut self, now: Millis) -> Vec<(Flow, Removal)> {
+    pub(crate) fn expire(&mut self, shared: &mut Shared, now: Millis) -> Vec<(Flow, Removal)> {
         let over = |timeout: u16, since: Millis| timeout != 0 && now.saturating_sub(since) >= u64::from(timeout) * 1000;
         let end = |flow: &Flow| {
             if over(flow.hard_timeout, flow.created) {
@@ -299,7 +297,7 @@ impl FlowTable {
             }
         };
         let ended: Vec<_> = self.flows.iter().filter_map(|(id, entry)| Some((*id, end(&entry.flow)?))).collect();
-        let lanes = self.counters.lanes();
-        ended.into_iter().filter_map(|(id, reason)| Some((self.remove(id, &lanes, now)?, reason))).collect()
+        let lanes = shared.counters.lanes();
+        ended.into_iter().filter_map(|(id, reason)| Some((self.remove(shared, id, &lanes, now)?, reason))).collect()
     }
 }

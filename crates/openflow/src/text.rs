@@ -2,6 +2,7 @@
 
 use crate::action::Action;
 use crate::field::{FIELDS, Field};
+use crate::instruction::Instructions;
 use crate::key::VLAN_PRESENT;
 use crate::matching::Match;
 use crate::ofp::port;
@@ -13,11 +14,14 @@ impl Field {
     fn name(self) -> &'static str {
         match self {
             Field::InPort => "in_port",
+            Field::Metadata => "metadata",
             Field::EthDst => "eth_dst",
             Field::EthSrc => "eth_src",
             Field::EthType => "eth_type",
             Field::VlanVid => "vlan_vid",
             Field::VlanPcp => "vlan_pcp",
+            Field::IpDscp => "ip_dscp",
+            Field::IpEcn => "ip_ecn",
             Field::IpProto => "ip_proto",
             Field::Ipv4Src => "ip_src",
             Field::Ipv4Dst => "ip_dst",
@@ -25,8 +29,26 @@ impl Field {
             Field::TcpDst => "tcp_dst",
             Field::UdpSrc => "udp_src",
             Field::UdpDst => "udp_dst",
+            Field::SctpSrc => "sctp_src",
+            Field::SctpDst => "sctp_dst",
+            Field::Icmpv4Type => "icmp_type",
+            Field::Icmpv4Code => "icmp_code",
+            Field::ArpOp => "arp_op",
+            Field::ArpSpa => "arp_spa",
+            Field::ArpTpa => "arp_tpa",
+            Field::ArpSha => "arp_sha",
+            Field::ArpTha => "arp_tha",
             Field::Ipv6Src => "ipv6_src",
             Field::Ipv6Dst => "ipv6_dst",
+            Field::Ipv6Flabel => "ipv6_label",
+            Field::Icmpv6Type => "icmpv6_type",
+            Field::Icmpv6Code => "icmpv6_code",
+            Field::NdTarget => "nd_target",
+            Field::NdSll => "nd_sll",
+            Field::NdTll => "nd_tll",
+            Field::MplsLabel => "mpls_label",
+            Field::MplsTc => "mpls_tc",
+            Field::MplsBos => "mpls_bos",
             Field::TunnelId => "tun_id",
         }
     }
@@ -34,14 +56,16 @@ impl Field {
     /// Formats a value or a mask of this field.
     fn show(self, value: u128) -> String {
         match self {
-            Field::EthDst | Field::EthSrc => {
+            Field::EthDst | Field::EthSrc | Field::ArpSha | Field::ArpTha | Field::NdSll | Field::NdTll => {
                 let [.., a, b, c, d, e, f] = value.to_be_bytes();
                 MacAddr([a, b, c, d, e, f]).to_string()
             }
-            Field::Ipv4Src | Field::Ipv4Dst => Ipv4Addr::from(value as u32).to_string(),
-            Field::Ipv6Src | Field::Ipv6Dst => Ipv6Addr::from(value).to_string(),
+            Field::Ipv4Src | Field::Ipv4Dst | Field::ArpSpa | Field::ArpTpa => Ipv4Addr::from(value as u32).to_string(),
+            Field::Ipv6Src | Field::Ipv6Dst | Field::NdTarget => Ipv6Addr::from(value).to_string(),
             Field::InPort => show_port(value as u32),
-            Field::EthType | Field::VlanVid | Field::TunnelId => format!("{value:#x}"),
+            Field::EthType | Field::VlanVid | Field::TunnelId | Field::Metadata | Field::Ipv6Flabel => {
+                format!("{value:#x}")
+            }
             _ => value.to_string(),
         }
     }
@@ -94,9 +118,39 @@ impl fmt::Display for Action {
             Action::Output { port, .. } => f.write_str(&show_port(port)),
             Action::PushVlan(ethertype) => write!(f, "push_vlan:{ethertype:#x}"),
             Action::PopVlan => f.write_str("pop_vlan"),
+            Action::PushMpls(ethertype) => write!(f, "push_mpls:{ethertype:#x}"),
+            Action::PopMpls(ethertype) => write!(f, "pop_mpls:{ethertype:#x}"),
+            Action::SetMplsTtl(ttl) => write!(f, "set_mpls_ttl({ttl})"),
+            Action::DecMplsTtl => f.write_str("dec_mpls_ttl"),
+            Action::SetIpTtl(ttl) => write!(f, "mod_nw_ttl:{ttl}"),
+            Action::DecIpTtl => f.write_str("dec_ttl"),
+            Action::CopyTtlOut => f.write_str("copy_ttl_out"),
+            Action::CopyTtlIn => f.write_str("copy_ttl_in"),
             Action::SetField(field, value) => write!(f, "set_field:{}->{}", field.show(value), field.name()),
             Action::SetNfi(nfi) => write!(f, "write_metadata:{nfi}"),
         }
+    }
+}
+
+impl fmt::Display for Instructions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |actions: &[Action]| actions.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let mut parts = Vec::new();
+        if !self.applied.is_empty() {
+            parts.push(list(&self.applied));
+        }
+        if self.clears {
+            parts.push("clear_actions".to_owned());
+        }
+        if !self.written.is_empty() {
+            parts.push(format!("write_actions({})", list(&self.written)));
+        }
+        if let Some((value, mask)) = self.metadata {
+            let mask = if mask == u64::MAX { String::new() } else { format!("/{mask:#x}") };
+            parts.push(format!("write_metadata:{value:#x}{mask}"));
+        }
+        parts.extend(self.next.map(|table| format!("goto_table:{table}")));
+        if parts.is_empty() { f.write_str("drop") } else { f.write_str(&parts.join(",")) }
     }
 }
 

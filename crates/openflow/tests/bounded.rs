@@ -9,7 +9,7 @@ const FLOWS: u16 = 4000;
 /// Returns a switch with many flows.
 fn rig() -> (Rig, openflow::ConnectionId) {
     let mut rig = Rig::new();
-    rig.switch.table_mut().set_limit(FLOWS.into());
+    rig.switch.tables_mut().forwarding_mut()[0].set_limit(FLOWS.into());
     let id = rig.connect();
     for vid in 0..FLOWS {
         let mut change = FlowMod::new(0, 1 + vid % 5, &[oxm(6, false, &(0x1000 | vid).to_be_bytes())]);

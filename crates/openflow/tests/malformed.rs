@@ -26,7 +26,7 @@ fn valid() -> Vec<Vec<u8>> {
         ]
         .concat();
         messages.push(change.bytes());
-        change.table = 1;
+        change.table = 16;
         change.matches = matching(&[oxm(6, false, &[0x10, 5])]);
         change.instructions = apply(&[set_nfi(3)]);
         messages.push(change.bytes());

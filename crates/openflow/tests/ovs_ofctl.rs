@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 fn show_describes_the_switch_and_its_ports() {
     let server = Server::start();
     let text = server.ofctl("show", &[]);
-    assert!(text.contains("dpid:0000000000001122") && text.contains("n_tables:2, n_buffers:0"), "{text}");
+    assert!(text.contains("dpid:0000000000001122") && text.contains("n_tables:17, n_buffers:0"), "{text}");
     assert!(text.contains("1(p1): addr:02:00:00:00:00:01") && text.contains("2(p2)"), "{text}");
     assert!(text.contains("LIVE") && text.contains("miss_send_len=128"), "{text}");
     let text = server.ofctl("dump-desc", &[]);
@@ -33,9 +33,9 @@ fn ports_and_tables_are_counted() {
     let text = server.ofctl("dump-ports", &["2"]);
     assert!(text.contains("1 ports") && text.contains("drop=77"), "{text}");
     assert!(server.ofctl_fails("dump-ports", &["9"]).contains("OFPBRC_BAD_PORT"));
-    server.switch().table_mut().set_lookups(1000, 900);
+    server.switch().tables_mut().forwarding_mut()[0].set_missed(100);
     let text = server.ofctl("dump-tables", &[]);
-    assert!(text.contains("lookup=1000, matched=900"), "{text}");
+    assert!(text.contains("lookup=100, matched=0"), "{text}");
     let text = server.ofctl("dump-table-features", &[]);
     assert!(text.contains("forwarding") && text.contains("aggregation") && text.contains("push_vlan"), "{text}");
 }
@@ -64,7 +64,7 @@ fn every_match_and_action_goes_in_and_comes_out() {
     }
     let text = server.ofctl("dump-flows --no-stats", &[]);
     let dumped: Vec<&str> = text.lines().map(str::trim).collect();
-    assert_eq!(server.switch().table().len(), flows.len(), "{text}");
+    assert_eq!(server.switch().tables().all()[0].len(), flows.len(), "{text}");
     for part in [
         "priority=10,in_port=1 actions=output:2",
         "dl_src=02:00:00:00:00:01,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00 actions=FLOOD",
@@ -150,39 +150,39 @@ fn what_is_refused_is_refused_with_the_right_error() {
     server.ofctl("add-flow", &["priority=5,ip,nw_src=10.0.0.0/8 actions=output:1"]);
     for (flow, error) in [
         ("actions=group:1", "OFPBAC_BAD_OUT_GROUP"),
-        ("actions=goto_table:1", "OFPBIC_BAD_TABLE_ID"),
+        ("actions=goto_table:16", "OFPBIC_BAD_TABLE_ID"),
+        ("actions=output:9", "OFPBAC_BAD_OUT_PORT"),
         ("actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
-        ("actions=write_metadata:1", "OFPBIC_UNSUP_INST"),
-        ("table=7,actions=output:1", "OFPFMFC_BAD_TABLE_ID"),
+        ("table=17,actions=output:1", "OFPFMFC_BAD_TABLE_ID"),
         ("actions=TABLE", "OFPBAC_BAD_OUT_PORT"),
         ("actions=set_queue:1", "OFPBAC_BAD_TYPE"),
         // The name that OpenFlow 1.0 had for an unknown experimenter.
         ("actions=resubmit:1", "OFPBAC_BAD_VENDOR"),
-        ("icmp,icmp_type=8,actions=output:1", "OFPBMC_BAD_FIELD"),
+        ("sctp,actions=set_field:9->sctp_src,output:1", "OFPBAC_BAD_SET_TYPE"),
         ("check_overlap,priority=5,ip,nw_dst=10.0.0.1,actions=output:1", "OFPFMFC_OVERLAP"),
-        ("table=1,in_port=1,actions=write_metadata:7", "OFPBMC_BAD_WILDCARDS"),
-        ("table=1,dl_vlan=5,actions=output:1", "OFPBAC_BAD_ARGUMENT"),
-        ("table=1,dl_vlan=5,actions=write_metadata:65536", "OFPBIC_UNSUP_METADATA"),
+        ("table=16,in_port=1,actions=write_metadata:7", "OFPBMC_BAD_WILDCARDS"),
+        ("table=16,dl_vlan=5,actions=output:1", "OFPBAC_BAD_ARGUMENT"),
+        ("table=16,dl_vlan=5,actions=write_metadata:65536", "OFPBIC_UNSUP_METADATA"),
     ] {
         let text = server.ofctl_fails("add-flow", &[flow]);
         assert!(text.contains(error), "{flow}: {text}");
     }
-    assert_eq!(server.switch().table().len(), 1);
+    assert_eq!(server.switch().tables().all()[0].len(), 1);
 }
 
 #[test]
 fn chains_are_set_with_plain_controllers() {
     let server = Server::start();
-    server.ofctl("add-flow", &["table=1,dl_vlan=100,actions=write_metadata:7"]);
-    server.ofctl("add-flow", &["table=1,tun_id=5000,actions=write_metadata:8"]);
+    server.ofctl("add-flow", &["table=16,dl_vlan=100,actions=write_metadata:7"]);
+    server.ofctl("add-flow", &["table=16,tun_id=5000,actions=write_metadata:8"]);
     let hops = server.switch().next_hops();
     assert_eq!(hops.into_iter().collect::<Vec<_>>(), [(ServiceChain::Vid(100), 7), (ServiceChain::Vni(5000), 8)]);
-    server.ofctl("mod-flows", &["table=1,dl_vlan=100,actions=write_metadata:9"]);
+    server.ofctl("mod-flows", &["table=16,dl_vlan=100,actions=write_metadata:9"]);
     assert_eq!(server.switch().next_hops()[&ServiceChain::Vid(100)], 9);
-    let text = server.ofctl("dump-flows", &["table=1"]);
+    let text = server.ofctl("dump-flows", &["table=16"]);
     assert!(text.contains("dl_vlan=100 actions=write_metadata:0x9"), "{text}");
-    assert!(server.switch().table().is_empty());
-    server.ofctl("del-flows", &["table=1,dl_vlan=100"]);
+    assert!(server.switch().tables().all()[0].is_empty());
+    server.ofctl("del-flows", &["table=16,dl_vlan=100"]);
     assert_eq!(server.switch().next_hops().len(), 1);
 }
 
@@ -278,12 +278,12 @@ fn lookups_follow_the_table() {
     server.ofctl("add-flow", &["priority=9,tcp,nw_src=10.0.0.0/24,actions=output:2"]);
     let switch = server.switch();
     let to = |frame: &[u8]| {
-        let rule = switch.table().lookup(&Key::extract(frame, 1, 0).unwrap()).found.unwrap();
-        rule.program.only()
+        let rule = switch.tables().lookup(0, &Key::extract(frame, 1, 0).unwrap()).found.unwrap();
+        rule.program.steps[0].to
     };
-    assert_eq!(to(&frame_from([10, 0, 0, 9])), Some(To::Port(2)));
-    assert_eq!(to(&frame_from([10, 0, 1, 9])), Some(To::Normal));
-    let flow = switch.table().flows().find(|flow| flow.priority == 9).unwrap();
+    assert_eq!(to(&frame_from([10, 0, 0, 9])), To::Port(2));
+    assert_eq!(to(&frame_from([10, 0, 1, 9])), To::Normal);
+    let flow = switch.tables().all()[0].flows().find(|flow| flow.priority == 9).unwrap();
     assert_eq!(flow.matches.exact(Field::IpProto), Some(6));
     assert_ne!(flow.matches, Match::any());
 }

@@ -70,7 +70,7 @@ fn requests_and_their_errors() {
     let mut rig = Rig::new();
     let id = rig.connect();
     let features = &rig.ask(id, &message(5, 1, &[]))[0];
-    assert_eq!((features.kind, &features.body[..8], features.body[12]), (6, &[0, 0, 0, 0, 0, 0, 0, 7][..], 2));
+    assert_eq!((features.kind, &features.body[..8], features.body[12]), (6, &[0, 0, 0, 0, 0, 0, 0, 7][..], 17));
     rig.done(id, &message(9, 1, &[0, 0, 0xff, 0xff]));
     assert_eq!(rig.ask(id, &message(7, 1, &[]))[0].body, [0, 0, 0xff, 0xff]);
     assert_eq!(rig.refused(id, &message(9, 1, &[0, 1, 0, 0])), (10, 0));
@@ -80,7 +80,7 @@ fn requests_and_their_errors() {
     assert_eq!(rig.refused(id, &message(10, 1, &[])), (1, 1));
     assert_eq!(rig.refused(id, &message(29, 1, &[0; 8])), (1, 1));
     rig.done(id, &message(17, 1, &[0, 0, 0, 0, 0, 0, 0, 0]));
-    assert_eq!(rig.refused(id, &message(17, 1, &[9, 0, 0, 0, 0, 0, 0, 0])), (8, 0));
+    assert_eq!(rig.refused(id, &message(17, 1, &[17, 0, 0, 0, 0, 0, 0, 0])), (8, 0));
     let port_mod = |port: u8| message(16, 1, &[&[0, 0, 0, port][..], &[0; 28]].concat());
     assert_eq!((rig.refused(id, &port_mod(1)), rig.refused(id, &port_mod(9))), ((7, 4), (7, 0)));
     assert_eq!(rig.ask(id, &message(22, 1, &[0, 0, 0, 1, 0, 0, 0, 0]))[0].kind, 23);
@@ -149,7 +149,8 @@ fn matches_and_actions_are_checked() {
     assert_eq!(matched(&[oxm(6, false, &[0, 0]), oxm(7, false, &[1])]), Some((4, 9)), "no priority without a tag");
     assert_eq!(matched(&[oxm(6, false, &[0x10, 9]), oxm(7, false, &[8])]), Some((4, 7)));
     assert_eq!(matched(&[oxm(6, true, &[0x10, 0, 0x10, 0]), oxm(7, false, &[7])]), None);
-    assert_eq!(matched(&[oxm(2, false, &[0; 8])]), Some((4, 6)), "metadata is not known");
+    assert_eq!(matched(&[oxm(2, true, &[0; 16])]), None);
+    assert_eq!(matched(&[oxm(1, false, &[0; 4])]), Some((4, 6)), "the physical port is not known");
     assert_eq!(matched(&[oxm(3, false, &[0; 5])]), Some((4, 1)));
 
     let mut acted = |fields: &[Vec<u8>], instructions: &[Vec<u8>]| {
@@ -182,7 +183,9 @@ fn matches_and_actions_are_checked() {
     assert_eq!(acted(&[], &[apply(&[set_nfi(1)])]), Some((2, 5)), "next hops are set in table 1");
     assert_eq!(acted(&[], &[apply(&vec![output(1); 65])]), Some((2, 7)));
     assert_eq!(acted(&[], &[apply(&[]), apply(&[])]), Some((3, 1)));
-    assert_eq!(acted(&[], &[instruction(1, &[1, 0, 0, 0])]), Some((3, 2)));
+    assert_eq!(acted(&[], &[instruction(1, &[0, 0, 0, 0])]), Some((3, 2)));
+    assert_eq!(acted(&[], &[instruction(1, &[16, 0, 0, 0])]), Some((3, 2)));
+    assert_eq!(acted(&[], &[instruction(1, &[15, 0, 0, 0])]), None);
     assert_eq!(acted(&[], &[instruction(6, &[0, 0, 0, 1])]), Some((3, 1)));
     assert_eq!(acted(&[], &[instruction(9, &[0; 4])]), Some((3, 0)));
     assert_eq!(acted(&[], &[instruction(0xffff, &[0; 12])]), Some((3, 5)));
@@ -196,11 +199,12 @@ fn the_action_set_is_done_in_its_order() {
     let mut change = FlowMod::new(0, 1, &[]);
     let write = |actions: &[Vec<u8>]| instruction(3, &[&[0; 4][..], &actions.concat()].concat());
     let push = vec![0, 17, 0, 8, 0x81, 0, 0, 0];
-    change.instructions = [write(&[output(1), push.clone(), output(2)]), apply(&[output(9)])].concat();
+    change.instructions = [write(&[output(1), push.clone(), output(2)]), apply(&[output(1)])].concat();
     rig.done(id, &change.bytes());
-    let flow = rig.switch.table().flows().next().unwrap();
+    let flow = rig.switch.tables().all()[0].flows().next().unwrap();
     let out = |port| Action::Output { port, max_len: 0 };
-    assert_eq!(flow.instructions.actions[..], [out(9), Action::PushVlan(0x8100), out(2)]);
+    assert_eq!(flow.instructions.applied[..], [out(1)]);
+    assert_eq!(flow.instructions.written[..], [Action::PushVlan(0x8100), out(2)]);
 }
 
 #[test]
@@ -298,17 +302,17 @@ fn next_hops_are_set_by_action_and_by_relay() {
     let vid = |vid: u16| oxm(6, false, &(0x1000 | vid).to_be_bytes());
     let chain = |command: u8, fields: &[Vec<u8>], nfi: u16| {
         let mut change = FlowMod::new(command, 1, fields);
-        change.table = 1;
+        change.table = 16;
         change.instructions = apply(&[set_nfi(nfi)]);
         change
     };
     rig.done(id, &chain(0, &[vid(100)], 7).bytes());
     rig.done(id, &chain(0, &[oxm(38, false, &[0, 0, 0, 0, 0, 0, 1, 0])], 8).bytes());
-    let version = rig.switch.aggregation().version();
+    let version = rig.switch.tables().aggregation().version();
     assert_eq!(rig.refused(id, &chain(0, &[vid(100), oxm(0, false, &[0, 0, 0, 1])], 7).bytes()), (4, 5));
     assert_eq!(rig.refused(id, &chain(0, &[oxm(38, false, &[1; 8])], 7).bytes()), (4, 7));
     assert_eq!(rig.refused(id, &chain(0, &[oxm(6, false, &[0, 0])], 7).bytes()), (4, 7));
-    assert_eq!(rig.switch.aggregation().version(), version);
+    assert_eq!(rig.switch.tables().aggregation().version(), version);
     let hops = |rig: &Rig| rig.switch.next_hops().into_iter().collect::<Vec<_>>();
     assert_eq!(hops(&rig), [(ServiceChain::Vid(100), 7), (ServiceChain::Vni(256), 8)]);
 

@@ -120,8 +120,8 @@ fn tags_nest_and_keep_their_priority() {
     headers.apply(&Action::SetField(Field::VlanPcp, 5));
     headers.apply(&Action::PushVlan(0x88a8));
     assert_eq!(headers.bytes()[12..22], [0x88, 0xa8, 0xa0, 0x64, 0x81, 0, 0xa0, 0x64, 8, 0]);
-    (0..20).for_each(|_| headers.apply(&Action::PushVlan(0x8100)));
-    (0..20).for_each(|_| headers.apply(&Action::PopVlan));
+    assert!((0..20).all(|_| headers.apply(&Action::PushVlan(0x8100))));
+    assert!((0..20).all(|_| headers.apply(&Action::PopVlan)));
     assert_eq!(headers.bytes(), original);
 }
 

@@ -2,7 +2,7 @@
 
 mod controller;
 
-use controller::{FlowMod, Rig, apply, count_packets, output, oxm};
+use controller::{FlowMod, Rig, add_ports, apply, count_packets, output, oxm};
 use openflow::{Cache, Key, Switch, To};
 use proptest::prelude::*;
 
@@ -166,36 +166,37 @@ proptest! {
     fn the_table_is_the_list(changes in changes()) {
         let mut rig = Rig::new();
         rig.switch = Switch::new(Default::default(), 1000, 1);
+        add_ports(&mut rig.switch, 3);
         let id = rig.connect();
         let mut list = Model::new();
         let mut cache = Cache::new(16, 1);
         for change in changes {
-            let version = rig.switch.table().version();
+            let version = rig.switch.tables().all()[0].version();
             rig.done(id, &message(&change));
             let before = list.clone();
             model(&mut list, &change);
-            let table = rig.switch.table();
+            let (tables, table) = (rig.switch.tables(), &rig.switch.tables().all()[0]);
             prop_assert_eq!(table.len(), list.len());
             prop_assert!(table.version() != version || before == list, "a change has a new version");
-            let snapshot = table.rules().clone();
+            let snapshot = tables.rules().clone();
             for packet in all_packets() {
                 let matching: Vec<_> = list.iter().filter(|(_, matches, ..)| matches.matches(&packet)).collect();
                 let highest = matching.iter().map(|flow| flow.0).max();
                 let allowed: Vec<_> = matching.iter().filter(|flow| Some(flow.0) == highest).map(|flow| flow.2).collect();
                 let key = packet.key();
-                let lookup = table.lookup(&key);
-                let port = lookup.found.map(|rule| match rule.program.only() {
-                    Some(To::Port(port)) => port,
+                let lookup = tables.lookup(0, &key);
+                let port = lookup.found.map(|rule| match rule.program.steps[0].to {
+                    To::Port(port) => port,
                     other => panic!("{other:?}"),
                 });
                 prop_assert!(port.map_or(allowed.is_empty(), |port| allowed.contains(&port)), "{:?} {:?}", port, allowed);
-                prop_assert_eq!(lookup.found.map(|rule| rule.flow), snapshot.lookup(&key).found.map(|slot| snapshot.get(*slot).unwrap().flow));
+                prop_assert_eq!(lookup.found.map(|rule| rule.flow), snapshot.lookup(0, &key).found.map(|slot| snapshot.get(*slot).unwrap().flow));
 
                 // Keys that agree in the consulted bits get the same flow.
                 for other in all_packets() {
                     let other = other.key();
                     if other.and(&lookup.consulted) == key.and(&lookup.consulted) {
-                        let same = table.lookup(&other).found.map(|rule| rule.flow);
+                        let same = tables.lookup(0, &other).found.map(|rule| rule.flow);
                         prop_assert_eq!(same, lookup.found.map(|rule| rule.flow));
                     }
                 }
@@ -226,7 +227,7 @@ fn flags_of_flow_mod() {
     let port = |port: u8| [oxm(0, false, &[0, 0, 0, port])];
     rig.done(id, &add(5, &port(1)).bytes());
     let counted = |rig: &mut Rig| {
-        let flow = rig.switch.table().flows().next().unwrap();
+        let flow = rig.switch.tables().all()[0].flows().next().unwrap();
         (flow.packets, flow.cookie)
     };
     let count = |rig: &mut Rig| {
@@ -255,7 +256,7 @@ fn flags_of_flow_mod() {
     assert_eq!(rig.refused(id, &FlowMod { flags: 2, ..add(5, &port(2)) }.bytes()), (5, 3));
     assert_eq!(rig.refused(id, &FlowMod { flags: 64, ..add(5, &port(2)) }.bytes()), (5, 7));
     assert_eq!(rig.refused(id, &FlowMod { command: 5, ..add(5, &port(2)) }.bytes()), (5, 6));
-    assert_eq!(rig.refused(id, &FlowMod { table: 2, ..add(5, &port(2)) }.bytes()), (5, 2));
+    assert_eq!(rig.refused(id, &FlowMod { table: 17, ..add(5, &port(2)) }.bytes()), (5, 2));
     assert_eq!(rig.refused(id, &FlowMod { table: 255, ..add(5, &port(2)) }.bytes()), (5, 2));
     assert_eq!(rig.refused(id, &FlowMod { buffer: 3, ..add(5, &port(2)) }.bytes()), (1, 8));
 
@@ -263,7 +264,7 @@ fn flags_of_flow_mod() {
     rig.done(id, &add(7, &[]).bytes());
     assert_eq!(rig.refused(id, &add(8, &[]).bytes()), (5, 1));
     rig.done(id, &add(7, &[]).bytes());
-    assert_eq!(rig.switch.table().len(), 4);
+    assert_eq!(rig.switch.tables().all()[0].len(), 4);
 }
 
 #[test]
@@ -275,9 +276,9 @@ fn timeouts_end_flows_and_say_so() {
     rig.done(id, &FlowMod { hard: 3, flags: 1, cookie: 2, ..add(2, &[]) }.bytes());
     rig.done(id, &FlowMod { idle: 1, hard: 9, cookie: 3, ..add(3, &[]) }.bytes());
     let key = Packet { in_port: 1, protocol: 6, last: 0 }.key();
-    let flow = rig.switch.table().lookup(&key).found.unwrap().flow;
-    assert_eq!(rig.switch.table().get(flow).unwrap().cookie, 3);
-    let cookies = |rig: &Rig| rig.switch.table().flows().map(|flow| flow.cookie).collect::<Vec<_>>();
+    let flow = rig.switch.tables().lookup(0, &key).found.unwrap().flow;
+    assert_eq!(rig.switch.tables().all()[0].get(flow).unwrap().cookie, 3);
+    let cookies = |rig: &Rig| rig.switch.tables().all()[0].flows().map(|flow| flow.cookie).collect::<Vec<_>>();
     rig.switch.expire(10_999);
     assert_eq!(cookies(&rig), [1, 2, 3]);
     count_packets(&mut rig.switch, &key, 1, 60, 10_900);
@@ -312,7 +313,7 @@ fn later_fragments_match_no_port() {
     frame[12..15].copy_from_slice(&[8, 0, 0x45]);
     frame[23] = 17;
     let cookie = |rig: &Rig, frame: &[u8]| {
-        rig.switch.table().lookup(&Key::extract(frame, 1, 0).unwrap()).found.map(|rule| rule.cookie)
+        rig.switch.tables().lookup(0, &Key::extract(frame, 1, 0).unwrap()).found.map(|rule| rule.cookie)
     };
     assert_eq!(cookie(&rig, &frame), Some(2), "it goes to port 0");
     // More fragments, and this is not the first.

@@ -6,6 +6,8 @@ pub const MAC_ADDRESSES: usize = 12;
 pub const ETHERNET: usize = 14;
 /// One VLAN tag.
 pub const VLAN_TAG: usize = 4;
+/// An MPLS label stack entry (RFC 3032).
+pub const MPLS: usize = 4;
 /// An IPv4 header without options.
 pub const IPV4: usize = 20;
 /// An IPv6 header without extension headers.

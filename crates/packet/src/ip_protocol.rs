@@ -2,6 +2,8 @@
 
 /// IPv6 hop-by-hop options (RFC 8200).
 pub const HOP_BY_HOP: u8 = 0;
+/// ICMP (RFC 792).
+pub const ICMP: u8 = 1;
 /// TCP (RFC 9293).
 pub const TCP: u8 = 6;
 /// UDP (RFC 768).

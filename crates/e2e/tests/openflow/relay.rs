@@ -5,11 +5,11 @@ use super::*;
 use lab::{Result, cpu};
 use millrace::control::Aggregation;
 
-/// Builds a FLOW_MOD (OpenFlow 1.3.5, Section 7.3.4.1): in table 1, packets of this VLAN go to this next hop.
+/// Builds a FLOW_MOD (OpenFlow 1.3.5, Section 7.3.4.1): in table 16, packets of this VLAN go to this next hop.
 fn flow_mod(vid: u16, nfi: u16) -> Vec<u8> {
     let mut body = vec![0; 16];
     // Table, command, timeouts, priority, buffer, ports, groups, flags.
-    body.extend([1, 0, 0, 0, 0, 0, 0x80, 0]);
+    body.extend([16, 0, 0, 0, 0, 0, 0x80, 0]);
     body.extend([0xff; 12]);
     body.extend([0; 4]);
     // The match: one field of two bytes, and padding.

@@ -1,6 +1,6 @@
 //! Forwarding by flows, in one worker.
 
-use super::flows::{self, Emission, Flows, Numbered};
+use super::flows::{self, Emission, Ended, Flows, Next, Numbered, Path, Walk};
 use super::head::Head;
 use super::learning::{Arrival, LearningPlan, Scratch};
 use super::output::Output;
@@ -9,7 +9,7 @@ use crate::drops::{Drops, Reason};
 use crate::live::Reader;
 use crate::punt::{EventNotifier, Punt, Ring, Shares};
 use openflow::rewrite::Headers;
-use openflow::{Cache, FlowId, Key, Lane, Program, Rule, To};
+use openflow::{Cache, Key, Lane, Rule, To};
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -51,7 +51,7 @@ pub(crate) struct Injection<'a> {
 /// State that look-ups keep from burst to burst.
 struct Lookups {
     flows: Reader<Flows>,
-    cache: Cache<u32>,
+    cache: Cache<Path>,
     work: Box<Work>,
 }
 
@@ -67,6 +67,8 @@ struct Copied {
 /// Scratch space for a burst.
 struct Work {
     heads: [Head; MAX_BURST],
+    paths: [Path; MAX_BURST],
+    walks: [Walk; MAX_BURST],
     /// Headers of frames that are changed.
     headers: [Headers; MAX_BURST],
     /// By port of the bridge: frames that go there, a bit each.
@@ -89,6 +91,8 @@ impl FlowPlan {
         numbers.iter().enumerate().for_each(|(port, number)| ports[*number as usize] = port as u16 + 1);
         let work = Work {
             heads: std::array::from_fn(|_| Head::default()),
+            paths: Default::default(),
+            walks: Default::default(),
             headers: std::array::from_fn(|_| Headers::new(&[], 0)),
             masks: vec![0; numbers.len()].into(),
             storage: BurstStorage::default(),
@@ -139,14 +143,14 @@ impl FlowPlan {
             match to {
                 None => self.look_up(bridge, arrival, *in_port, lookups, scratch),
                 Some(to) => {
-                    let rule = Rule { program: Program::single(*to), ..lookups.flows.value().miss.clone() };
-                    self.run(bridge, arrival, *in_port, |_| &rule, &mut lookups.work, scratch);
+                    lookups.work.walks[0] = Walk::sending(*to);
+                    self.run(bridge, arrival, *in_port, lookups, scratch);
                 }
             }
         }
     }
 
-    /// Finds the flow of each frame, counts it, and runs its program.
+    /// Finds the path of each frame, counts it, and goes along it.
     #[inline(always)]
     fn look_up(
         &self,
@@ -159,36 +163,30 @@ impl FlowPlan {
         let Lookups { flows, cache, work } = lookups;
         let flows: &Flows = flows.value();
         let frames = arrival.frames;
-        let miss = flows.miss.slot.index();
-        let mut found = [miss; MAX_BURST];
         let mut run = Run::default();
         let mut same = true;
-        let mut before: Option<(Key, u32)> = None;
-        for ((found, head), frame) in found.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
+        let mut before: Option<(Key, Path)> = None;
+        for ((place, head), frame) in work.paths.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
             head.take(&frames, frame);
             // Every frame has an Ethernet header, which is all that a key needs.
             let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
             // Frames of one connection often come in a row.
-            *found = match &before {
-                Some((other, slot)) if other.is(&key) => *slot,
+            let path = match before {
+                Some((other, path)) if other.is(&key) => path,
                 _ => {
-                    let slot = cache.get(&key, flows.serial).unwrap_or_else(|| {
-                        self.counted.searched.add(1);
-                        let slot = flows.rules.lookup(&key).found.copied().unwrap_or(miss);
-                        cache.insert(&key, flows.serial, slot);
-                        slot
-                    });
-                    before = Some((key, slot));
-                    slot
+                    let path = self.find(flows, cache, &key, 0);
+                    before = Some((key, path));
+                    path
                 }
             };
-            same &= run.add(*found, frame.len(), &self.lane);
+            *place = path;
+            same &= run.add(path, frame.len(), &self.lane);
         }
         run.count(&self.lane);
         self.counted.packets.add(frames.len() as u64);
         if same {
             // The frames of a burst mostly go the same way: then all are sent at once, unchanged.
-            match flows.rule(run.slot).program.only() {
+            match run.path.only {
                 Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
                     return bridge.output(&arrival, self.port(number)).transmit(arrival.queue, frames);
                 }
@@ -196,45 +194,70 @@ impl FlowPlan {
                 _ => {}
             }
         }
-        self.run(bridge, arrival, in_port, |frame| flows.rule(found[frame]), work, scratch);
+        work.walks.iter_mut().zip(&work.paths[..frames.len()]).for_each(|(walk, path)| *walk = Walk::begin(*path));
+        self.run(bridge, arrival, in_port, lookups, scratch);
     }
 
-    /// Runs the programs of frames step by step, as a frame may change between two outputs.
+    /// Returns the path of a packet that comes to a table with this key.
+    #[inline(always)]
+    fn find(&self, flows: &Flows, cache: &mut Cache<Path>, key: &Key, table: u8) -> Path {
+        cache.get(key, flows.serial).unwrap_or_else(|| {
+            self.counted.searched.add(1);
+            let path = flows.search(key, table);
+            cache.insert(key, flows.serial, path);
+            path
+        })
+    }
+
+    /// Goes along the paths of frames from output to output, as a frame may change between two outputs.
     #[inline(never)]
-    fn run<'p>(
+    fn run(
         &self,
         bridge: &LearningPlan,
         arrival: Arrival<'_, '_>,
         in_port: u32,
-        rule: impl Fn(usize) -> &'p Rule,
-        work: &mut Work,
+        lookups: &mut Lookups,
         scratch: &mut Scratch,
     ) {
-        let all = 0..arrival.frames.len();
-        let without = all.clone().filter(|&frame| rule(frame).program.steps.is_empty());
-        let (misses, drops) = without.fold((0, 0), |(misses, drops), frame| {
-            let is_drop = u64::from(rule(frame).flow != FlowId::NONE);
-            (misses + 1 - is_drop, drops + is_drop)
-        });
-        count_drops(&arrival, Reason::NoFlow, misses);
-        count_drops(&arrival, Reason::FlowDrop, drops);
+        let Lookups { flows, cache, work } = lookups;
+        let flows: &Flows = flows.value();
+        let mut on_the_way = u32::MAX >> (MAX_BURST - arrival.frames.len());
         let (mut edited, mut punted) = (0u32, false);
-        for step in 0.. {
-            let mut left = false;
+        while on_the_way != 0 {
             let mut normal = 0u32;
-            for frame in all.clone() {
-                let rule = rule(frame);
-                let Some(step) = rule.program.steps.get(step) else { continue };
-                left = true;
+            for frame in bits(on_the_way) {
                 let bit = 1 << frame;
-                if !step.actions.is_empty() {
-                    if edited & bit == 0 {
-                        edited |= bit;
-                        work.headers[frame] = Headers::new(work.heads[frame].bytes(), 0);
+                let sent = loop {
+                    match work.walks[frame].next(flows) {
+                        Next::Send(to, rule) => break Some((to, rule)),
+                        Next::Change(actions) => {
+                            if edited & bit == 0 {
+                                edited |= bit;
+                                work.headers[frame] = Headers::new(work.heads[frame].bytes(), 0);
+                            }
+                            if !actions.iter().all(|action| work.headers[frame].apply(action)) {
+                                arrival.drops.add(Reason::TimeToLive, 1);
+                                work.walks[frame].end();
+                                on_the_way &= !bit;
+                                break None;
+                            }
+                        }
+                        Next::LookUp(table) => {
+                            let key = work.key(frame, edited & bit != 0, in_port).at(table, work.walks[frame].metadata);
+                            let path = self.find(flows, cache, &key, table);
+                            let len = u64::from(arrival.frames.as_slice()[frame].len());
+                            path.slots().iter().for_each(|slot| self.lane.add(*slot, 1, len));
+                            work.walks[frame].go_on(path);
+                        }
+                        Next::End => {
+                            count_ended(&work.walks[frame], flows, &arrival);
+                            on_the_way &= !bit;
+                            break None;
+                        }
                     }
-                    step.actions.iter().for_each(|action| work.headers[frame].apply(action));
-                }
-                match step.to {
+                };
+                let Some((to, rule)) = sent else { continue };
+                match to {
                     To::Port(number) if number == in_port => arrival.drops.add(Reason::Hairpin, 1),
                     To::Port(number) => work.send_to(self.port(number), bit, &arrival),
                     To::InPort => work.send_to(arrival.from, bit, &arrival),
@@ -246,18 +269,10 @@ impl FlowPlan {
                     }
                     To::Normal => normal |= bit,
                     To::Controller { whole } => {
-                        punted |= self.punt(
-                            rule,
-                            &arrival,
-                            in_port,
-                            Copied { frame, edited: edited & bit != 0, whole },
-                            work,
-                        );
+                        let copied = Copied { frame, edited: edited & bit != 0, whole };
+                        punted |= self.punt(rule, &arrival, in_port, copied, work);
                     }
                 }
-            }
-            if !left {
-                break;
             }
             for port in 0..work.masks.len() {
                 let mask = std::mem::take(&mut work.masks[port]);
@@ -311,6 +326,14 @@ impl FlowPlan {
 }
 
 impl Work {
+    /// Returns the key of a frame as it is now.
+    fn key(&self, frame: usize, edited: bool, in_port: u32) -> Key {
+        let headers = &self.headers[frame];
+        let (bytes, tunnel) =
+            if edited { (headers.bytes(), headers.tunnel_id) } else { (self.heads[frame].bytes(), 0) };
+        Key::extract(bytes, in_port, tunnel).unwrap_or_default()
+    }
+
     #[inline(always)]
     fn send_to(&mut self, port: usize, bit: u32, arrival: &Arrival<'_, '_>) {
         match self.masks.get_mut(port) {
@@ -356,24 +379,24 @@ impl Work {
     }
 }
 
-/// Consecutive frames of one flow, which are counted together.
+/// Consecutive frames of one path, which are counted together.
 #[derive(Default)]
 struct Run {
-    slot: u32,
+    path: Path,
     packets: u64,
     bytes: u64,
 }
 
 impl Run {
-    /// Adds a frame. Returns false if it is of another flow than the previous one.
+    /// Adds a frame. Returns false if it is of another path than the previous one.
     #[inline(always)]
-    fn add(&mut self, slot: u32, len: u32, lane: &Lane) -> bool {
-        let same = self.packets == 0 || self.slot == slot;
+    fn add(&mut self, path: Path, len: u32, lane: &Lane) -> bool {
+        let same = self.packets == 0 || self.path == path;
         if !same {
             self.count(lane);
             (self.packets, self.bytes) = (0, 0);
         }
-        self.slot = slot;
+        self.path = path;
         self.packets += 1;
         self.bytes += u64::from(len);
         same
@@ -381,13 +404,18 @@ impl Run {
 
     #[inline(always)]
     fn count(&self, lane: &Lane) {
-        lane.add(self.slot, self.packets, self.bytes);
+        self.path.slots().iter().for_each(|slot| lane.add(*slot, self.packets, self.bytes));
     }
 }
 
-fn count_drops(arrival: &Arrival<'_, '_>, reason: Reason, frames: u64) {
-    if frames > 0 {
-        arrival.drops.add(reason, frames);
+/// Counts a frame that was sent nowhere.
+fn count_ended(walk: &Walk, flows: &Flows, arrival: &Arrival<'_, '_>) {
+    if !walk.is_sent {
+        let reason = match walk.ended(flows) {
+            Ended::Missed => Reason::NoFlow,
+            Ended::Dropped => Reason::FlowDrop,
+        };
+        arrival.drops.add(reason, 1);
     }
 }
 

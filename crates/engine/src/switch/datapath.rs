@@ -21,10 +21,10 @@ impl Switch {
         self.inner.datapath.counters()
     }
 
-    /// Returns how many packets were looked up, and how many of them matched a flow. Call this a few times in a second: it frees
+    /// Returns how many packets matched no flow, by table. Call this a few times in a second: it frees
     /// what no worker uses any more.
-    pub fn looked_up(&self) -> (u64, u64) {
-        self.inner.datapath.looked_up()
+    pub fn missed(&self) -> Vec<u64> {
+        self.inner.datapath.missed()
     }
 
     /// Applies `actions` to a packet that a controller sends, as if `in_port` had received it. The packet is sent soon, after

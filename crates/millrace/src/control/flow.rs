@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The answer to `flows`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flows {
-    /// The bridge that forwards by table 0, if there is one.
+    /// The bridge that forwards by flows, if there is one.
     pub datapath: Option<DatapathStats>,
     /// Flows of all tables, those of the highest priority first in each.
     pub flows: Vec<Flow>,
@@ -16,13 +16,13 @@ pub struct Flows {
 /// One flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Flow {
-    /// Table: 0 forwards, 1 is the aggregation table.
+    /// Table: 0 to 15 forward, 16 is the aggregation table.
     pub table: u8,
     /// Priority: the highest one of several matching flows wins.
     pub priority: u16,
     /// Matched packets, in `ovs-ofctl` syntax; `any` for all.
     pub matches: String,
-    /// Actions, in `ovs-ofctl` syntax; `drop` for none.
+    /// Instructions, in `ovs-ofctl` syntax; `drop` for none.
     pub actions: String,
     /// Cookie given by the controller.
     pub cookie: u64,
@@ -41,12 +41,11 @@ pub struct Flow {
 impl Flow {
     /// Describes a flow of a table at time `now`.
     pub fn of(table: u8, flow: &openflow::Flow, now: Millis) -> Self {
-        let actions: Vec<_> = flow.instructions.actions.iter().map(ToString::to_string).collect();
         Self {
             table,
             priority: flow.priority,
             matches: flow.matches.to_string(),
-            actions: if actions.is_empty() { "drop".to_owned() } else { actions.join(",") },
+            actions: flow.instructions.to_string(),
             cookie: flow.cookie,
             packets: flow.packets,
             bytes: flow.bytes,

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Capacity of table 0, in flows.
+/// Capacity of each table that forwards, in flows.
 const FLOWS: usize = 65_536;
 
 /// Capacity of the aggregation table, in flows.
@@ -30,7 +30,7 @@ const LOOK: (Duration, u32) = (Duration::from_millis(5), 20);
 struct AgentState {
     switch: Switch,
     ports: Ports,
-    /// Versions of the tables that the data path has: table 0 (`set`) and the aggregation table (`laid`).
+    /// Versions of the tables that the data path has: those that forward (`set`) and the aggregation table (`laid`).
     set: u64,
     laid: u64,
     /// Time from which on a look at the data path is due.
@@ -59,7 +59,7 @@ impl SharedSwitch {
             datapath: "none".to_owned(),
         };
         let (switch, started) = (Switch::new(identity, 0, CHAINS), Instant::now());
-        let (set, laid) = (switch.table().version(), switch.aggregation().version());
+        let (set, laid) = (switch.tables().version(), switch.tables().aggregation().version());
         let state = AgentState {
             switch,
             ports: Ports::default(),
@@ -83,14 +83,13 @@ impl SharedSwitch {
     /// Returns all flows, those of the highest priority first in each table.
     pub fn flows(&self) -> Vec<Flow> {
         let (mut guard, now) = (self.state(), self.now());
-        guard.switch.table_mut().look(now);
-        let show = |number: u8, table: &FlowTable| -> Vec<Flow> {
-            let mut flows: Vec<_> = table.flows().map(|flow| Flow::of(number, flow, now)).collect();
+        guard.switch.tables_mut().look(now);
+        let show = |table: &FlowTable| -> Vec<Flow> {
+            let mut flows: Vec<_> = table.flows().map(|flow| Flow::of(table.number(), flow, now)).collect();
             flows.sort_by_key(|flow| std::cmp::Reverse(flow.priority));
             flows
         };
-        let aggregation = show(openflow::aggregation::TABLE, guard.switch.aggregation());
-        show(0, guard.switch.table()).into_iter().chain(aggregation).collect()
+        guard.switch.tables().all().iter().flat_map(show).collect()
     }
 }
 
@@ -102,7 +101,7 @@ pub(super) struct Agent<'d> {
 
 impl<'d> Agent<'d> {
     pub(super) fn new(shared: SharedSwitch, datapath: &'d dyn Datapath) -> Self {
-        shared.state().switch.table_mut().count_in(datapath.flow_counters());
+        shared.state().switch.tables_mut().count_in(datapath.flow_counters());
         Self { shared, datapath }
     }
 
@@ -118,12 +117,13 @@ impl<'d> Agent<'d> {
         }
         let AgentState { switch, set, laid, forwards, .. } = &mut *guard;
         let done = act(switch, now);
-        if *set != switch.table().version() {
-            *set = switch.table().version();
-            self.datapath.set_flows(switch.table().rules().clone());
+        let tables = switch.tables();
+        if *set != tables.version() {
+            *set = tables.version();
+            self.datapath.set_flows(tables.rules().clone());
         }
-        if *laid != switch.aggregation().version() {
-            *laid = switch.aggregation().version();
+        if *laid != tables.aggregation().version() {
+            *laid = tables.aggregation().version();
             let aggregation = snapshot.unwrap_or_else(|| self.datapath.snapshot()).aggregation;
             let by_vni = aggregation.is_some_and(|stats| stats.service_chain_id == "vni");
             self.datapath.lay_flows(chains(switch.next_hops(), by_vni));
@@ -226,11 +226,12 @@ impl AgentState {
         let AgentState { switch, ports, .. } = self;
         ports.update(switch, snapshot, now);
         self.forwards = snapshot.datapath.is_some();
-        let table = switch.table_mut();
-        table.set_limit(if self.forwards { FLOWS } else { 0 });
-        table.look(now);
-        let (looked_up, found) = datapath.looked_up();
-        table.set_lookups(looked_up, found);
+        let tables = switch.tables_mut();
+        for (table, missed) in tables.forwarding_mut().iter_mut().zip(datapath.missed()) {
+            table.set_limit(if self.forwards { FLOWS } else { 0 });
+            table.set_missed(missed);
+        }
+        tables.look(now);
         switch.expire(now);
         let ended = Instant::now();
         let (least, times) = LOOK;

@@ -15,8 +15,8 @@ pub trait Datapath: Send + Sync {
     fn set_flows(&self, rules: Rules);
     /// Returns the counters of flows, which their rules have slots in.
     fn flow_counters(&self) -> Arc<Counters>;
-    /// Returns how many packets were looked up since the start, and how many of them matched a flow.
-    fn looked_up(&self) -> (u64, u64);
+    /// Returns how many packets matched no flow since the start, by table.
+    fn missed(&self) -> Vec<u64>;
     /// Applies `actions` to a packet, as if it had arrived at `in_port`.
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]);
     /// Passes packets for controllers to `take`.

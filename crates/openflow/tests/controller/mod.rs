@@ -6,10 +6,10 @@ use packet::MacAddr;
 
 /// Has a worker count packets with this key for their flow, and the switch look at it.
 pub fn count_packets(switch: &mut Switch, key: &Key, packets: u64, bytes: u64, now: Millis) {
-    let table = switch.table_mut();
-    let slot = table.lookup(key).found.expect("there is a flow").slot.index();
-    table.counters().lane(0).add(slot, packets, bytes);
-    table.look(now);
+    let tables = switch.tables_mut();
+    let slot = tables.lookup(0, key).found.expect("there is a flow").slot.index();
+    tables.counters().lane(0).add(slot, packets, bytes);
+    tables.look(now);
 }
 
 /// Builds a message.
@@ -117,6 +117,13 @@ impl Received {
     }
 }
 
+/// Adds ports with the numbers from 1 on.
+pub fn add_ports(switch: &mut Switch, count: u32) {
+    for number in 1..=count {
+        switch.set_port(Port { number, mac: MacAddr([2; 6]), name: format!("p{number}"), up: true, speed: 0 }, 0);
+    }
+}
+
 /// A switch with controllers.
 pub struct Rig {
     pub switch: Switch,
@@ -126,9 +133,7 @@ pub struct Rig {
 impl Rig {
     pub fn new() -> Rig {
         let mut switch = Switch::new(Identity { datapath_id: 7, ..Identity::default() }, 4, 4096);
-        for number in 1..=2 {
-            switch.set_port(Port { number, mac: MacAddr([2; 6]), name: format!("p{number}"), up: true, speed: 0 }, 0);
-        }
+        add_ports(&mut switch, 2);
         Rig { switch, now: 0 }
     }
 

@@ -95,13 +95,12 @@ impl Datapath {
         versions.keep(self.live.get());
     }
 
-    /// Returns how many packets were looked up, and how many of them matched a flow. Frees what no worker uses any more: call this
-    /// a few times in a second.
-    pub(crate) fn looked_up(&self) -> (u64, u64) {
+    /// Returns how many packets found no flow in each table. Frees what no worker uses any more: call this a few times in a second.
+    pub(crate) fn missed(&self) -> Vec<u64> {
         let mut versions = self.versions.lock().unwrap();
         versions.free();
-        let packets = self.lookups.lock().unwrap().iter().map(|lookups| lookups.packets.get()).sum::<u64>();
-        (packets, packets.saturating_sub(versions.missed.sum(&self.counters.lanes()).packets))
+        let lanes = self.counters.lanes();
+        versions.missed.iter().map(|slot| slot.sum(&lanes).packets).collect()
     }
 
     /// Passes packets for controllers to `take`. Call this after clearing the notifier.
@@ -129,8 +128,9 @@ impl Datapath {
 
     /// Returns the statistics.
     pub(crate) fn stats(&self, bridge: &str, ports: &[String], numbered: &Numbered) -> DatapathStats {
-        let (looked_up, matched) = self.looked_up();
+        let missed = self.missed().iter().sum::<u64>();
         let flows = self.versions.lock().unwrap().rules.len();
+        let looked_up = self.lookups.lock().unwrap().iter().map(|lookups| lookups.packets.get()).sum::<u64>();
         let searched = self.lookups.lock().unwrap().iter().map(|lookups| lookups.searched.get()).sum();
         let rings = self.rings.lock().unwrap();
         let sum = |of: fn(&Ring) -> u64| rings.iter().map(|ring| of(ring)).sum();
@@ -140,7 +140,7 @@ impl Datapath {
             ports: ports.iter().zip(&numbered.numbers[..]).map(port).collect(),
             flows,
             lookups: looked_up,
-            matched,
+            matched: looked_up.saturating_sub(missed),
             searched,
             packet_ins: sum(|ring| ring.pushed.get()),
             packet_ins_lost: sum(|ring| ring.lost.get()),

@@ -1,7 +1,8 @@
-//! The flows of a bridge that forwards by OpenFlow: those of table 0, which a controller sets.
+//! The flows of a bridge that forwards by OpenFlow, which a controller sets.
 //!
 //! - [`Datapath`] is shared by the control side and all workers;
-//! - [`Flows`] is one version of the table, which workers read;
+//! - [`Flows`] is one version of the tables, which workers read; [`Path`] is the way of a packet through them;
+//! - [`Walk`] is how far a packet has come on its way;
 //! - [`Emission`] is a packet that a controller sends.
 //!
 //! A worker's [`FlowPlan`](super::flow_plan::FlowPlan) sends frames by them. Packets for controllers go through a
@@ -9,10 +10,14 @@
 
 mod datapath;
 mod packet_out;
+mod path;
 mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod walk;
 
 pub(crate) use datapath::{Datapath, Numbered};
 pub(crate) use packet_out::Emission;
+pub(super) use path::Path;
 pub(super) use table::{Flows, Lookups};
+pub(super) use walk::{Ended, Next, Walk};

@@ -15,16 +15,18 @@ pub(crate) struct Emission {
 }
 
 impl Emission {
-    /// Applies a list of actions to a packet, one after the other, and returns its outputs.
+    /// Applies a list of actions to a packet, one after the other, and returns its outputs. There are none once its time to live is
+    /// over.
     pub(crate) fn all(in_port: u32, actions: &[Action], data: &[u8]) -> impl Iterator<Item = Emission> {
         let mut headers = Headers::new(&data[..data.len().min(HEADER_BYTES)], 0);
+        let mut lives = true;
         actions.iter().filter_map(move |action| {
             let Action::Output { port: number, max_len } = *action else {
-                headers.apply(action);
+                lives &= headers.apply(action);
                 return None;
             };
             let to = if number == port::TABLE { None } else { To::of(number, max_len) };
-            (to.is_some() || number == port::TABLE).then(|| {
+            (lives && (to.is_some() || number == port::TABLE)).then(|| {
                 let packet = [headers.bytes(), &data[headers.taken()..]].concat();
                 Emission { in_port, to, packet }
             })

@@ -1,16 +1,17 @@
-//! The flow table, as workers read it.
+//! The flow tables, as workers read them.
 
+use super::path::Path;
 use crate::counters::Counter;
-use openflow::{Counters, FlowId, Program, Rule, Rules, Slot, To};
+use openflow::{Counters, FORWARDING, FlowId, Key, Program, Rule, Rules, Slot, To};
 use std::sync::Arc;
 
-/// One version of the table. It never changes; another one replaces it.
+/// One version of the tables. It never changes; another one replaces it.
 pub(crate) struct Flows {
     /// Unique number of this version; cached results of other versions are void.
     pub(in crate::forward) serial: u64,
     pub(in crate::forward) rules: Rules,
-    /// The rule of packets without a flow.
-    pub(in crate::forward) miss: Rule,
+    /// By table: the rule of packets without a flow.
+    pub(in crate::forward) misses: Box<[Rule]>,
 }
 
 /// Lookups of one worker, on separate cache lines.
@@ -26,24 +27,54 @@ impl Flows {
     /// Returns the rule in a slot.
     #[inline(always)]
     pub(in crate::forward) fn rule(&self, slot: u32) -> &Rule {
-        self.rules.get(slot).unwrap_or(&self.miss)
+        self.rules.get(slot).unwrap_or_else(|| self.miss(slot))
+    }
+
+    #[inline(always)]
+    fn miss(&self, slot: u32) -> &Rule {
+        let is_it = |miss: &&Rule| miss.slot.index() == slot;
+        self.misses.iter().find(is_it).unwrap_or(&self.misses[0])
+    }
+
+    /// Searches for the path of packets with this key, which has the metadata that they have when they come to the table.
+    pub(in crate::forward) fn search(&self, key: &Key, table: u8) -> Path {
+        let mut path = Path::default();
+        let (mut table, mut metadata) = (table, key.metadata());
+        loop {
+            let found = self.rules.lookup(table, &key.at(0, metadata)).found.copied();
+            let slot = found.unwrap_or_else(|| self.misses[usize::from(table)].slot.index());
+            path.push(slot);
+            let program = &self.rule(slot).program;
+            metadata = program.metadata_after(metadata);
+            match program.next {
+                Some(next) if path.is_full() || !program.keeps() => {
+                    path.next = Some(next);
+                    break;
+                }
+                Some(next) => table = next,
+                None => break,
+            }
+        }
+        path.settle(|slot| self.rule(slot));
+        path
     }
 }
 
-/// All versions of the table that workers may still use; control side only.
+/// All versions of the tables that workers may still use; control side only.
 pub(super) struct Versions {
     pub(super) rules: Rules,
     standalone: bool,
     serial: u64,
-    /// Counts packets without a flow.
-    pub(super) missed: Arc<Slot>,
+    /// By table: counts packets without a flow.
+    pub(super) missed: Vec<Arc<Slot>>,
     /// The last one is in force.
     kept: Vec<Arc<Flows>>,
 }
 
 impl Versions {
     pub(super) fn new(counters: &Arc<Counters>) -> Versions {
-        let missed = Arc::new(counters.slot().expect("it is the first one"));
+        let slot = || Arc::new(counters.slot().expect("these are the first ones"));
+        let missed = (0..FORWARDING).map(|_| slot()).collect();
         Versions { rules: Rules::default(), standalone: false, serial: 0, missed, kept: Vec::new() }
     }
 
@@ -55,10 +86,13 @@ impl Versions {
     /// Returns the table of the present rules.
     pub(super) fn draw(&mut self) -> Flows {
         self.serial += 1;
-        let as_a_bridge = self.standalone && self.rules.is_empty();
-        let program = if as_a_bridge { Program::single(To::Normal) } else { Program::drop() };
-        let miss = Rule { flow: FlowId::NONE, slot: self.missed.clone(), cookie: u64::MAX, is_miss: false, program };
-        Flows { serial: self.serial, rules: self.rules.clone(), miss }
+        let as_a_bridge = self.standalone && self.rules.has_none(0);
+        let miss = |(table, slot): (u8, &Arc<Slot>)| {
+            let program = if table == 0 && as_a_bridge { Program::single(To::Normal) } else { Program::drop() };
+            Rule { flow: FlowId::NONE, slot: slot.clone(), cookie: u64::MAX, table, is_miss: false, program }
+        };
+        let misses = (0..).zip(&self.missed).map(miss).collect();
+        Flows { serial: self.serial, rules: self.rules.clone(), misses }
     }
 
     /// Keeps a table that is now in force, and frees those that no worker uses any more: here, and not on the path of a frame.

@@ -61,7 +61,8 @@ impl Rig {
             let (flow, cookie) = (FlowId(id as u64), 100 + id as u64);
             let is_miss = *priority == 0 && *matches == Match::any();
             let slot = slots[id].0.clone();
-            rules.insert(matches, *priority, Rule { flow, slot, cookie, is_miss, program: Program::of(actions) });
+            let rule = Rule { flow, slot, cookie, table: 0, is_miss, program: Program::of(actions) };
+            rules.insert(0, matches, *priority, rule);
         }
         self.datapath.set(rules);
     }
@@ -103,7 +104,8 @@ impl Rig {
                 counted.push([id as u64, packets, bytes]);
             }
         }
-        let (packets, found) = self.datapath.looked_up();
+        let packets = self.datapath.stats("br", &[], self.plan.learning.bridge.flows.as_ref().unwrap());
+        let (packets, found) = (packets.lookups, packets.matched);
         let before = self.looked_up.replace((packets, found));
         (counted, (packets - before.0, found - before.1))
     }

@@ -1,0 +1,160 @@
+//! How far a packet has come on its way through the tables.
+
+use super::path::Path;
+use super::table::Flows;
+use openflow::{Action, FORWARDING, Rule, SetKey, To};
+
+/// The way of one packet: the flows of its path and, at the end, the actions that they have written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::forward) struct Walk {
+    /// Where the packet is sent, if it has no path.
+    only: Option<To>,
+    path: Path,
+    /// The flow of the path that the packet is at, and the next of its steps.
+    at: usize,
+    step: usize,
+    /// The packet's metadata.
+    pub(in crate::forward) metadata: u64,
+    /// Slots of the flows that have written actions, since they were last cleared.
+    writers: [u32; FORWARDING as usize],
+    written: usize,
+    /// The last action of the set that was run, once the tables are left.
+    set: Option<SetKey>,
+    /// Whether the packet was sent anywhere.
+    pub(in crate::forward) is_sent: bool,
+    over: bool,
+}
+
+/// The next thing to be done with a packet.
+pub(in crate::forward) enum Next<'f> {
+    /// Change it.
+    Change(&'f [Action]),
+    /// Send it.
+    Send(To, &'f Rule),
+    /// Look it up in this table.
+    LookUp(u8),
+    /// Nothing any more.
+    End,
+}
+
+/// Why a packet that was not sent has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::forward) enum Ended {
+    /// A table has no flow for it.
+    Missed,
+    /// Its flows send it nowhere.
+    Dropped,
+}
+
+impl Walk {
+    /// Begins the way of a packet.
+    pub(in crate::forward) fn begin(path: Path) -> Walk {
+        Walk { path, ..Walk::default() }
+    }
+
+    /// Begins the way of a packet that is only to be sent there.
+    pub(in crate::forward) fn sending(to: To) -> Walk {
+        Walk { only: Some(to), ..Walk::default() }
+    }
+
+    /// Goes on by another path.
+    pub(in crate::forward) fn go_on(&mut self, path: Path) {
+        (self.path, self.at, self.step) = (path, 0, 0);
+    }
+
+    /// Ends the way.
+    pub(in crate::forward) fn end(&mut self) {
+        self.over = true;
+    }
+
+    /// Reports why the packet has ended.
+    pub(in crate::forward) fn ended(&self, flows: &Flows) -> Ended {
+        let last = self.path.slots().last().map(|slot| flows.rule(*slot));
+        match last {
+            Some(rule) if rule.flow != openflow::FlowId::NONE => Ended::Dropped,
+            _ => Ended::Missed,
+        }
+    }
+
+    /// Returns what is to be done next.
+    #[inline]
+    pub(in crate::forward) fn next<'f>(&mut self, flows: &'f Flows) -> Next<'f> {
+        if let Some(to) = self.only.take() {
+            self.is_sent = true;
+            return Next::Send(to, &flows.misses[0]);
+        }
+        while !self.over {
+            let Some(slot) = self.path.slots().get(self.at).copied() else {
+                return match self.path.next {
+                    Some(table) => Next::LookUp(table),
+                    None => self.next_of_set(flows),
+                };
+            };
+            let rule = flows.rule(slot);
+            let program = &rule.program;
+            // Each step is a change and an output; the last changes follow.
+            let (step, is_output) = (self.step / 2, self.step % 2 == 1);
+            self.step += 1;
+            match program.steps.get(step) {
+                Some(step) if is_output => {
+                    self.is_sent = true;
+                    return Next::Send(step.to, rule);
+                }
+                Some(step) if step.actions.is_empty() => {}
+                Some(step) => return Next::Change(&step.actions),
+                None => {
+                    self.leave(slot, rule);
+                    if !program.rest.is_empty() {
+                        return Next::Change(&program.rest);
+                    }
+                }
+            }
+        }
+        Next::End
+    }
+
+    /// Leaves a flow, whose other instructions take effect.
+    fn leave(&mut self, slot: u32, rule: &Rule) {
+        (self.at, self.step) = (self.at + 1, 0);
+        let program = &rule.program;
+        if program.clears {
+            self.written = 0;
+        }
+        if !program.written.is_empty()
+            && let Some(writer) = self.writers.get_mut(self.written)
+        {
+            *writer = slot;
+            self.written += 1;
+        }
+        self.metadata = program.metadata_after(self.metadata);
+    }
+
+    /// Returns the next action of the set. Of each kind, the one that was written last counts.
+    fn next_of_set<'f>(&mut self, flows: &'f Flows) -> Next<'f> {
+        let mut next: Option<(SetKey, &'f Action, &'f Rule)> = None;
+        for slot in &self.writers[..self.written] {
+            let rule = flows.rule(*slot);
+            let later = |action: &&Action| self.set.is_none_or(|set| action.set_key() > set);
+            let Some(action) = rule.program.written.iter().find(later) else { continue };
+            let key = action.set_key();
+            if next.is_none_or(|(least, ..)| key <= least) {
+                next = Some((key, action, rule));
+            }
+        }
+        let Some((key, action, rule)) = next else {
+            self.over = true;
+            return Next::End;
+        };
+        self.set = Some(key);
+        match *action {
+            Action::Output { port, max_len } => match To::of(port, max_len) {
+                Some(to) => {
+                    self.is_sent = true;
+                    Next::Send(to, rule)
+                }
+                None => self.next_of_set(flows),
+            },
+            _ => Next::Change(std::slice::from_ref(action)),
+        }
+    }
+}

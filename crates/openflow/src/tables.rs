@@ -1,0 +1,100 @@
+//! All tables: those that forward, and the aggregation table behind them.
+
+use crate::aggregation;
+use crate::classifier::Lookup;
+use crate::counters::Counters;
+use crate::key::Key;
+use crate::ofp::TABLE_ALL;
+use crate::rules::{Rule, Rules};
+use crate::table::{FlowTable, Millis, Shared};
+use std::sync::Arc;
+
+/// Number of tables that forward: 0 to 15.
+pub const FORWARDING: u8 = 16;
+
+/// All tables.
+#[derive(Debug)]
+pub struct Tables {
+    tables: Vec<FlowTable>,
+    shared: Shared,
+}
+
+impl Tables {
+    /// Creates the tables: each that forwards for at most `flows` flows, the aggregation table for `chains`.
+    pub(crate) fn new(flows: usize, chains: usize) -> Tables {
+        let limit = |number| if number == aggregation::TABLE { chains } else { flows };
+        let tables = (0..=aggregation::TABLE).map(|number| FlowTable::new(number, limit(number))).collect();
+        Tables { tables, shared: Shared::default() }
+    }
+
+    /// Returns all tables, by their numbers.
+    pub fn all(&self) -> &[FlowTable] {
+        &self.tables
+    }
+
+    /// Returns the tables that forward, by their numbers.
+    pub fn forwarding(&self) -> &[FlowTable] {
+        &self.tables[..usize::from(FORWARDING)]
+    }
+
+    /// Returns the tables that forward, to set what they can hold.
+    pub fn forwarding_mut(&mut self) -> &mut [FlowTable] {
+        &mut self.tables[..usize::from(FORWARDING)]
+    }
+
+    /// Returns the aggregation table.
+    pub fn aggregation(&self) -> &FlowTable {
+        &self.tables[usize::from(aggregation::TABLE)]
+    }
+
+    /// Returns the tables that a request means by `id`; none if there is no such table.
+    pub(crate) fn meant(&self, id: u8) -> &[FlowTable] {
+        match id {
+            TABLE_ALL => &self.tables,
+            id => self.tables.get(usize::from(id)..=usize::from(id)).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the tables that a request means by `id`, and what they share.
+    pub(crate) fn meant_mut(&mut self, id: u8) -> (&mut [FlowTable], &mut Shared) {
+        let tables = match id {
+            TABLE_ALL => &mut self.tables[..],
+            id => self.tables.get_mut(usize::from(id)..=usize::from(id)).unwrap_or_default(),
+        };
+        (tables, &mut self.shared)
+    }
+
+    /// Returns the version of the tables that forward: it changes whenever the result of a lookup may have changed.
+    pub fn version(&self) -> u64 {
+        self.forwarding().iter().map(FlowTable::version).sum()
+    }
+
+    /// Returns the rules, whose clones are for threads that look up while the tables change.
+    pub fn rules(&self) -> &Rules {
+        &self.shared.rules
+    }
+
+    /// Returns the rule for a packet in a table, and the bits of its key that this depends on.
+    pub fn lookup(&self, table: u8, key: &Key) -> Lookup<'_, Rule> {
+        let Lookup { found, consulted } = self.rules().lookup(table, key);
+        Lookup { found: found.and_then(|slot| self.rules().get(*slot)), consulted }
+    }
+
+    /// Takes the counters of flows from a data path. To be called before the first flow is added.
+    pub fn count_in(&mut self, counters: Arc<Counters>) {
+        debug_assert!(self.tables.iter().all(FlowTable::is_empty), "flows have slots in other counters");
+        self.shared.counters = counters;
+    }
+
+    /// Returns the counters of flows.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.shared.counters
+    }
+
+    /// Takes over what workers have counted: packets counted since the last look were there `now`. Takes time in proportion to the
+    /// number of flows.
+    pub fn look(&mut self, now: Millis) {
+        let lanes = self.shared.counters.lanes();
+        self.forwarding_mut().iter_mut().for_each(|table| table.look(&lanes, now));
+    }
+}
