@@ -145,7 +145,11 @@ impl Field {
 
     /// Returns the length of its value in bytes.
     pub(crate) const fn len(self) -> usize {
-        self.place().2.div_ceil(8) as usize
+        match self {
+            // As in the specification, although 20 bits fit into three.
+            Field::Ipv6Flabel | Field::MplsLabel => 4,
+            _ => self.place().2.div_ceil(8) as usize,
+        }
     }
 
     /// Returns its OXM header, without mask.
