@@ -71,7 +71,8 @@ proptest! {
         protocol in prop_oneof![Just(6u8), Just(17), Just(58)],
         addresses in any::<[u8; 32]>(),
         payload in prop::collection::vec(any::<u8>(), 0..300),
-        values in prop::collection::vec(any::<u128>(), 8),
+        values in prop::collection::vec(any::<u128>(), 13),
+        ttl in 2u8..,
         tag in any::<bool>(),
     ) {
         let protocol = if protocol == 58 && !v6 { 6 } else { protocol };
@@ -91,13 +92,20 @@ proptest! {
         match protocol {
             6 => set.extend([(Field::TcpSrc, values[4] & 0xffff), (Field::TcpDst, values[5] & 0xffff)]),
             17 => set.extend([(Field::UdpSrc, values[4] & 0xffff), (Field::UdpDst, values[5] & 0xffff)]),
-            _ => {}
+            _ => set.extend([(Field::Icmpv6Type, values[4] & 0x7f), (Field::Icmpv6Code, values[5] & 0xff)]),
+        }
+        set.extend([(Field::IpDscp, values[8] & 0x3f), (Field::IpEcn, values[9] & 3)]);
+        if v6 {
+            set.push((Field::Ipv6Flabel, values[10] & 0xf_ffff));
         }
         for (field, value) in &set {
             headers.apply(&Action::SetField(*field, *value));
         }
+        assert!(headers.apply(&Action::SetIpTtl(ttl)) && headers.apply(&Action::DecIpTtl));
         let changed = [headers.bytes(), &original[headers.taken()..]].concat();
         check(&changed);
+        let ip = if tag { 18 } else { 14 };
+        prop_assert_eq!(changed[ip + if v6 { 7 } else { 8 }], ttl - 1);
         let key = Key::extract(&changed, 1, 0).unwrap();
         for (field, value) in &set {
             prop_assert_eq!(key.get(*field), *value, "{:?}", field);
@@ -123,6 +131,86 @@ fn tags_nest_and_keep_their_priority() {
     assert!((0..20).all(|_| headers.apply(&Action::PushVlan(0x8100))));
     assert!((0..20).all(|_| headers.apply(&Action::PopVlan)));
     assert_eq!(headers.bytes(), original);
+}
+
+#[test]
+fn labels_nest_and_take_the_time_to_live_of_what_they_cover() {
+    let original = packet(false, 17, &[9; 32], b"abc");
+    let mut headers = Headers::new(&original, 0);
+    let apply = |headers: &mut Headers, actions: &[Action]| actions.iter().all(|action| headers.apply(action));
+    assert!(apply(
+        &mut headers,
+        &[Action::PopMpls(0x800), Action::SetMplsTtl(1), Action::DecMplsTtl, Action::CopyTtlIn]
+    ));
+    assert_eq!(headers.bytes(), original, "there is no label to change");
+    let set = [Action::PushVlan(0x8100), Action::PushMpls(0x8847), Action::SetField(Field::MplsLabel, 0x12345)];
+    assert!(apply(&mut headers, &set));
+    assert_eq!(headers.bytes()[12..22], [0x81, 0, 0, 0, 0x88, 0x47, 0x12, 0x34, 0x51, 64], "the tag stays in front");
+    let key = Key::extract(headers.bytes(), 1, 0).unwrap();
+    let of = |key: &Key| [Field::EthType, Field::MplsLabel, Field::MplsTc, Field::MplsBos].map(|field| key.get(field));
+    assert_eq!(of(&key), [0x8847, 0x12345, 0, 1]);
+    assert!(apply(&mut headers, &[Action::SetField(Field::MplsTc, 5), Action::PushMpls(0x8848), Action::DecMplsTtl]));
+    assert_eq!(headers.bytes()[18..26], [0x12, 0x34, 0x5a, 63, 0x12, 0x34, 0x5b, 64]);
+    assert_eq!(of(&Key::extract(headers.bytes(), 1, 0).unwrap()), [0x8848, 0x12345, 5, 0]);
+    // From label to label, and from the last one to IP and back.
+    assert!(apply(&mut headers, &[Action::CopyTtlIn, Action::PopMpls(0x8847), Action::CopyTtlIn]));
+    assert_eq!((headers.bytes()[21], headers.bytes()[30]), (63, 63));
+    assert!(apply(&mut headers, &[Action::SetMplsTtl(9), Action::CopyTtlOut, Action::PopMpls(0x800), Action::PopVlan]));
+    assert_eq!(headers.bytes()[22], 63);
+    check(headers.bytes());
+    let mut headers = Headers::new(&original, 0);
+    assert!(apply(&mut headers, &[Action::SetIpTtl(2), Action::DecIpTtl]));
+    assert!(!headers.apply(&Action::DecIpTtl), "its time is over");
+    assert!(apply(&mut headers, &[Action::PushMpls(0x8847), Action::SetMplsTtl(1)]));
+    assert!(!headers.apply(&Action::DecMplsTtl));
+    // As many as there is room for.
+    assert!((0..20).all(|_| headers.apply(&Action::PushMpls(0x8847))));
+    assert!((0..20).all(|_| headers.apply(&Action::PopMpls(0x8847))));
+}
+
+#[test]
+fn neighbours_addresses_are_read_and_set() {
+    let arp = [&[2; 6][..], &[4; 6], &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1], &[4; 6], &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]]
+        .concat();
+    let solicitation = {
+        let mut packet = packet(true, 58, &[0xfe; 32], &[&[0xfd; 16][..], &[1, 1, 4, 4, 4, 4, 4, 4]].concat());
+        packet[54] = 135;
+        packet[56..58].fill(0);
+        let len = (packet.len() - 54) as u16;
+        let checksum = !sum(&[&packet[22..54], &[0, 58], &len.to_be_bytes(), &packet[54..]]);
+        packet[56..58].copy_from_slice(&checksum.to_be_bytes());
+        packet
+    };
+    let advertisement = |option: u8| {
+        let mut packet = solicitation.clone();
+        (packet[54], packet[78]) = (136, option);
+        packet
+    };
+    let of = |packet: &[u8], field: Field| Key::extract(packet, 1, 0).unwrap().get(field);
+    assert_eq!(
+        (of(&arp, Field::ArpOp), of(&arp, Field::ArpSpa), of(&arp, Field::ArpTpa)),
+        (1, 0x0a00_0001, 0x0a00_0002)
+    );
+    assert_eq!((of(&arp, Field::ArpSha), of(&arp, Field::ArpTha)), (0x0404_0404_0404, 0));
+    assert_eq!(of(&solicitation, Field::NdTarget), u128::from_be_bytes([0xfd; 16]));
+    assert_eq!(of(&solicitation, Field::NdSll), 0x0404_0404_0404);
+    assert_eq!((of(&advertisement(2), Field::NdTll), of(&advertisement(1), Field::NdTll)), (0x0404_0404_0404, 0));
+    let changes = |packet: &[u8], set: &[(Field, u128)]| {
+        let mut headers = Headers::new(packet, 0);
+        assert!(set.iter().all(|(field, value)| headers.apply(&Action::SetField(*field, *value))));
+        set.iter().for_each(|(field, value)| assert_eq!(of(headers.bytes(), *field), *value, "{field:?}"));
+        headers.bytes().to_vec()
+    };
+    let addresses =
+        [(Field::ArpOp, 2), (Field::ArpSha, 7), (Field::ArpTha, 8), (Field::ArpSpa, 9), (Field::ArpTpa, 10)];
+    assert_eq!(changes(&arp, &addresses)[..14], arp[..14]);
+    check(&changes(&solicitation, &[(Field::NdTarget, 5), (Field::NdSll, 6)]));
+    // Cut off, nothing behind the end is touched.
+    for len in 14..solicitation.len() {
+        let mut headers = Headers::new(&solicitation[..len], 0);
+        [Field::NdTarget, Field::NdSll, Field::Icmpv6Code].map(|field| headers.apply(&Action::SetField(field, 1)));
+        Key::extract(headers.bytes(), 1, 0).unwrap();
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
-use ::openflow::{Action, Count, Field, FlowId, Match, Program, Rule, Rules, Slot};
+use ::openflow::{Action, Count, FORWARDING, Field, FlowId, Match, Program, Rule, Rules, Slot};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -49,20 +49,27 @@ impl Rig {
         }
     }
 
-    /// Sets flows: priority, match, actions. Their ids are their indices.
+    /// Sets flows in table 0: priority, match, actions. Their ids are their indices.
     fn set(&self, flows: &[(u16, Match, &[Action])]) {
+        let of_table =
+            |(priority, matches, actions): &(u16, Match, &[Action])| (0, *priority, *matches, Program::of(actions));
+        self.set_tables(&flows.iter().map(of_table).collect::<Vec<_>>());
+    }
+
+    /// Sets flows: table, priority, match, program. Their ids are their indices.
+    fn set_tables(&self, flows: &[(u8, u16, Match, Program)]) {
         let mut rules = Rules::default();
         let counters = self.datapath.counters();
         let mut slots = self.slots.borrow_mut();
         while slots.len() < flows.len() {
             slots.push((Arc::new(counters.slot().unwrap()), Count::default()));
         }
-        for (id, (priority, matches, actions)) in flows.iter().enumerate() {
+        for (id, (table, priority, matches, program)) in flows.iter().enumerate() {
             let (flow, cookie) = (FlowId(id as u64), 100 + id as u64);
             let is_miss = *priority == 0 && *matches == Match::any();
             let slot = slots[id].0.clone();
-            let rule = Rule { flow, slot, cookie, table: 0, is_miss, program: Program::of(actions) };
-            rules.insert(0, matches, *priority, rule);
+            let rule = Rule { flow, slot, cookie, table: *table, is_miss, program: program.clone() };
+            rules.insert(*table, matches, *priority, rule);
         }
         self.datapath.set(rules);
     }
@@ -181,6 +188,98 @@ fn frames_go_where_their_flows_say() {
     assert_eq!(counted, [once(0), once(1), once(2), once(3), once(4), once(5), [6, 2, 120]]);
     assert_eq!(lookups, (9, 8));
     assert_eq!(rig.harvest(), (vec![], (0, 0)), "told once");
+}
+
+/// Returns the program that applies and writes these actions, and sends packets on.
+fn program(applied: &[Action], written: &[Action], next: Option<u8>) -> Program {
+    Program { written: written.into(), next, ..Program::of(applied) }
+}
+
+#[test]
+fn packets_go_from_table_to_table_with_their_metadata() {
+    let mut rig = Rig::new(false);
+    let metadata = |value, mask| Some((value, mask));
+    let with = |value: u128| Match::any().with(Field::Metadata, value, u128::MAX);
+    rig.set_tables(&[
+        (0, 1, to_udp(1), Program { metadata: metadata(0x12, 0xff), ..program(&[], &[], Some(3)) }),
+        (0, 1, to_udp(2), Program { metadata: metadata(0x77, 0xff), ..program(&[output(3)], &[], Some(3)) }),
+        (3, 1, Match::any(), Program { metadata: metadata(0x30, 0xf0), ..program(&[], &[], Some(7)) }),
+        (7, 2, with(0x32), program(&[output(2)], &[], None)),
+    ]);
+    for turn in 0..2 {
+        let out = rig.send(0, &[udp(1, 60), udp(2, 60), udp(3, 60)], 60);
+        assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 1, 0], "turn {turn}");
+        assert_eq!(rig.harvest().0, [[0, 1, 60], [1, 1, 60], [2, 2, 120], [3, 1, 60]]);
+    }
+    // One was sent before it found no flow in table 7, one found none in table 0.
+    assert_eq!((rig.datapath.missed()[0], rig.datapath.missed()[7]), (2, 2));
+    assert_eq!(rig.dropped(), [("no-flow".into(), 2)]);
+    assert_eq!(rig.send(0, &[udp(1, 60), udp(1, 70)], 60)[1].len(), 2, "all go the same way");
+}
+
+#[test]
+fn later_tables_see_what_earlier_ones_have_changed() {
+    let mut rig = Rig::new(false);
+    let vid = |vid: u128| Match::any().with(Field::VlanVid, 0x1000 | vid, u128::MAX);
+    let push = |vid: u128| [Action::PushVlan(0x8100), Action::SetField(Field::VlanVid, 0x1000 | vid)];
+    rig.set_tables(&[
+        (0, 1, to_udp(1), program(&push(5), &[], Some(1))),
+        (0, 1, vid(9), program(&[Action::PopVlan], &[], Some(1))),
+        (1, 1, vid(5), program(&[Action::SetField(Field::UdpDst, 99)], &[], Some(2))),
+        (2, 1, vid(5), program(&[Action::PopVlan], &[output(3)], Some(4))),
+        (4, 1, to_udp(99), program(&[], &[Action::DecIpTtl], None)),
+    ]);
+    let mut tagged = udp(1, 60);
+    tagged.splice(12..12, [0x81, 0, 0, 9, 0x81, 0, 0, 5]);
+    let mut dying = udp(1, 60);
+    dying[22] = 1;
+    let out = rig.send(0, &[udp(1, 60), tagged, udp(2, 60), dying], 20);
+    assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 2, 0]);
+    for frame in &out[2] {
+        assert_eq!((frame.len(), &frame[12..14], &frame[36..38], frame[22]), (60, &[8, 0][..], &[0, 99][..], 63));
+    }
+    assert_eq!(rig.dropped(), [("no-flow".into(), 1), ("ttl".into(), 1)]);
+    let counts = rig.harvest().0;
+    assert_eq!(
+        counts.iter().map(|[id, packets, _]| [*id, *packets]).collect::<Vec<_>>(),
+        [[0, 2], [1, 1], [2, 3], [3, 3], [4, 3]]
+    );
+}
+
+#[test]
+fn the_action_set_is_run_at_the_end_of_the_way() {
+    let mut rig = Rig::new(false);
+    let from = |port: u128| Match::any().with(Field::InPort, port, u128::MAX);
+    let clear = |written: &[Action]| Program { clears: true, ..program(&[], written, None) };
+    let set = |dst| Action::SetField(Field::UdpDst, dst);
+    rig.set_tables(&[
+        (0, 1, Match::any(), program(&[], &[set(7), output(2)], Some(1))),
+        (1, 1, from(1), program(&[output(4)], &[Action::SetField(Field::UdpSrc, 8), output(3)], None)),
+        (1, 1, from(2), clear(&[])),
+        (1, 1, from(3), clear(&[output(1)])),
+        (1, 1, from(4), program(&[], &[set(9)], Some(15))),
+        (15, 1, Match::any(), program(&[], &[], None)),
+    ]);
+    let out = rig.send(0, &[udp(1, 60)], 60);
+    assert_eq!(out[3], [udp(1, 60)], "what is applied at once comes first");
+    assert_eq!((&out[2][0][34..38], out[1].len()), (&[0, 8, 0, 7][..], 0), "of two outputs, the later one counts");
+    assert_eq!(rig.send(1, &[udp(1, 60)], 60).concat().len(), 0);
+    assert_eq!(rig.dropped(), [("flow-drop".into(), 1)]);
+    assert_eq!(rig.send(2, &[udp(1, 60)], 60)[0], [udp(1, 60)]);
+    assert_eq!(rig.send(3, &[udp(1, 60)], 60)[1], [udp(9, 60)]);
+}
+
+#[test]
+fn a_way_may_lead_through_all_tables() {
+    let mut rig = Rig::new(false);
+    let step =
+        |table: u8| (table, 1, Match::any(), program(&[], &[], Some(table + 1).filter(|next| *next < FORWARDING)));
+    let mut flows: Vec<_> = (0..FORWARDING).map(step).collect();
+    flows[15].3 = Program::of(&[output(2)]);
+    flows[9].3.metadata = Some((1, 1));
+    rig.set_tables(&flows);
+    assert_eq!(rig.send(0, &[udp(1, 60), udp(2, 60)], 60)[1].len(), 2);
+    assert!(rig.harvest().0.iter().all(|[_, packets, _]| *packets == 2));
 }
 
 #[test]
