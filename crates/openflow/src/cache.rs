@@ -1,6 +1,6 @@
 //! Caches lookups by key, so that a repeated key costs one hash and one comparison.
 
-use crate::key::Key;
+use crate::key::{Key, NEIGHBOUR};
 
 /// Slots that a key can be in.
 const WAYS: usize = 2;
@@ -35,7 +35,7 @@ impl<V: Copy> Cache<V> {
             let product = u128::from(a) * u128::from(b);
             (product >> 64) as u64 ^ product as u64
         };
-        let [w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, neighbour @ ..] = key.0;
+        let [w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12] = key.0;
         const SECRETS: [u64; 5] = [
             0xa076_1d64_78bd_642f,
             0xe703_7ed1_a0b4_28db,
@@ -49,9 +49,9 @@ impl<V: Copy> Cache<V> {
             ^ mix(w4 ^ SECRETS[2] ^ seed, w5 ^ SECRETS[3])
             ^ mix(w6 ^ SECRETS[3] ^ seed, w7 ^ SECRETS[4])
             ^ mix(w8 ^ SECRETS[4] ^ seed, w9 ^ SECRETS[0]);
-        let mixed = match neighbour {
-            [0, 0, 0] => mixed,
-            [a, b, c] => mixed ^ mix(a ^ SECRETS[0] ^ seed, b ^ SECRETS[2]) ^ mix(c ^ SECRETS[1] ^ seed, SECRETS[3]),
+        let mixed = match w8 & NEIGHBOUR {
+            0 => mixed,
+            _ => mixed ^ mix(w10 ^ SECRETS[0] ^ seed, w11 ^ SECRETS[2]) ^ mix(w12 ^ SECRETS[1] ^ seed, SECRETS[3]),
         };
         mix(mixed, SECRETS[4] ^ seed) as usize & (self.slots.len() - 1)
     }

@@ -2,6 +2,7 @@
 
 use crate::field::Field;
 use crate::offsets::Offsets;
+use packet::ethertype;
 use packet::ip_protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
 /// Words in a key.
@@ -17,6 +18,12 @@ pub(crate) const VLAN_PRESENT: u16 = 0x1000;
 /// The bit of word 8 that marks a packet with a transport header: a later fragment has none, and does not match port 0.
 pub(crate) const TRANSPORT_PRESENT: u64 = 1 << 48;
 
+/// The bit of word 8 that marks a message about a neighbour: in all other keys the words from 10 on are zero.
+pub(crate) const NEIGHBOUR: u64 = 1 << 49;
+
+/// Words of a key that is of no such message.
+pub(crate) const COMMON: usize = 10;
+
 /// Bits of the table's number in word 8.
 const TABLE_SHIFT: u32 = 56;
 
@@ -29,7 +36,7 @@ const TABLE_SHIFT: u32 = 56;
 /// word 3     tunnel_id
 /// word 4-5   ip_src      IPv4 and ARP in the last 32 bits; word 4 of others: arp_sha, or an MPLS label without its TTL
 /// word 6-7   ip_dst      IPv4 and ARP in the last 32 bits; word 6 of others: arp_tha
-/// word 8     table:8  the bit that marks a transport header  ipv6_flabel:20  traffic class:8  ip_proto or arp_op:16
+/// word 8     table:8  bits that mark a neighbour's and a transport header  ipv6_flabel:20  traffic class:8  ip_proto or arp_op:16
 /// word 9     metadata
 /// word 10-11 nd_target
 /// word 12    nd_sll or nd_tll
@@ -73,7 +80,9 @@ impl Key {
                 key.0[8] = (first >> 20 & 0xff) << 16 | (first & 0xf_ffff) << 24;
             }
             _ => {
-                key.without_ip(packet, &offsets);
+                if offsets.ethertype == ethertype::ARP || ethertype::is_mpls(offsets.ethertype) {
+                    key.without_ip(packet, &offsets);
+                }
                 return Some(key);
             }
         }
@@ -99,16 +108,17 @@ impl Key {
     }
 
     /// Adds the fields of ARP, and of MPLS.
+    #[cold]
     fn without_ip(&mut self, packet: &[u8], offsets: &Offsets) {
         let at = offsets.network;
-        if offsets.arp {
+        if offsets.is_arp(packet) {
             self.0[4] = word(packet, at + 8) >> 16;
             self.0[5] = word(packet, at + 14) >> 32;
             self.0[6] = word(packet, at + 18) >> 16;
             // The last four bytes of the message.
             self.0[7] = word(packet, at + 20) & 0xffff_ffff;
             self.0[8] = u64::from(u16::from_be_bytes([packet[at + 6], packet[at + 7]]));
-        } else if offsets.mpls {
+        } else if offsets.is_mpls(packet) {
             let entry = packet[at..].first_chunk().map_or(0, |four| u32::from_be_bytes(*four));
             self.0[4] = u64::from(entry & !0xff);
         }
@@ -118,6 +128,7 @@ impl Key {
     #[cold]
     fn neighbour(&mut self, packet: &[u8], offsets: &Offsets, kind: u8) {
         let Some(target) = offsets.neighbour(packet, kind) else { return };
+        self.0[8] |= NEIGHBOUR;
         (self.0[10], self.0[11]) = (word(packet, target), word(packet, target + 8));
         if let Some(address) = offsets.neighbour_option(packet, kind) {
             // Two bytes before it are the option's type and length.
@@ -161,7 +172,10 @@ impl Key {
     /// Reports whether both are equal, without a call to memcmp.
     #[inline]
     pub fn is(&self, other: &Key) -> bool {
-        (0..WORDS).fold(0, |difference, word| difference | (self.0[word] ^ other.0[word])) == 0
+        let differ = |from: usize, to: usize| {
+            (from..to).fold(0, |difference, word| difference | (self.0[word] ^ other.0[word])) != 0
+        };
+        !differ(0, COMMON) && (self.0[8] & NEIGHBOUR == 0 || !differ(COMMON, WORDS))
     }
 
     /// Returns the bits that are set in both.

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::field::{FIELDS, Field};
-use crate::key::{Key, TRANSPORT_PRESENT, VLAN_PRESENT};
+use crate::key::{Key, NEIGHBOUR, TRANSPORT_PRESENT, VLAN_PRESENT};
 use crate::wire::{Put, Reader};
 use packet::{ethertype, ip_protocol};
 
@@ -31,6 +31,10 @@ impl Match {
         if field.is_transport() && mask != 0 {
             self.mask.0[8] |= TRANSPORT_PRESENT;
             self.value.0[8] |= TRANSPORT_PRESENT;
+        }
+        if matches!(field, Field::NdTarget | Field::NdSll | Field::NdTll) && mask != 0 {
+            self.mask.0[8] |= NEIGHBOUR;
+            self.value.0[8] |= NEIGHBOUR;
         }
         self
     }

@@ -18,10 +18,6 @@ pub(crate) struct Offsets {
     pub transport: Option<usize>,
     /// IP version, if the network header is complete.
     pub ip: Option<u8>,
-    /// Whether it is ARP between IPv4 addresses on Ethernet.
-    pub arp: bool,
-    /// Whether an MPLS label is there.
-    pub mpls: bool,
 }
 
 /// Hardware type, protocol type and lengths of ARP between IPv4 addresses on Ethernet (RFC 826).
@@ -62,11 +58,6 @@ impl Offsets {
                 found.transport = first.then_some(at + len);
             }
             ethertype::IPV6 => found.ipv6(packet),
-            ethertype::ARP => {
-                let message = packet.get(at..).and_then(|rest| rest.first_chunk::<ARP_LEN>());
-                found.arp = message.is_some_and(|message| message.starts_with(&ARP_IPV4));
-            }
-            ethertype::MPLS | ethertype::MPLS_UPSTREAM => found.mpls = packet.len() >= at + header_len::MPLS,
             _ => {}
         }
         Some(found)
@@ -104,6 +95,17 @@ impl Offsets {
                 return;
             }
         }
+    }
+
+    /// Reports whether it is ARP between IPv4 addresses on Ethernet.
+    pub fn is_arp(&self, packet: &[u8]) -> bool {
+        let message = packet.get(self.network..).and_then(|rest| rest.first_chunk::<ARP_LEN>());
+        self.ethertype == ethertype::ARP && message.is_some_and(|message| message.starts_with(&ARP_IPV4))
+    }
+
+    /// Reports whether an MPLS label is there.
+    pub fn is_mpls(&self, packet: &[u8]) -> bool {
+        ethertype::is_mpls(self.ethertype) && packet.len() >= self.network + header_len::MPLS
     }
 
     /// Returns where the target's address begins in a message about a neighbour, if it is whole (RFC 4861 §4.3, §4.4).

@@ -94,7 +94,7 @@ impl Headers {
         let (at, before) = (offsets.network, self.bytes());
         let entry = match before.get(at..).and_then(|rest| rest.first_chunk::<MPLS>()) {
             // The bottom of the stack is the label that was there.
-            Some([a, b, c, ttl]) if offsets.mpls => [*a, *b, c & !1, *ttl],
+            Some([a, b, c, ttl]) if offsets.is_mpls(before) => [*a, *b, c & !1, *ttl],
             _ => [0, 0, 1, ttl::of_ip(before, at).unwrap_or(0)],
         };
         let packet = &mut self.bytes[self.start - MPLS..self.end];
@@ -105,7 +105,7 @@ impl Headers {
     }
 
     fn pop_mpls(&mut self, ethertype: u16) {
-        let Some(offsets) = Offsets::of(self.bytes()).filter(|offsets| offsets.mpls) else { return };
+        let Some(offsets) = Offsets::of(self.bytes()).filter(|offsets| offsets.is_mpls(self.bytes())) else { return };
         let (at, packet) = (offsets.network, &mut self.bytes[self.start..self.end]);
         packet[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
         packet.copy_within(..at, MPLS);
@@ -152,14 +152,14 @@ fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
         (Field::NdTll, Some(6), ICMPV6) if kind()? == NEIGHBOUR_ADVERTISEMENT => {
             whole(offsets.neighbour_option(packet, kind()?)?)
         }
-        (Field::ArpOp, ..) if offsets.arp => whole(ip + 6),
-        (Field::ArpSha, ..) if offsets.arp => whole(ip + 8),
-        (Field::ArpSpa, ..) if offsets.arp => whole(ip + 14),
-        (Field::ArpTha, ..) if offsets.arp => whole(ip + 18),
-        (Field::ArpTpa, ..) if offsets.arp => whole(ip + 24),
-        (Field::MplsLabel, ..) if offsets.mpls => part(ip, 4, 12),
-        (Field::MplsTc, ..) if offsets.mpls => part(ip, 4, 9),
-        (Field::MplsBos, ..) if offsets.mpls => part(ip, 4, 8),
+        (Field::ArpOp, ..) if offsets.is_arp(packet) => whole(ip + 6),
+        (Field::ArpSha, ..) if offsets.is_arp(packet) => whole(ip + 8),
+        (Field::ArpSpa, ..) if offsets.is_arp(packet) => whole(ip + 14),
+        (Field::ArpTha, ..) if offsets.is_arp(packet) => whole(ip + 18),
+        (Field::ArpTpa, ..) if offsets.is_arp(packet) => whole(ip + 24),
+        (Field::MplsLabel, ..) if offsets.is_mpls(packet) => part(ip, 4, 12),
+        (Field::MplsTc, ..) if offsets.is_mpls(packet) => part(ip, 4, 9),
+        (Field::MplsBos, ..) if offsets.is_mpls(packet) => part(ip, 4, 8),
         _ => None,
     }
 }

@@ -26,10 +26,10 @@ fn ip_place(packet: &[u8], at: usize) -> Option<usize> {
 /// Applies an action on TTLs to `packet`. Returns false if its time is over.
 pub(crate) fn apply(packet: &mut [u8], action: &Action) -> bool {
     let Some(offsets) = Offsets::of(packet) else { return true };
-    let at = offsets.network;
+    let (at, has_mpls) = (offsets.network, offsets.is_mpls(packet));
     match *action {
-        Action::SetMplsTtl(ttl) if offsets.mpls => packet[at + MPLS_TTL] = ttl,
-        Action::DecMplsTtl if offsets.mpls => {
+        Action::SetMplsTtl(ttl) if has_mpls => packet[at + MPLS_TTL] = ttl,
+        Action::DecMplsTtl if has_mpls => {
             let ttl = &mut packet[at + MPLS_TTL];
             *ttl = ttl.saturating_sub(1);
             return *ttl > 0;
@@ -40,7 +40,7 @@ pub(crate) fn apply(packet: &mut [u8], action: &Action) -> bool {
             set_ip(packet, at, ttl);
             return ttl > 0;
         }
-        Action::CopyTtlOut | Action::CopyTtlIn if offsets.mpls => copy(packet, at, *action == Action::CopyTtlOut),
+        Action::CopyTtlOut | Action::CopyTtlIn if has_mpls => copy(packet, at, *action == Action::CopyTtlOut),
         _ => {}
     }
     true
