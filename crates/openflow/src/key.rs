@@ -4,6 +4,7 @@ use crate::field::Field;
 use crate::offsets::Offsets;
 use packet::ethertype;
 use packet::ip_protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
+use std::hash::{Hash, Hasher};
 
 /// Words in a key.
 pub(crate) const WORDS: usize = 13;
@@ -41,13 +42,20 @@ const TABLE_SHIFT: u32 = 56;
 /// word 10-11 nd_target
 /// word 12    nd_sll or nd_tll
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key(pub(crate) [u64; WORDS]);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let words = if self.0[8] & NEIGHBOUR == 0 { &self.0[..COMMON] } else { &self.0[..] };
+        words.iter().for_each(|word| state.write_u64(*word));
+    }
+}
 
 impl Key {
     /// Extracts the key of `packet` (its first [`HEADER_BYTES`] are enough), received at port `in_port`, from tunnel
     /// `tunnel_id` or 0. Returns `None` without a whole Ethernet header.
-    #[inline]
+    #[inline(always)]
     pub fn extract(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
         let offsets = Offsets::of(packet)?;
         let tci = if offsets.tagged {

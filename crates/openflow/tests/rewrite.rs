@@ -1,7 +1,7 @@
 //! Actions on real packets: the right bytes change, and checksums stay correct.
 
 use openflow::rewrite::Headers;
-use openflow::{Action, Field, Key};
+use openflow::{Action, Field, Key, Match};
 use proptest::prelude::*;
 
 /// Sums up parts as in RFC 1071: the sum is zero if the checksum in it is correct.
@@ -205,6 +205,14 @@ fn neighbours_addresses_are_read_and_set() {
         [(Field::ArpOp, 2), (Field::ArpSha, 7), (Field::ArpTha, 8), (Field::ArpSpa, 9), (Field::ArpTpa, 10)];
     assert_eq!(changes(&arp, &addresses)[..14], arp[..14]);
     check(&changes(&solicitation, &[(Field::NdTarget, 5), (Field::NdSll, 6)]));
+    let target = |value: u128| Match::any().with(Field::NdTarget, value, u128::MAX);
+    let keys = [&solicitation, &changes(&solicitation, &[(Field::NdTarget, 1)])]
+        .map(|packet| Key::extract(packet, 1, 0).unwrap());
+    assert_eq!(
+        keys.map(|key| (target(u128::from_be_bytes([0xfd; 16])).matches(&key), target(1).matches(&key))),
+        [(true, false), (false, true)]
+    );
+    assert!(!keys[0].is(&keys[1]) && keys[0].is(&keys[0]));
     // Cut off, nothing behind the end is touched.
     for len in 14..solicitation.len() {
         let mut headers = Headers::new(&solicitation[..len], 0);
