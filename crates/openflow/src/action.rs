@@ -24,6 +24,8 @@ pub enum Action {
         /// Bytes to send, for output to the controller.
         max_len: u16,
     },
+    /// Send the packet to a group.
+    Group(u32),
     /// Add a VLAN tag with this EtherType, 0x8100 or 0x88a8.
     PushVlan(u16),
     /// Remove the outermost VLAN tag.
@@ -50,26 +52,51 @@ pub enum Action {
     SetNfi(u16),
 }
 
+/// What actions can refer to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'k> {
+    pub ports: &'k Ports,
+    /// Numbers of groups.
+    pub groups: &'k dyn Contains,
+}
+
+/// A set of numbers.
+pub(crate) trait Contains: std::fmt::Debug {
+    fn contains(&self, number: u32) -> bool;
+}
+
+/// Nothing is in it.
+impl Contains for () {
+    fn contains(&self, _: u32) -> bool {
+        false
+    }
+}
+
 /// The context of a list of actions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Scope<'p> {
-    PacketOut(&'p Ports),
+pub(crate) enum Scope<'k> {
+    PacketOut(Known<'k>),
     /// A flow in a table that forwards.
-    Forwarding(&'p Ports),
+    Forwarding(Known<'k>),
+    /// A bucket of a group.
+    Bucket(Known<'k>),
     Aggregation,
 }
 
 impl Scope<'_> {
     fn has_port(self, number: u32) -> bool {
         match self {
-            Scope::PacketOut(ports) | Scope::Forwarding(ports) => ports.contains_key(&number),
+            Scope::PacketOut(known) | Scope::Forwarding(known) | Scope::Bucket(known) => {
+                known.ports.contains_key(&number)
+            }
             // There, the kind of action is what is wrong.
             Scope::Aggregation => true,
         }
     }
 
-    fn is_packet_out(self) -> bool {
-        matches!(self, Scope::PacketOut(_))
+    /// Reports whether the packets are unknown: an action that one can't take leaves it as it is.
+    fn is_any(self) -> bool {
+        matches!(self, Scope::PacketOut(_) | Scope::Bucket(_))
     }
 }
 
@@ -107,7 +134,7 @@ fn read(kind: u16, mut body: Reader, scope: Scope<'_>, known: &mut Match) -> Res
             let valid = match port {
                 1..=port::MAX => scope.has_port(port),
                 port::IN_PORT | port::NORMAL | port::FLOOD | port::ALL | port::CONTROLLER => true,
-                port::TABLE => scope.is_packet_out(),
+                port::TABLE => matches!(scope, Scope::PacketOut(_)),
                 _ => false,
             };
             if valid { Ok(Action::Output { port, max_len }) } else { Err(Error::ActionOutPort) }
@@ -123,9 +150,7 @@ fn read(kind: u16, mut body: Reader, scope: Scope<'_>, known: &mut Match) -> Res
         }
         action::POP_VLAN => {
             exactly(8)?;
-            if known.is_untagged() {
-                return Err(Error::ActionInconsistent);
-            }
+            takes(!known.is_untagged(), scope)?;
             *known = known.with(Field::VlanPcp, 0, 0).with(Field::VlanVid, 0, 0);
             Ok(Action::PopVlan)
         }
@@ -160,7 +185,17 @@ fn read(kind: u16, mut body: Reader, scope: Scope<'_>, known: &mut Match) -> Res
             Ok(if kind == action::SET_NW_TTL { Action::SetIpTtl(ttl) } else { Action::DecIpTtl })
         }
         action::SET_FIELD => set_field(body, scope, known),
-        action::GROUP => Err(Error::ActionGroup),
+        action::GROUP => {
+            exactly(8)?;
+            let id = body.u32().ok_or(Error::ActionLen)?;
+            match scope {
+                Scope::Bucket(_) => Err(Error::GroupChaining),
+                Scope::PacketOut(known) | Scope::Forwarding(known) if !known.groups.contains(id) => {
+                    Err(Error::ActionGroup)
+                }
+                _ => Ok(Action::Group(id)),
+            }
+        }
         action::EXPERIMENTER => {
             if body.u32() != Some(EXPERIMENTER) {
                 return Err(Error::ActionExperimenter);
@@ -179,9 +214,9 @@ fn has_mpls(known: &Match) -> bool {
     known.has_field(Field::MplsLabel)
 }
 
-/// Checks that the packets of a flow can take an action. A PACKET_OUT has no match: its packet is left as it is if it can't.
+/// Checks that packets can take an action.
 fn takes(possible: bool, scope: Scope<'_>) -> Result<(), Error> {
-    if possible || scope.is_packet_out() { Ok(()) } else { Err(Error::ActionInconsistent) }
+    if possible || scope.is_any() { Ok(()) } else { Err(Error::ActionInconsistent) }
 }
 
 fn set_field(mut body: Reader, scope: Scope<'_>, known: &mut Match) -> Result<Action, Error> {
@@ -226,7 +261,8 @@ impl Action {
             Action::SetMplsTtl(_) => (6, 1),
             Action::SetField(field, _) => (7, field.header()),
             Action::SetNfi(_) => (8, 0),
-            Action::Output { .. } => (9, 0),
+            Action::Group(_) => (9, 0),
+            Action::Output { .. } => (10, 0),
         }
     }
 }

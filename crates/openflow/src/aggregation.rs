@@ -30,9 +30,9 @@
 use crate::error::Error;
 use crate::field::Field;
 use crate::key::VLAN_PRESENT;
+use crate::limits::FORWARDING;
 use crate::matching::Match;
 use crate::ofp::{HEADER_LEN, VERSION, message};
-use crate::tables::FORWARDING;
 use packet::{ethertype, header_len};
 
 /// The aggregation table's number: it follows those that forward.

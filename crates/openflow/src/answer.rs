@@ -3,8 +3,9 @@
 use crate::ofp::{message, multipart};
 use crate::rules::FlowId;
 use crate::stats::flow_stats;
-use crate::table::{Filter, Millis};
+use crate::table::Filter;
 use crate::tables::Tables;
+use crate::time::Millis;
 use crate::wire::{self, Put};
 use std::collections::VecDeque;
 use std::ops::Range;

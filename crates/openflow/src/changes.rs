@@ -3,10 +3,11 @@
 use crate::aggregation;
 use crate::error::Error;
 use crate::flow_mod::FlowMod;
+use crate::groups::GroupMod;
 use crate::ofp::TABLE_ALL;
 use crate::port::{Attached, Port, PortStats};
 use crate::switch::Switch;
-use crate::table::Millis;
+use crate::time::Millis;
 use crate::wire::Message;
 
 impl Switch {
@@ -30,6 +31,14 @@ impl Switch {
         for (id, flow, reason) in removed {
             self.flow_removed(id, &flow, reason, now);
         }
+    }
+
+    /// Applies a GROUP_MOD. Flows that use a group end with it.
+    pub(crate) fn change_groups(&mut self, change: GroupMod<'_>, now: Millis) -> Result<(), Error> {
+        for (id, flow, reason) in self.tables.change_groups(change, &self.ports, now)? {
+            self.flow_removed(id, &flow, reason, now);
+        }
+        Ok(())
     }
 
     pub(crate) fn change(&mut self, change: &FlowMod, now: Millis) -> Result<(), Error> {

@@ -40,7 +40,7 @@ errors! {
     ActionOutPort = 2 / 4, "the output port is not valid here";
     ActionArgument = 2 / 5, "the action's argument is not valid here";
     ActionTooMany = 2 / 7, "there are too many actions";
-    ActionGroup = 2 / 9, "the group does not exist: this switch has no groups";
+    ActionGroup = 2 / 9, "the group does not exist, or can't be used here";
     ActionInconsistent = 2 / 10, "the action can't be done on what the flow matches";
     ActionSetType = 2 / 13, "the field can't be set";
     ActionSetLen = 2 / 14, "the field to set has the wrong length";
@@ -66,6 +66,16 @@ errors! {
     FlowNotAllowed = 5 / 4, "flows of this table can't be changed on this way";
     FlowCommand = 5 / 6, "the command is not known";
     FlowFlags = 5 / 7, "the flags are not known";
+    GroupExists = 6 / 0, "the group exists already";
+    GroupInvalid = 6 / 1, "the group's number or its buckets do not fit its type";
+    GroupsFull = 6 / 3, "there is no room for more groups";
+    GroupBuckets = 6 / 4, "the group has too many buckets";
+    GroupChaining = 6 / 5, "groups can't send packets to groups";
+    GroupUnknown = 6 / 8, "the group does not exist";
+    GroupType = 6 / 10, "groups of this type are not taken";
+    GroupCommand = 6 / 11, "the command is not known";
+    GroupBucket = 6 / 12, "a bucket has the wrong length";
+    GroupWatch = 6 / 13, "groups are not watched, and only ports that exist are";
     PortModPort = 7 / 0, "the port does not exist";
     PortModNotAllowed = 7 / 4, "ports are set by the switch's configuration";
     TableModTable = 8 / 0, "the table does not exist";

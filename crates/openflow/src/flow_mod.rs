@@ -1,14 +1,15 @@
 //! FLOW_MOD (Section 7.3.4.1): reads it, checks it, and applies it to a table.
 
-use crate::action::Scope;
+use crate::action::{Known, Scope};
 use crate::aggregation::{self, ServiceChain};
 use crate::error::Error;
 use crate::instruction::Instructions;
 use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, flag};
 use crate::port::Ports;
-use crate::table::{Filter, Flow, Millis, Removal};
+use crate::table::{Filter, Flow, Removal};
 use crate::tables::Tables;
+use crate::time::Millis;
 use crate::wire::Reader;
 
 /// Commands, as on the wire.
@@ -105,7 +106,11 @@ impl<'a> FlowMod<'a> {
             _ if rest => return Err(Error::FlowTableId),
             _ => {}
         }
-        let scope = if number == aggregation::TABLE { Scope::Aggregation } else { Scope::Forwarding(ports) };
+        let scope = if number == aggregation::TABLE {
+            Scope::Aggregation
+        } else {
+            Scope::Forwarding(Known { ports, groups: &shared.groups })
+        };
         let instructions = Instructions::read(self.instructions, scope, number, &self.filter.matches)?;
         let table = &mut meant[0];
         let reset = self.flags & flag::RESET_COUNTS != 0;

@@ -2,9 +2,9 @@
 
 use crate::action::{Action, Scope, in_set_order, read_list};
 use crate::error::Error;
+use crate::limits::FORWARDING;
 use crate::matching::Match;
 use crate::ofp::instruction;
-use crate::tables::FORWARDING;
 use crate::wire::Reader;
 use std::sync::Arc;
 
@@ -85,6 +85,11 @@ impl Instructions {
     pub(crate) fn sends_to(&self, port: u32) -> bool {
         let sends = |action: &Action| matches!(action, Action::Output { port: to, .. } if *to == port);
         self.applied.iter().chain(&self.written[..]).any(sends)
+    }
+
+    /// Reports whether an action sends packets to group `id`.
+    pub(crate) fn uses_group(&self, id: u32) -> bool {
+        self.applied.iter().chain(&self.written[..]).any(|action| *action == Action::Group(id))
     }
 
     /// Returns the next hop that a flow of the aggregation table sets; zero for none.

@@ -186,6 +186,14 @@ impl Key {
         !differ(0, COMMON) && (self.0[8] & NEIGHBOUR == 0 || !differ(COMMON, WORDS))
     }
 
+    /// Returns a number that differs for different keys, mostly, and that nobody has to keep secret.
+    pub fn digest(&self) -> u64 {
+        self.0.iter().fold(0, |digest: u64, word| {
+            let product = u128::from(digest ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xe703_7ed1_a0b4_28db;
+            (product >> 64) as u64 ^ product as u64
+        })
+    }
+
     /// Returns the bits that are set in both.
     #[inline]
     pub fn and(&self, mask: &Key) -> Key {

@@ -4,7 +4,7 @@
 //! packet's [`Key`] in a table; [`Cache`] keeps results, so that most packets cost one hash; [`rewrite::Headers`] applies a flow's
 //! actions to a packet's headers. [`aggregation`] lets controllers set the next hops of packet aggregation.
 //!
-//! Packets begin in table 0, and flows send them on to later tables. There are no groups, meters, queues or buffers.
+//! Packets begin in table 0, and flows send them on to later tables. There are no meters, queues or buffers.
 //! Unsupported requests are refused with the error that the specification defines.
 #![forbid(unsafe_code)]
 
@@ -19,8 +19,11 @@ mod counters;
 mod error;
 mod field;
 mod flow_mod;
+mod group;
+mod groups;
 mod instruction;
 mod key;
+mod limits;
 mod matching;
 mod multipart;
 mod notices;
@@ -38,6 +41,7 @@ mod switch;
 mod table;
 mod tables;
 mod text;
+mod time;
 mod ttl;
 mod wire;
 
@@ -49,12 +53,15 @@ pub use connection::{BACKLOG, Role};
 pub use counters::{Count, Counters, Lane, Slot};
 pub use error::Error;
 pub use field::Field;
+pub use group::{Bucket, Group, GroupKind};
 pub use instruction::Instructions;
 pub use key::{HEADER_BYTES, Key};
+pub use limits::FORWARDING;
 pub use matching::Match;
 pub use port::{Port, PortStats};
 pub use program::{Program, Step, To};
 pub use rules::{FlowId, Rule, Rules};
 pub use switch::{Closed, ConnectionId, Event, Identity, PacketIn, PacketInReason, Switch};
-pub use table::{Flow, FlowTable, Millis, Removal};
-pub use tables::{FORWARDING, Tables};
+pub use table::{Flow, FlowTable, Removal};
+pub use tables::Tables;
+pub use time::Millis;

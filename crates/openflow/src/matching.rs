@@ -3,13 +3,9 @@
 use crate::error::Error;
 use crate::field::{FIELDS, Field};
 use crate::key::{Key, NEIGHBOUR, TRANSPORT_PRESENT, VLAN_PRESENT};
+use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION};
 use crate::wire::{Put, Reader};
 use packet::{ethertype, ip_protocol};
-
-/// Types of ICMPv6 messages with addresses of neighbours (RFC 4861 §4.3, §4.4).
-pub(crate) const NEIGHBOUR_SOLICITATION: u8 = 135;
-/// The other one.
-pub(crate) const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
 /// The packets that a flow applies to: those whose key has these values under this mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -5,9 +5,10 @@ use crate::error::Error;
 use crate::matching::Match;
 use crate::ofp::{multipart, port};
 use crate::port::Attached;
-use crate::stats::{table_features, table_stats};
+use crate::stats::{group_features, table_features, table_stats};
 use crate::switch::{ConnectionId, Switch};
-use crate::table::{Filter, Millis};
+use crate::table::{Filter, Flow};
+use crate::time::Millis;
 use crate::wire::{Message, Put, Reader};
 use std::collections::VecDeque;
 
@@ -121,6 +122,23 @@ impl Switch {
                     out
                 };
                 self.ports.values().map(describe).collect()
+            }
+            multipart::GROUP => {
+                let wanted = body.u32().ok_or(Error::BadLen)?;
+                body.take(4).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
+                let flows = |id: u32| {
+                    let uses = |flow: &&Flow| flow.instructions.uses_group(id);
+                    self.tables.forwarding().iter().map(|table| table.flows().filter(uses).count() as u32).sum()
+                };
+                self.tables.groups().stats(wanted, &self.tables.counters().lanes(), flows, now).into()
+            }
+            multipart::GROUP_DESC => {
+                empty?;
+                self.tables.groups().descriptions().collect()
+            }
+            multipart::GROUP_FEATURES => {
+                empty?;
+                VecDeque::from([group_features()])
             }
             // There are no queues.
             multipart::QUEUE => {

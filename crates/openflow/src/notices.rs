@@ -6,7 +6,8 @@ use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, flag, message};
 use crate::port::{Port, write_duration};
 use crate::switch::{PacketIn, Switch};
-use crate::table::{Flow, Millis, Removal};
+use crate::table::{Flow, Removal};
+use crate::time::Millis;
 use crate::wire::{self, Put};
 
 /// Bytes of a PACKET_IN without its packet: a close upper bound.

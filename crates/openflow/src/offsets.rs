@@ -1,10 +1,14 @@
 //! Where the headers of a packet begin.
 
-use crate::matching::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION};
 use packet::{ethertype, header_len, ip_protocol};
 
 /// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
 const NO_ETHERTYPE: u16 = 0x05ff;
+
+/// Types of ICMPv6 messages with addresses of neighbours (RFC 4861 §4.3, §4.4).
+pub(crate) const NEIGHBOUR_SOLICITATION: u8 = 135;
+/// The other one.
+pub(crate) const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]

@@ -27,6 +27,7 @@ pub mod message {
     pub const PORT_STATUS: u8 = 12;
     pub const PACKET_OUT: u8 = 13;
     pub const FLOW_MOD: u8 = 14;
+    pub const GROUP_MOD: u8 = 15;
     pub const PORT_MOD: u8 = 16;
     pub const TABLE_MOD: u8 = 17;
     pub const MULTIPART_REQUEST: u8 = 18;
@@ -53,6 +54,12 @@ pub mod port {
     pub const CONTROLLER: u32 = 0xffff_fffd;
     pub const LOCAL: u32 = 0xffff_fffe;
     pub const ANY: u32 = 0xffff_ffff;
+}
+
+/// Numbers of groups (Section 7.3.4.3).
+pub mod group {
+    pub const MAX: u32 = 0xffff_ff00;
+    pub const ALL: u32 = 0xffff_fffc;
 }
 
 /// Actions (Section 7.2.4).
@@ -92,6 +99,9 @@ pub mod multipart {
     pub const TABLE: u16 = 3;
     pub const PORT_STATS: u16 = 4;
     pub const QUEUE: u16 = 5;
+    pub const GROUP: u16 = 6;
+    pub const GROUP_DESC: u16 = 7;
+    pub const GROUP_FEATURES: u16 = 8;
     pub const TABLE_FEATURES: u16 = 12;
     pub const PORT_DESC: u16 = 13;
     pub const EXPERIMENTER: u16 = 0xffff;

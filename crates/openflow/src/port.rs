@@ -1,6 +1,6 @@
 //! Ports as controllers see them (Section 7.2.1).
 
-use crate::table::Millis;
+use crate::time::Millis;
 use crate::wire::Put;
 use packet::MacAddr;
 use std::collections::BTreeMap;

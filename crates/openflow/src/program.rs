@@ -39,6 +39,8 @@ pub enum To {
     InPort,
     /// All ports but that one.
     Flood,
+    /// The group of this number.
+    Group(u32),
     /// Where a learning bridge sends it.
     Normal,
     /// All controllers.
@@ -73,6 +75,9 @@ impl Program {
                 Action::Output { port, max_len } => {
                     let actions = std::mem::take(&mut before).into();
                     steps.extend(To::of(port, max_len).map(|to| Step { actions, to }));
+                }
+                Action::Group(id) => {
+                    steps.push(Step { actions: std::mem::take(&mut before).into(), to: To::Group(id) })
                 }
                 change => before.push(change),
             }

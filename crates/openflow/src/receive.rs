@@ -4,7 +4,7 @@ use crate::connection::{Connection, first_len};
 use crate::error::Error;
 use crate::ofp::{HEADER_LEN, message};
 use crate::switch::{Closed, ConnectionId, Switch};
-use crate::table::Millis;
+use crate::time::Millis;
 use crate::wire::Message;
 
 impl Switch {

@@ -1,20 +1,20 @@
 //! Requests of controllers, message by message (Section 7.3).
 
-use crate::action::{Scope, read_list};
+use crate::action::{Known, Scope, read_list};
 use crate::aggregation;
 use crate::connection::Role;
 use crate::error::Error;
 use crate::flow_mod::FlowMod;
+use crate::groups::GroupMod;
 use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, TABLE_ALL, VERSION, message, port};
-use crate::port::Ports;
 use crate::switch::{ConnectionId, Event, Switch};
-use crate::table::Millis;
+use crate::time::Millis;
 use crate::wire::{self, Message, Put, Reader};
 use packet::header_len;
 
-/// Capabilities: statistics of flows, tables and ports.
-const CAPABILITIES: u32 = 0b111;
+/// Capabilities: statistics of flows, tables, ports and groups.
+const CAPABILITIES: u32 = 0b1111;
 
 /// Number of tables.
 pub(crate) const TABLES: u8 = aggregation::TABLE + 1;
@@ -32,7 +32,8 @@ impl Switch {
         }
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let (body, xid) = (request.body(), request.xid);
-        let changes = [message::PACKET_OUT, message::FLOW_MOD, message::PORT_MOD, message::TABLE_MOD];
+        let changes =
+            [message::PACKET_OUT, message::FLOW_MOD, message::GROUP_MOD, message::PORT_MOD, message::TABLE_MOD];
         if connection.role == Role::Slave && changes.contains(&request.kind) {
             return Err(Error::IsSlave);
         }
@@ -71,8 +72,11 @@ impl Switch {
                 exactly(body, |_| Some(()))?;
                 wire::put_message(out, message::BARRIER_REPLY, xid, |_| {});
             }
-            message::PACKET_OUT => self.events.push_back(packet_out(body, &self.ports)?),
+            message::PACKET_OUT => {
+                self.events.push_back(packet_out(body, Known { ports: &self.ports, groups: self.tables.groups() })?)
+            }
             message::FLOW_MOD => self.change(&FlowMod::read(body)?, now)?,
+            message::GROUP_MOD => self.change_groups(GroupMod::read(body)?, now)?,
             message::PORT_MOD => {
                 let number = exactly(body, |body| {
                     let number = body.u32()?;
@@ -164,7 +168,7 @@ impl Switch {
 }
 
 /// Reads a PACKET_OUT (Section 7.3.7).
-fn packet_out(mut body: Reader, ports: &Ports) -> Result<Event, Error> {
+fn packet_out(mut body: Reader, known: Known<'_>) -> Result<Event, Error> {
     let buffer = body.u32().ok_or(Error::BadLen)?;
     let in_port = body.u32().ok_or(Error::BadLen)?;
     let actions_len = body.u16().ok_or(Error::BadLen)?;
@@ -176,7 +180,7 @@ fn packet_out(mut body: Reader, ports: &Ports) -> Result<Event, Error> {
     if !matches!(in_port, 1..=port::MAX | port::CONTROLLER | port::LOCAL | port::ANY) {
         return Err(Error::BadPort);
     }
-    let actions = read_list(actions, Scope::PacketOut(ports), &mut Match::any())?;
+    let actions = read_list(actions, Scope::PacketOut(known), &mut Match::any())?;
     if body.0.len() < header_len::ETHERNET {
         return Err(Error::BadPacket);
     }

@@ -5,8 +5,7 @@
 use crate::action::Action;
 use crate::field::Field;
 use crate::key::HEADER_BYTES;
-use crate::matching::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION};
-use crate::offsets::Offsets;
+use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets};
 use crate::ttl;
 use packet::checksum::{self, Change};
 use packet::header_len::{MAC_ADDRESSES, MPLS, VLAN_TAG};
@@ -59,7 +58,7 @@ impl Headers {
                     set(packet, &offsets, field, value);
                 }
             }
-            Action::Output { .. } | Action::SetNfi(_) => {}
+            Action::Output { .. } | Action::Group(_) | Action::SetNfi(_) => {}
             Action::SetMplsTtl(_) | Action::DecMplsTtl | Action::SetIpTtl(_) | Action::DecIpTtl => {
                 return ttl::apply(&mut self.bytes[self.start..self.end], action);
             }

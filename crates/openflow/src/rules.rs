@@ -2,11 +2,13 @@
 
 use crate::classifier::{Classifier, Lookup};
 use crate::counters::Slot;
+use crate::group::Group;
 use crate::key::Key;
+use crate::limits::FORWARDING;
 use crate::matching::Match;
 use crate::pages::Pages;
 use crate::program::Program;
-use crate::tables::FORWARDING;
+use rpds::HashTrieMapSync;
 use std::sync::Arc;
 
 /// A flow's identifier, never reused for another flow.
@@ -45,6 +47,7 @@ pub struct Rules {
     rules: Pages<Rule>,
     /// Number of rules in the tables that forward.
     len: usize,
+    groups: HashTrieMapSync<u32, Arc<Group>>,
 }
 
 impl Rules {
@@ -59,6 +62,21 @@ impl Rules {
     #[inline(always)]
     pub fn get(&self, slot: u32) -> Option<&Rule> {
         self.rules.get(slot)
+    }
+
+    /// Returns the group of this number.
+    pub fn group(&self, id: u32) -> Option<&Group> {
+        self.groups.get(&id).map(|group| &**group)
+    }
+
+    /// Sets all groups.
+    pub fn set_groups(&mut self, groups: impl IntoIterator<Item = (u32, Group)>) {
+        self.groups = groups.into_iter().map(|(id, group)| (id, Arc::new(group))).collect();
+    }
+
+    /// Shares all groups.
+    pub(crate) fn share_groups(&mut self, groups: HashTrieMapSync<u32, Arc<Group>>) {
+        self.groups = groups;
     }
 
     /// Returns the rule of a table with exactly this match and priority.

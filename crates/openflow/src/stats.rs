@@ -2,14 +2,16 @@
 
 use crate::aggregation;
 use crate::field::{FIELDS, Field};
+use crate::groups::MAX_GROUPS;
+use crate::limits::FORWARDING;
 use crate::ofp::{action, instruction};
 use crate::port::write_duration;
-use crate::table::{Flow, FlowTable, Millis};
-use crate::tables::FORWARDING;
+use crate::table::{Flow, FlowTable};
+use crate::time::Millis;
 use crate::wire::Put;
 
 /// Types of actions that packets can be given.
-const ACTIONS: [u16; 12] = [
+const ACTIONS: [u16; 13] = [
     action::OUTPUT,
     action::COPY_TTL_OUT,
     action::COPY_TTL_IN,
@@ -19,6 +21,7 @@ const ACTIONS: [u16; 12] = [
     action::POP_VLAN,
     action::PUSH_MPLS,
     action::POP_MPLS,
+    action::GROUP,
     action::SET_NW_TTL,
     action::DEC_NW_TTL,
     action::SET_FIELD,
@@ -107,5 +110,17 @@ pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
     }
     let len = out.len() as u16;
     out[..2].copy_from_slice(&len.to_be_bytes());
+    out
+}
+
+/// Builds an `ofp_group_features`: what groups of every kind can do.
+pub(crate) fn group_features() -> Vec<u8> {
+    let mut out = Vec::new();
+    out.u32(0b1111);
+    // Weights, and liveness; no groups in groups.
+    out.u32(0b0011);
+    (0..4).for_each(|_| out.u32(MAX_GROUPS as u32));
+    let actions = ACTIONS.iter().fold(0u32, |bits, kind| bits | 1 << (*kind).min(31));
+    (0..4).for_each(|_| out.u32(actions));
     out
 }

@@ -2,17 +2,16 @@
 
 use crate::counters::{Count, Counters, Lane, Slot};
 use crate::error::Error;
+use crate::groups::Groups;
 use crate::instruction::Instructions;
 use crate::matching::Match;
 use crate::ofp::port;
 use crate::program::Program;
 use crate::rules::{FlowId, Rule, Rules};
+use crate::time::Millis;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Milliseconds of a monotonic clock; callers pass the time.
-pub type Millis = u64;
 
 /// A flow, with its counters and times.
 #[derive(Clone, Debug)]
@@ -99,7 +98,7 @@ impl Filter {
         matches
             && (flow.cookie ^ self.cookie) & self.cookie_mask == 0
             && (self.out_port == port::ANY || flow.instructions.sends_to(self.out_port))
-            && self.out_group == port::ANY
+            && (self.out_group == port::ANY || flow.instructions.uses_group(self.out_group))
     }
 }
 
@@ -110,12 +109,14 @@ pub enum Removal {
     IdleTimeout = 0,
     HardTimeout = 1,
     Delete = 2,
+    GroupDelete = 3,
 }
 
 /// What all tables have in common.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub rules: Rules,
+    pub groups: Groups,
     pub counters: Arc<Counters>,
     /// The next flow's identifier.
     next: u64,
@@ -284,6 +285,14 @@ impl FlowTable {
     pub(crate) fn delete(&mut self, shared: &mut Shared, filter: &Filter, now: Millis) -> Vec<(Flow, Removal)> {
         let (meant, lanes) = (self.meant(shared, filter), shared.counters.lanes());
         meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::Delete))).collect()
+    }
+
+    /// Removes the flows that send packets to a group.
+    pub(crate) fn delete_of_group(&mut self, shared: &mut Shared, id: u32, now: Millis) -> Vec<(Flow, Removal)> {
+        let uses = |(_, entry): &(&FlowId, &Entry)| entry.flow.instructions.uses_group(id);
+        let meant: Vec<FlowId> = self.flows.iter().filter(uses).map(|(id, _)| *id).collect();
+        let lanes = shared.counters.lanes();
+        meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::GroupDelete))).collect()
     }
 
     /// Removes the flows that have expired.

@@ -1,16 +1,19 @@
 //! All tables: those that forward, and the aggregation table behind them.
 
+use crate::action::Known;
 use crate::aggregation;
 use crate::classifier::Lookup;
 use crate::counters::Counters;
+use crate::error::Error;
+use crate::groups::{GroupMod, Groups};
 use crate::key::Key;
+use crate::limits::FORWARDING;
 use crate::ofp::TABLE_ALL;
+use crate::port::Ports;
 use crate::rules::{Rule, Rules};
-use crate::table::{FlowTable, Millis, Shared};
+use crate::table::{Flow, FlowTable, Removal, Shared};
+use crate::time::Millis;
 use std::sync::Arc;
-
-/// Number of tables that forward: 0 to 15.
-pub const FORWARDING: u8 = 16;
 
 /// All tables.
 #[derive(Debug)]
@@ -64,9 +67,9 @@ impl Tables {
         (tables, &mut self.shared)
     }
 
-    /// Returns the version of the tables that forward: it changes whenever the result of a lookup may have changed.
+    /// Returns the version of the tables that forward, and of the groups: it changes whenever one of them does.
     pub fn version(&self) -> u64 {
-        self.forwarding().iter().map(FlowTable::version).sum()
+        self.forwarding().iter().map(FlowTable::version).sum::<u64>() + self.shared.groups.version
     }
 
     /// Returns the rules, whose clones are for threads that look up while the tables change.
@@ -78,6 +81,40 @@ impl Tables {
     pub fn lookup(&self, table: u8, key: &Key) -> Lookup<'_, Rule> {
         let Lookup { found, consulted } = self.rules().lookup(table, key);
         Lookup { found: found.and_then(|slot| self.rules().get(*slot)), consulted }
+    }
+
+    /// Returns the groups.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.shared.groups
+    }
+
+    /// Changes groups. Outputs must go to one of the `ports`. Returns the flows that are removed with their groups, and the numbers
+    /// of their tables.
+    pub(crate) fn change_groups(
+        &mut self,
+        change: GroupMod<'_>,
+        ports: &Ports,
+        now: Millis,
+    ) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+        let Shared { groups, rules, counters, .. } = &mut self.shared;
+        let deleted = match change {
+            GroupMod::Set { id, is_new, kind, buckets } => {
+                let known = Known { ports, groups: &() };
+                groups.set((id, is_new), kind, buckets, known, counters, now)?;
+                Vec::new()
+            }
+            GroupMod::Delete(id) => groups.delete(Some(id)),
+            GroupMod::DeleteAll => groups.delete(None),
+        };
+        rules.share_groups(groups.shared.clone());
+        let mut removed = Vec::new();
+        for id in deleted {
+            for table in &mut self.tables[..usize::from(FORWARDING)] {
+                let flows = table.delete_of_group(&mut self.shared, id, now);
+                removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
+            }
+        }
+        Ok(removed)
     }
 
     /// Takes the counters of flows from a data path. To be called before the first flow is added.

@@ -116,6 +116,7 @@ impl fmt::Display for Action {
             Action::Output { port: port::CONTROLLER, max_len } => write!(f, "CONTROLLER:{max_len}"),
             Action::Output { port, .. } if port <= port::MAX => write!(f, "output:{port}"),
             Action::Output { port, .. } => f.write_str(&show_port(port)),
+            Action::Group(id) => write!(f, "group:{id}"),
             Action::PushVlan(ethertype) => write!(f, "push_vlan:{ethertype:#x}"),
             Action::PopVlan => f.write_str("pop_vlan"),
             Action::PushMpls(ethertype) => write!(f, "push_mpls:{ethertype:#x}"),

@@ -59,7 +59,7 @@ fn bytes_may_come_one_by_one() {
 fn an_error_has_the_first_64_bytes_of_its_request() {
     let mut rig = Rig::new();
     let id = rig.connect();
-    let request = message(15, 77, &[0x5a; 100]);
+    let request = message(29, 77, &[0x5a; 100]);
     let answer = &rig.ask(id, &request)[0];
     assert_eq!((answer.error(), answer.xid), ((1, 1), 77));
     assert_eq!(answer.body[4..], request[..64]);
@@ -88,7 +88,7 @@ fn requests_and_their_errors() {
     let multipart = |kind: u16, flags: u8, body: &[u8]| {
         message(18, 1, &[&kind.to_be_bytes()[..], &[0, flags, 0, 0, 0, 0], body].concat())
     };
-    assert_eq!(rig.refused(id, &multipart(6, 0, &[])), (1, 2));
+    assert_eq!(rig.refused(id, &multipart(9, 0, &[])), (1, 2));
     assert_eq!(rig.refused(id, &multipart(0xffff, 0, &[0; 8])), (1, 3));
     assert_eq!(rig.refused(id, &multipart(12, 1, &[])), (1, 13));
     assert_eq!(rig.refused(id, &multipart(12, 0, &[0; 64])), (13, 5));
@@ -357,4 +357,59 @@ fn the_match_comes_back_as_it_was() {
     let answer = &rig.ask(id, &message(18, 1, &[&[0, 1, 0, 0, 0, 0, 0, 0][..], &filter].concat()))[0];
     let expected = [matching(&fields), apply(&[output(1)])].concat();
     assert_eq!(answer.body[8 + 48..], expected);
+}
+
+/// Builds a GROUP_MOD; each bucket has a weight, a port to watch and an action.
+fn group_mod(command: u8, kind: u8, id: u32, buckets: &[(u16, u32, Vec<u8>)]) -> Vec<u8> {
+    let bucket = |(weight, watched, actions): &(u16, u32, Vec<u8>)| {
+        let len = (16 + actions.len()) as u16;
+        [&len.to_be_bytes()[..], &weight.to_be_bytes(), &watched.to_be_bytes(), &[0xff; 4], &[0; 4], actions].concat()
+    };
+    let buckets: Vec<u8> = buckets.iter().flat_map(bucket).collect();
+    message(15, 99, &[&[0, command, kind, 0][..], &id.to_be_bytes(), &buckets].concat())
+}
+
+#[test]
+fn groups_are_set_used_and_end_with_their_flows() {
+    let mut rig = Rig::new();
+    let id = rig.connect();
+    let any = u32::MAX;
+    let to = |port: u32| (1, any, output(port));
+    let send_to = |group: u32| {
+        let mut change = FlowMod::new(0, 1, &[]);
+        change.flags = 1;
+        change.instructions = apply(&[[&[0, 22, 0, 8][..], &group.to_be_bytes()].concat()]);
+        change
+    };
+    assert_eq!(rig.refused(id, &send_to(7).bytes()), (2, 9), "the group is not there yet");
+    rig.done(id, &group_mod(0, 0, 7, &[to(1), to(2)]));
+    rig.done(id, &send_to(7).bytes());
+    let version = rig.switch.tables().version();
+    rig.done(id, &group_mod(1, 2, 7, &[to(2)]));
+    assert_ne!(rig.switch.tables().version(), version, "the data path is to have it");
+    assert_eq!(rig.switch.tables().rules().group(7).unwrap().buckets.len(), 1);
+    let mut refused = |message: Vec<u8>| rig.refused(id, &message);
+    assert_eq!(refused(group_mod(0, 0, 7, &[])), (6, 0), "it exists");
+    assert_eq!(refused(group_mod(1, 0, 8, &[])), (6, 8), "it does not");
+    assert_eq!(refused(group_mod(0, 0, 0xffff_ff01, &[])), (6, 1));
+    assert_eq!(refused(group_mod(0, 2, 8, &[to(1), to(2)])), (6, 1), "an indirect group has one bucket");
+    assert_eq!(refused(group_mod(0, 3, 8, &[to(1)])), (6, 1), "a bucket to fail over from watches a port");
+    assert_eq!(refused(group_mod(0, 3, 8, &[(0, 9, output(1))])), (6, 13), "and one that exists");
+    assert_eq!(refused(group_mod(0, 0, 8, &[to(9)])), (2, 4));
+    assert_eq!(refused(group_mod(0, 0, 8, &[(1, any, vec![0, 22, 0, 8, 0, 0, 0, 7])])), (6, 5));
+    assert_eq!(refused(group_mod(0, 9, 8, &[])), (6, 10));
+    assert_eq!(refused(group_mod(9, 0, 8, &[])), (6, 11));
+    assert_eq!(refused(message(15, 1, &[0, 0, 0, 0, 0, 0, 0, 8, 0, 8, 0, 0, 0, 0, 0, 0])), (6, 12));
+
+    let multipart = |kind: u8, body: &[u8]| message(18, 1, &[&[0, kind, 0, 0, 0, 0, 0, 0][..], body].concat());
+    let described = rig.ask(id, &multipart(7, &[])).remove(0).body;
+    assert_eq!((&described[8..12], &described[12..16]), (&[0, 40, 2, 0][..], &[0, 0, 0, 7][..]));
+    let stats = rig.ask(id, &multipart(6, &[0xff, 0xff, 0xff, 0xfc, 0, 0, 0, 0])).remove(0).body;
+    assert_eq!((stats.len(), &stats[8..10], &stats[12..20]), (8 + 56, &[0, 56][..], &[0, 0, 0, 7, 0, 0, 0, 1][..]));
+    assert_eq!(rig.ask(id, &multipart(8, &[]))[0].body.len(), 8 + 40);
+
+    // The flow ends with the group, and its controller is told why.
+    let told = rig.ask(id, &group_mod(2, 0, 0xffff_fffc, &[]));
+    assert_eq!((told[0].kind, told[0].body[10]), (11, 3));
+    assert!(rig.switch.tables().all()[0].is_empty() && rig.switch.tables().rules().group(7).is_none());
 }

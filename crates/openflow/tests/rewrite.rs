@@ -216,7 +216,7 @@ fn neighbours_addresses_are_read_and_set() {
     // Cut off, nothing behind the end is touched.
     for len in 14..solicitation.len() {
         let mut headers = Headers::new(&solicitation[..len], 0);
-        [Field::NdTarget, Field::NdSll, Field::Icmpv6Code].map(|field| headers.apply(&Action::SetField(field, 1)));
+        assert!([Field::NdTarget, Field::NdSll].iter().all(|field| headers.apply(&Action::SetField(*field, 1))));
         Key::extract(headers.bytes(), 1, 0).unwrap();
     }
 }

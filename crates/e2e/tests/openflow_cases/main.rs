@@ -25,9 +25,12 @@ use support::{Home, quiet_namespace};
 /// The tester's version: others may have other cases.
 const TESTER: &str = "os-ken==4.2.2";
 
-/// Number of cases, and of those that Millrace passes. docs/openflow.md has both.
-const CASES: usize = 991;
-const PASSED: usize = 688;
+/// Files with cases that measure rates for minutes, which other work on the machine upsets: they are run by hand.
+const BY_HAND: &str = "group: 01_SELECT";
+
+/// Number of cases, without those, and of the ones that Millrace passes. docs/openflow.md has both.
+const CASES: usize = 991 - 12;
+const PASSED: usize = 691;
 
 /// Time limit of all cases; it takes one to two minutes on a machine without other work.
 const LIMIT: Duration = Duration::from_secs(1200);
@@ -36,7 +39,7 @@ const LIMIT: Duration = Duration::from_secs(1200);
 const AGAIN: usize = 4;
 
 /// Reasons for which a case is refused: part of its file's or its own name, and the error that must be sent.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 11] = [
     // Provider backbone bridges (IEEE 802.1ah): actions, and a field.
     ("PBB_ISID", "type=0x04, code=0x06"),
     ("pbb", "type=0x02, code=0x00"),
@@ -49,7 +52,6 @@ const REFUSED: [(&str, &str); 12] = [
     ("set_field: 10_IP_PROTO", "type=0x02, code=0x0d"),
     ("set_field: 17_SCTP_SRC", "type=0x02, code=0x0d"),
     ("set_field: 18_SCTP_DST", "type=0x02, code=0x0d"),
-    ("group: ", "type=0x01, code=0x01"),
     ("meter: ", "type=0x01, code=0x01"),
     // The tester can't read the packets of a few cases itself; they fail with any switch.
     ("ICMPV4", "it is malformed"),
@@ -130,8 +132,8 @@ fn run(namespace: &Namespace, tester: &Path, cases: &Path, home: &Home) -> Resul
     Ok(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// Copies the files that have these descriptions into a new directory.
-fn select(cases: &Path, wanted: &BTreeSet<String>, into: &Path) {
+/// Copies the files whose descriptions are `wanted` into a new directory.
+fn select(cases: &Path, wanted: impl Fn(&str) -> bool, into: &Path) {
     std::fs::create_dir(into).unwrap();
     let mut directories = vec![cases.to_owned()];
     let mut number = 0;
@@ -142,7 +144,7 @@ fn select(cases: &Path, wanted: &BTreeSet<String>, into: &Path) {
             } else if entry.extension().is_some_and(|kind| kind == "json") {
                 let all: Vec<serde_json::Value> =
                     serde_json::from_str(&std::fs::read_to_string(&entry).unwrap()).unwrap();
-                if all.first().and_then(|first| first.as_str()).is_some_and(|first| wanted.contains(first)) {
+                if all.first().and_then(|first| first.as_str()).is_some_and(&wanted) {
                     number += 1;
                     std::fs::copy(&entry, into.join(format!("{number:03}.json"))).unwrap();
                 }
@@ -172,7 +174,8 @@ fn the_public_cases_are_passed_or_refused_with_the_right_error() -> Result<()> {
     let _millrace = home.start_inside(&namespace, &[&ports, bridge, channel, support::SLEEPER].concat());
 
     let mut outcomes: BTreeMap<(String, String, usize), Outcome> = BTreeMap::new();
-    let mut directory = cases.clone();
+    let mut directory = home.path("cases");
+    select(&cases, |file| !file.starts_with(BY_HAND), &directory);
     for attempt in 0..=AGAIN {
         let files = tempfile::Builder::new().prefix("ovs-").tempdir().unwrap();
         let _ovs = start_tester_switch(&namespace, files.path(), &interrupt)?;
@@ -194,7 +197,7 @@ fn the_public_cases_are_passed_or_refused_with_the_right_error() -> Result<()> {
         }
         eprintln!("attempt {attempt}: too late: {late:?}");
         directory = home.path(&format!("again-{attempt}"));
-        select(&cases, &late, &directory);
+        select(&cases, |file| late.contains(file), &directory);
     }
 
     assert_eq!(outcomes.len(), CASES);

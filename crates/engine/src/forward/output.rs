@@ -136,6 +136,11 @@ impl Output {
         self.mark(queue, sent).count_drops(frames.len(), &self.drops);
     }
 
+    /// Reports whether the port can send.
+    pub(crate) fn is_up(&self) -> bool {
+        self.running.is_any()
+    }
+
     /// Adds frames to those that another worker sends.
     #[inline(never)]
     fn hand_over(&self, frames: Frames<'_>) {

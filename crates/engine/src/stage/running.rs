@@ -17,6 +17,11 @@ impl Running {
         };
     }
 
+    /// Reports whether any queue is up.
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
     /// Picks a queue for `number`: the queue of that index if it is up, so that others that come and go do not matter to
     /// it. Other numbers are spread evenly over the queues that are up. Returns 0 if none is.
     #[inline(always)]

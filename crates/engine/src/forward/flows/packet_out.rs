@@ -21,12 +21,16 @@ impl Emission {
         let mut headers = Headers::new(&data[..data.len().min(HEADER_BYTES)], 0);
         let mut lives = true;
         actions.iter().filter_map(move |action| {
-            let Action::Output { port: number, max_len } = *action else {
-                lives &= headers.apply(action);
-                return None;
+            let (to, is_output) = match *action {
+                Action::Output { port: port::TABLE, .. } => (None, true),
+                Action::Output { port, max_len } => (To::of(port, max_len), true),
+                Action::Group(id) => (Some(To::Group(id)), true),
+                _ => (None, false),
             };
-            let to = if number == port::TABLE { None } else { To::of(number, max_len) };
-            (lives && (to.is_some() || number == port::TABLE)).then(|| {
+            if !is_output {
+                lives &= headers.apply(action);
+            }
+            (lives && is_output).then(|| {
                 let packet = [headers.bytes(), &data[headers.taken()..]].concat();
                 Emission { in_port, to, packet }
             })

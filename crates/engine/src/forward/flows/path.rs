@@ -62,6 +62,10 @@ impl Path {
         }
         match *set {
             [] => {}
+            [Action::Group(id)] => {
+                outputs += 1;
+                only = Some(To::Group(id));
+            }
             [Action::Output { port, max_len }] => {
                 outputs += 1;
                 only = To::of(port, max_len);

@@ -8,7 +8,7 @@ use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
-use ::openflow::{Action, Count, FORWARDING, Field, FlowId, Match, Program, Rule, Rules, Slot};
+use ::openflow::{Action, Count, FORWARDING, Field, FlowId, Group, GroupKind, Match, Program, Rule, Rules, Slot, To};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -58,7 +58,13 @@ impl Rig {
 
     /// Sets flows: table, priority, match, program. Their ids are their indices.
     fn set_tables(&self, flows: &[(u8, u16, Match, Program)]) {
+        self.set_with_groups(flows, []);
+    }
+
+    /// Does the same, and sets groups.
+    fn set_with_groups(&self, flows: &[(u8, u16, Match, Program)], groups: impl IntoIterator<Item = (u32, Group)>) {
         let mut rules = Rules::default();
+        rules.set_groups(groups);
         let counters = self.datapath.counters();
         let mut slots = self.slots.borrow_mut();
         while slots.len() < flows.len() {
@@ -280,6 +286,40 @@ fn a_way_may_lead_through_all_tables() {
     rig.set_tables(&flows);
     assert_eq!(rig.send(0, &[udp(1, 60), udp(2, 60)], 60)[1].len(), 2);
     assert!(rig.harvest().0.iter().all(|[_, packets, _]| *packets == 2));
+}
+
+#[test]
+fn groups_send_copies_and_the_packet_goes_on_unchanged() {
+    let mut rig = Rig::new(false);
+    let counters = rig.datapath.counters();
+    let set = |dst| Action::SetField(Field::UdpDst, dst);
+    let all = Group::new(
+        GroupKind::All,
+        [(&[set(7)][..], To::Port(2)), (&[], To::Port(3)), (&[Action::PushVlan(0x8100)], To::InPort)],
+        &counters,
+    );
+    let failover = Group::new(GroupKind::FastFailover, [(&[][..], To::Port(2)), (&[], To::Port(4))], &counters);
+    let groups = [(1, all), (2, failover)];
+    rig.set_with_groups(
+        &[
+            (0, 1, to_udp(1), program(&[Action::Group(1), output(4)], &[], None)),
+            (0, 1, to_udp(2), program(&[set(5)], &[Action::Group(1), output(4)], None)),
+            (0, 1, to_udp(3), program(&[Action::Group(9)], &[], None)),
+            (0, 1, to_udp(4), program(&[Action::Group(2)], &[], None)),
+        ],
+        groups,
+    );
+    let mut tagged = udp(1, 60);
+    tagged.splice(12..12, [0x81, 0, 0, 0]);
+    let out = rig.send(0, &[udp(1, 60), udp(2, 60), udp(3, 60)], 20);
+    assert_eq!(out[1], [udp(7, 60), udp(7, 60)]);
+    assert_eq!(out[2], [udp(1, 60), udp(5, 60)]);
+    assert_eq!(out[3], [udp(1, 60)], "in a set, the group has the output's place");
+    assert_eq!((out[0].len(), &out[0][0]), (2, &tagged));
+    assert_eq!(rig.dropped(), [("unknown-port".into(), 1)]);
+    // The first port of the other group has no link.
+    rig.outputs.iter().enumerate().for_each(|(port, output)| output.running.set(0, port != 1));
+    assert_eq!(rig.send(0, &[udp(4, 60)], 60)[3], [udp(4, 60)]);
 }
 
 #[test]

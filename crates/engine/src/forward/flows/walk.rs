@@ -62,11 +62,6 @@ impl Walk {
         (self.path, self.at, self.step) = (path, 0, 0);
     }
 
-    /// Ends the way.
-    pub(in crate::forward) fn end(&mut self) {
-        self.over = true;
-    }
-
     /// Reports why the packet has ended.
     pub(in crate::forward) fn ended(&self, flows: &Flows) -> Ended {
         let last = self.path.slots().last().map(|slot| flows.rule(*slot));
@@ -147,6 +142,12 @@ impl Walk {
         };
         self.set = Some(key);
         match *action {
+            Action::Group(id) => {
+                // Then an output of the set has no effect (Section 5.10).
+                self.over = true;
+                self.is_sent = true;
+                Next::Send(To::Group(id), rule)
+            }
             Action::Output { port, max_len } => match To::of(port, max_len) {
                 Some(to) => {
                     self.is_sent = true;

@@ -1,0 +1,207 @@
+//! Forwarding by flows, in one worker: this looks frames up, and `run` sends them.
+
+mod run;
+mod work;
+
+use super::flows::{self, Emission, Flows, Numbered, Path, Walk};
+use super::learning::{Arrival, LearningPlan, Scratch};
+use super::output::Output;
+use crate::drops::Drops;
+use crate::live::Reader;
+use crate::punt::{EventNotifier, Ring};
+use openflow::{Cache, Key, Lane, To};
+use packet::{BurstStorage, Segment};
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use work::Work;
+
+/// Look-ups that each worker caches.
+const REMEMBERED: usize = 16_384;
+
+/// Index for no port of the bridge.
+const NOWHERE: usize = usize::MAX;
+
+/// A bridge's flows, as one worker uses them.
+pub(crate) struct FlowPlan {
+    /// Number of each port of the bridge.
+    numbers: Arc<[u32]>,
+    /// By number: the index of the port in the bridge plus one, or zero.
+    ports: Box<[u16]>,
+    ring: Arc<Ring>,
+    /// The counters that this worker writes: of flows, and of lookups.
+    lane: Arc<Lane>,
+    counted: Arc<flows::Lookups>,
+    notifier: Arc<EventNotifier>,
+    lookups: RefCell<Lookups>,
+    /// Storage for a packet of a controller.
+    injected: RefCell<Box<BurstStorage>>,
+}
+
+/// Packets of a controller, and the worker's round in which they are sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Injection<'a> {
+    pub(crate) emissions: &'a [Emission],
+    pub(crate) outputs: &'a [Output],
+    /// Drops of such packets.
+    pub(crate) drops: &'a Drops,
+    /// Seconds since the switch started.
+    pub(crate) now: u32,
+}
+
+/// State that look-ups keep from burst to burst.
+struct Lookups {
+    flows: Reader<Flows>,
+    cache: Cache<Path>,
+    work: Box<Work>,
+}
+
+impl FlowPlan {
+    /// Returns the plan of a worker.
+    pub(crate) fn new(numbered: &Numbered, worker: usize) -> FlowPlan {
+        let Numbered { datapath, numbers } = numbered.clone();
+        let ring = datapath.ring(worker);
+        let (lane, counted) = datapath.lane(worker);
+        let largest = numbers.iter().max().map_or(0, |number| *number as usize);
+        let mut ports = vec![0; largest + 1].into_boxed_slice();
+        numbers.iter().enumerate().for_each(|(port, number)| ports[*number as usize] = port as u16 + 1);
+        let work = Work::new(&ring, &numbers);
+        FlowPlan {
+            numbers,
+            ports,
+            ring,
+            lane,
+            counted,
+            notifier: datapath.notifier.clone(),
+            lookups: RefCell::new(Lookups {
+                flows: Reader::new(datapath.live.clone()),
+                cache: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
+                work: Box::new(work),
+            }),
+            injected: RefCell::default(),
+        }
+    }
+
+    /// Returns the port of the bridge that has this number, or [`NOWHERE`].
+    #[inline(always)]
+    fn port(&self, number: u32) -> usize {
+        self.ports.get(number as usize).map_or(NOWHERE, |&port| usize::from(port).wrapping_sub(1))
+    }
+
+    /// Forwards a burst that a port received.
+    #[inline(never)]
+    pub(crate) fn forward(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let lookups = &mut *self.lookups.borrow_mut();
+        lookups.flows.refresh();
+        self.look_up(bridge, arrival, self.numbers[arrival.from], lookups, scratch);
+    }
+
+    /// Sends packets of a controller.
+    pub(crate) fn inject(&self, bridge: &LearningPlan, injection: Injection<'_>, scratch: &mut Scratch) {
+        let Injection { emissions, outputs, drops, now } = injection;
+        let lookups = &mut *self.lookups.borrow_mut();
+        lookups.flows.refresh();
+        let mut injected = self.injected.borrow_mut();
+        for Emission { in_port, to, packet } in emissions {
+            let mut burst = injected.start();
+            burst.push(Segment::from(&packet[..]));
+            let (frames, from) = (burst.frames(), self.port(*in_port));
+            let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
+            match to {
+                None => self.look_up(bridge, arrival, *in_port, lookups, scratch),
+                Some(to) => {
+                    lookups.work.walks[0] = Walk::sending(*to);
+                    self.run(bridge, arrival, *in_port, lookups, scratch);
+                }
+            }
+        }
+    }
+
+    /// Finds the path of each frame, counts it, and goes along it.
+    #[inline(always)]
+    fn look_up(
+        &self,
+        bridge: &LearningPlan,
+        arrival: Arrival<'_, '_>,
+        in_port: u32,
+        lookups: &mut Lookups,
+        scratch: &mut Scratch,
+    ) {
+        let Lookups { flows, cache, work } = lookups;
+        let flows: &Flows = flows.value();
+        let frames = arrival.frames;
+        let mut run = Run::default();
+        let mut same = true;
+        let mut before: Option<(Key, Path)> = None;
+        for ((place, head), frame) in work.paths.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
+            head.take(&frames, frame);
+            // Every frame has an Ethernet header, which is all that a key needs.
+            let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
+            // Frames of one connection often come in a row.
+            let path = match before {
+                Some((other, path)) if other.is(&key) => path,
+                _ => {
+                    let path = self.find(flows, cache, &key, 0);
+                    before = Some((key, path));
+                    path
+                }
+            };
+            *place = path;
+            same &= run.add(path, frame.len(), &self.lane);
+        }
+        run.count(&self.lane);
+        self.counted.packets.add(frames.len() as u64);
+        if same {
+            // The frames of a burst mostly go the same way: then all are sent at once, unchanged.
+            match run.path.only {
+                Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
+                    return bridge.output(&arrival, self.port(number)).transmit(arrival.queue, frames);
+                }
+                Some(To::Normal) if arrival.from != NOWHERE => return bridge.forward(arrival, scratch),
+                _ => {}
+            }
+        }
+        work.walks.iter_mut().zip(&work.paths[..frames.len()]).for_each(|(walk, path)| *walk = Walk::begin(*path));
+        self.run(bridge, arrival, in_port, lookups, scratch);
+    }
+
+    /// Returns the path of a packet that comes to a table with this key.
+    #[inline(always)]
+    fn find(&self, flows: &Flows, cache: &mut Cache<Path>, key: &Key, table: u8) -> Path {
+        cache.get(key, flows.serial).unwrap_or_else(|| {
+            self.counted.searched.add(1);
+            let path = flows.search(key, table);
+            cache.insert(key, flows.serial, path);
+            path
+        })
+    }
+}
+
+/// Consecutive frames of one path, which are counted together.
+#[derive(Default)]
+struct Run {
+    path: Path,
+    packets: u64,
+    bytes: u64,
+}
+
+impl Run {
+    /// Adds a frame. Returns false if it is of another path than the previous one.
+    #[inline(always)]
+    fn add(&mut self, path: Path, len: u32, lane: &Lane) -> bool {
+        let same = self.packets == 0 || self.path == path;
+        if !same {
+            self.count(lane);
+            (self.packets, self.bytes) = (0, 0);
+        }
+        self.path = path;
+        self.packets += 1;
+        self.bytes += u64::from(len);
+        same
+    }
+
+    #[inline(always)]
+    fn count(&self, lane: &Lane) {
+        self.path.slots().iter().for_each(|slot| lane.add(*slot, self.packets, self.bytes));
+    }
+}

@@ -1,0 +1,250 @@
+//! Sends the frames of a burst along their paths, from output to output.
+
+use super::super::flows::{Ended, Flows, Next, Walk};
+use super::super::learning::{Arrival, LearningPlan, Scratch};
+use super::super::vlan::part;
+use super::work::{Work, bits};
+use super::{FlowPlan, Lookups, NOWHERE};
+use crate::drops::Reason;
+use crate::punt::Punt;
+use openflow::{Rule, To};
+use packet::{Frames, MAX_BURST};
+
+/// A frame of a burst that is copied for controllers.
+struct Copied {
+    frame: usize,
+    /// Whether its headers have changed.
+    edited: bool,
+    /// Whether its bytes are copied, too.
+    whole: bool,
+}
+
+/// Outputs of frames that are chosen and not yet done; the others are in [`Work`].
+#[derive(Default)]
+struct Chosen {
+    /// Frames whose headers have changed.
+    edited: u32,
+    /// Frames that go where a learning bridge sends them.
+    normal: u32,
+    /// Whether controllers have been sent something.
+    punted: bool,
+}
+
+impl FlowPlan {
+    /// Goes along the paths of frames from output to output, as a frame may change between two outputs.
+    #[inline(never)]
+    pub(super) fn run(
+        &self,
+        bridge: &LearningPlan,
+        arrival: Arrival<'_, '_>,
+        in_port: u32,
+        lookups: &mut Lookups,
+        scratch: &mut Scratch,
+    ) {
+        let Lookups { flows, cache, work } = lookups;
+        let flows: &Flows = flows.value();
+        let mut on_the_way = u32::MAX >> (MAX_BURST - arrival.frames.len());
+        let mut chosen = Chosen::default();
+        while on_the_way != 0 {
+            for frame in bits(on_the_way) {
+                let bit = 1 << frame;
+                let sent = loop {
+                    match work.walks[frame].next(flows) {
+                        Next::Send(to, rule) => break Some((to, rule)),
+                        Next::Change(actions) => {
+                            let lives = work.change(frame, chosen.edited & bit != 0, actions);
+                            chosen.edited |= bit;
+                            if !lives {
+                                arrival.drops.add(Reason::TimeToLive, 1);
+                                on_the_way &= !bit;
+                                break None;
+                            }
+                        }
+                        Next::LookUp(table) => {
+                            let key = work.key(frame, chosen.edited & bit != 0, in_port);
+                            let key = key.at(table, work.walks[frame].metadata);
+                            let path = self.find(flows, cache, &key, table);
+                            let len = u64::from(arrival.frames.as_slice()[frame].len());
+                            path.slots().iter().for_each(|slot| self.lane.add(*slot, 1, len));
+                            work.walks[frame].go_on(path);
+                        }
+                        Next::End => {
+                            count_ended(&work.walks[frame], flows, &arrival);
+                            on_the_way &= !bit;
+                            break None;
+                        }
+                    }
+                };
+                match sent {
+                    None => {}
+                    Some((To::Group(id), rule)) => {
+                        self.send_to_group(
+                            bridge,
+                            &arrival,
+                            in_port,
+                            (frame, id, rule),
+                            flows,
+                            &mut chosen,
+                            work,
+                            scratch,
+                        );
+                    }
+                    Some((to, rule)) => self.choose(&arrival, in_port, (frame, to, rule), &mut chosen, work),
+                }
+            }
+            self.send(bridge, &arrival, &mut chosen, work, scratch);
+        }
+        if chosen.punted {
+            self.notifier.notify();
+        }
+    }
+
+    /// Notes an output of a frame.
+    #[inline(always)]
+    fn choose(
+        &self,
+        arrival: &Arrival<'_, '_>,
+        in_port: u32,
+        (frame, to, rule): (usize, To, &Rule),
+        chosen: &mut Chosen,
+        work: &mut Work,
+    ) {
+        let bit = 1 << frame;
+        match to {
+            To::Port(number) if number == in_port => arrival.drops.add(Reason::Hairpin, 1),
+            To::Port(number) => work.send_to(self.port(number), bit, arrival),
+            To::InPort => work.send_to(arrival.from, bit, arrival),
+            To::Flood => {
+                let others = work.masks.iter_mut().enumerate().filter(|(port, _)| *port != arrival.from);
+                if others.map(|(_, mask)| *mask |= bit).count() == 0 {
+                    arrival.drops.add(Reason::NoPort, 1);
+                }
+            }
+            To::Normal => chosen.normal |= bit,
+            To::Controller { whole } => {
+                let copied = Copied { frame, edited: chosen.edited & bit != 0, whole };
+                chosen.punted |= self.punt(rule, arrival, in_port, copied, work);
+            }
+            // Groups in groups are refused.
+            To::Group(_) => arrival.drops.add(Reason::UnknownPort, 1),
+        }
+    }
+
+    /// Sends frames to their outputs.
+    #[inline(always)]
+    fn send(
+        &self,
+        bridge: &LearningPlan,
+        arrival: &Arrival<'_, '_>,
+        chosen: &mut Chosen,
+        work: &mut Work,
+        scratch: &mut Scratch,
+    ) {
+        for port in 0..work.masks.len() {
+            let mask = std::mem::take(&mut work.masks[port]);
+            if mask != 0 {
+                let send = |frames: Frames<'_>| bridge.output(arrival, port).transmit(arrival.queue, frames);
+                work.select(arrival, mask, chosen.edited, send);
+            }
+        }
+        let normal = std::mem::take(&mut chosen.normal);
+        if normal != 0 {
+            work.select(arrival, normal, chosen.edited, |frames| {
+                let arrival = Arrival { frames, ..*arrival };
+                if arrival.from == NOWHERE {
+                    bridge.forward_from_nowhere(arrival, scratch);
+                } else {
+                    bridge.forward(arrival, scratch);
+                }
+            });
+        }
+    }
+
+    /// Sends copies of a frame to the buckets of a group. The frame itself stays as it is.
+    #[cold]
+    #[expect(clippy::too_many_arguments)] // What a round of a burst has, and the group.
+    fn send_to_group(
+        &self,
+        bridge: &LearningPlan,
+        arrival: &Arrival<'_, '_>,
+        in_port: u32,
+        (frame, id, rule): (usize, u32, &Rule),
+        flows: &Flows,
+        chosen: &mut Chosen,
+        work: &mut Work,
+        scratch: &mut Scratch,
+    ) {
+        let Some(group) = flows.rules.group(id) else { return arrival.drops.add(Reason::UnknownPort, 1) };
+        // The frames before this one leave before it.
+        self.send(bridge, arrival, chosen, work, scratch);
+        let (bit, edited) = (1 << frame, chosen.edited);
+        let was_edited = edited & bit != 0;
+        let before = was_edited.then(|| work.headers[frame].clone());
+        let hash = work.key(frame, was_edited, in_port).digest();
+        let len = u64::from(arrival.frames.as_slice()[frame].len());
+        self.lane.add(group.tally.index(), 1, len);
+        let is_live = |number: u32| {
+            let port = self.port(number);
+            port != NOWHERE && bridge.output(arrival, port).is_up()
+        };
+        let mut used = false;
+        for bucket in group.chosen(hash, is_live) {
+            self.lane.add(bucket.tally.index(), 1, len);
+            let lives = bucket.changes.is_empty() || work.change(frame, was_edited, &bucket.changes);
+            chosen.edited = if bucket.changes.is_empty() { edited } else { edited | bit };
+            match bucket.to {
+                Some(to) if lives => {
+                    used = true;
+                    self.choose(arrival, in_port, (frame, to, rule), chosen, work);
+                    self.send(bridge, arrival, chosen, work, scratch);
+                }
+                _ => {}
+            }
+            if let Some(before) = &before {
+                work.headers[frame] = before.clone();
+            }
+            chosen.edited = edited;
+        }
+        if !used {
+            arrival.drops.add(Reason::FlowDrop, 1);
+        }
+    }
+
+    /// Copies a frame, in its present state, to the ring for controllers. Reports whether there was room.
+    #[cold]
+    fn punt(&self, rule: &Rule, arrival: &Arrival<'_, '_>, in_port: u32, copied: Copied, work: &mut Work) -> bool {
+        let Copied { frame: index, edited, whole } = copied;
+        let (frames, packet) = (arrival.frames, &mut work.packet);
+        let frame = &frames.as_slice()[index];
+        packet.clear();
+        let taken = if edited {
+            packet.extend_from_slice(work.headers[index].bytes());
+            work.headers[index].taken() as u32
+        } else {
+            0
+        };
+        // The capacity suffices for the frame and the tags that it may have been given.
+        for segment in part(&frames, frame, taken, u32::MAX) {
+            let at = packet.len();
+            packet.resize(at + segment.len() as usize, 0);
+            segment.copy_to(&mut packet[at..]);
+        }
+        let punt = Punt { in_port, cookie: rule.cookie, is_miss: rule.is_miss, total: packet.len() as u32 };
+        let taken = self.ring.push_fairly(&punt, if whole { packet } else { &[] }, &mut work.shares);
+        if !taken {
+            arrival.drops.add(Reason::ControllerBusy, 1);
+        }
+        taken
+    }
+}
+
+/// Counts a frame that was sent nowhere.
+fn count_ended(walk: &Walk, flows: &Flows, arrival: &Arrival<'_, '_>) {
+    if !walk.is_sent {
+        let reason = match walk.ended(flows) {
+            Ended::Missed => Reason::NoFlow,
+            Ended::Dropped => Reason::FlowDrop,
+        };
+        arrival.drops.add(reason, 1);
+    }
+}

@@ -1,0 +1,111 @@
+//! Scratch space for a burst whose frames do not all go the same way unchanged.
+
+use super::super::flows::{Path, Walk};
+use super::super::head::Head;
+use super::super::learning::Arrival;
+use super::super::vlan::part;
+use crate::drops::Reason;
+use crate::punt::{Ring, Shares};
+use openflow::rewrite::Headers;
+use openflow::{Action, Key};
+use packet::{BurstStorage, Frames, MAX_BURST, Segment};
+
+/// See the module.
+pub(super) struct Work {
+    pub(super) heads: [Head; MAX_BURST],
+    pub(super) paths: [Path; MAX_BURST],
+    pub(super) walks: [Walk; MAX_BURST],
+    /// Headers of frames that are changed.
+    pub(super) headers: [Headers; MAX_BURST],
+    /// By port of the bridge: frames that go there, a bit each.
+    pub(super) masks: Box<[u32]>,
+    storage: BurstStorage,
+    /// A packet for controllers.
+    pub(super) packet: Vec<u8>,
+    /// Shares of the ports in the ring for controllers.
+    pub(super) shares: Shares,
+}
+
+impl Work {
+    pub(super) fn new(ring: &Ring, numbers: &[u32]) -> Work {
+        Work {
+            heads: std::array::from_fn(|_| Head::default()),
+            paths: Default::default(),
+            walks: Default::default(),
+            headers: std::array::from_fn(|_| Headers::new(&[], 0)),
+            masks: vec![0; numbers.len()].into(),
+            storage: BurstStorage::default(),
+            packet: Vec::with_capacity(packet::MAX_FRAME as usize + 64),
+            shares: Shares::new(ring, numbers),
+        }
+    }
+
+    /// Changes a frame, whose headers are copied if they were not `edited` before. Returns false if its time to live is over.
+    pub(super) fn change(&mut self, frame: usize, edited: bool, actions: &[Action]) -> bool {
+        if !edited {
+            self.headers[frame] = Headers::new(self.heads[frame].bytes(), 0);
+        }
+        actions.iter().all(|action| self.headers[frame].apply(action))
+    }
+
+    /// Returns the key of a frame as it is now.
+    pub(super) fn key(&self, frame: usize, edited: bool, in_port: u32) -> Key {
+        let headers = &self.headers[frame];
+        let (bytes, tunnel) =
+            if edited { (headers.bytes(), headers.tunnel_id) } else { (self.heads[frame].bytes(), 0) };
+        Key::extract(bytes, in_port, tunnel).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    pub(super) fn send_to(&mut self, port: usize, bit: u32, arrival: &Arrival<'_, '_>) {
+        match self.masks.get_mut(port) {
+            Some(mask) => *mask |= bit,
+            None => arrival.drops.add(Reason::UnknownPort, 1),
+        }
+    }
+
+    /// Passes the frames of `mask` to `send`, those of `edited` with their new headers before the bytes that were not copied.
+    #[inline(always)]
+    pub(super) fn select(&mut self, arrival: &Arrival<'_, '_>, mask: u32, edited: u32, send: impl FnOnce(Frames<'_>)) {
+        let frames = arrival.frames;
+        let all = frames.as_slice();
+        if mask & edited == 0 {
+            // Unchanged, so that a frame can still be delivered in place, or sent without a copy.
+            let mut chosen = [all[0]; MAX_BURST];
+            let mut count = 0;
+            for frame in bits(mask) {
+                chosen[count] = all[frame];
+                count += 1;
+            }
+            return send(frames.select(&chosen[..count]));
+        }
+        let mut burst = self.storage.start();
+        for index in bits(mask) {
+            let frame = &all[index];
+            let added = if edited & 1 << index == 0 {
+                burst.push_frame(&frames, frame)
+            } else {
+                let headers = &self.headers[index];
+                let rest = part(&frames, frame, headers.taken() as u32, u32::MAX);
+                burst.push_segments_from([Segment::from(headers.bytes())].into_iter().chain(rest), frame.cut_origin())
+            };
+            if !added {
+                // Longer than frames can be, or more segments than a burst holds.
+                arrival.drops.add(Reason::TooLong, 1);
+            }
+        }
+        if !burst.is_empty() {
+            send(burst.frames());
+            frames.keep_places(burst.kept());
+        }
+    }
+}
+
+/// Returns the positions of the bits of `mask`.
+pub(super) fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(bit)
+    })
+}

@@ -1,0 +1,146 @@
+//! Groups as the data path needs them (Section 5.6): sets of actions for copies of a packet.
+
+use crate::action::Action;
+use crate::counters::{Count, Counters, Lane, Slot};
+use crate::program::To;
+use std::sync::Arc;
+
+/// How a group chooses among its buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // Named as in the specification.
+pub enum GroupKind {
+    All = 0,
+    Select = 1,
+    Indirect = 2,
+    FastFailover = 3,
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// How it chooses.
+    pub kind: GroupKind,
+    /// Its buckets.
+    pub buckets: Box<[Bucket]>,
+    /// Where its packets are counted.
+    pub tally: Tally,
+}
+
+/// A slot, and what was counted in it before.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    slot: Arc<Slot>,
+    before: Count,
+}
+
+/// A set of actions for a copy of a packet.
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    /// Its share, in a group of kind `Select`.
+    pub weight: u16,
+    /// The port whose link decides whether it is used, if there is one.
+    pub watched: Option<u32>,
+    /// Changes of the copy, in the order of an action set.
+    pub changes: Box<[Action]>,
+    /// Where the copy goes; nowhere, and it is dropped.
+    pub to: Option<To>,
+    /// Where its packets are counted.
+    pub tally: Tally,
+}
+
+impl Tally {
+    /// Returns a new one; `None` if there are no more slots.
+    pub(crate) fn new(counters: &Arc<Counters>) -> Option<Tally> {
+        let slot = Arc::new(counters.slot()?);
+        let before = slot.sum(&counters.lanes());
+        Some(Tally { slot, before })
+    }
+
+    /// Returns the number of its slot.
+    #[inline(always)]
+    pub fn index(&self) -> u32 {
+        self.slot.index()
+    }
+
+    /// Returns what these lanes have counted.
+    pub(crate) fn sum(&self, lanes: &[Arc<Lane>]) -> Count {
+        self.slot.sum(lanes).since(self.before)
+    }
+}
+
+impl Group {
+    /// Creates a group of buckets with the same weight. A bucket that sends packets to a port watches it, if the group fails over.
+    pub fn new<'a>(
+        kind: GroupKind,
+        buckets: impl IntoIterator<Item = (&'a [Action], To)>,
+        counters: &Arc<Counters>,
+    ) -> Group {
+        let tally = || Tally::new(counters).expect("there are more slots than flows");
+        let bucket = |(changes, to): (&[Action], To)| {
+            let watched = match (kind, to) {
+                (GroupKind::FastFailover, To::Port(number)) => Some(number),
+                _ => None,
+            };
+            Bucket { weight: 1, watched, changes: changes.into(), to: Some(to), tally: tally() }
+        };
+        Group { kind, buckets: buckets.into_iter().map(bucket).collect(), tally: tally() }
+    }
+
+    /// Returns the buckets for a packet whose key has this hash. Buckets whose port has no link, as `is_live` reports, are not used.
+    pub fn chosen(&self, hash: u64, is_live: impl Fn(u32) -> bool) -> impl Iterator<Item = &Bucket> {
+        let is_usable = |bucket: &&Bucket| bucket.watched.is_none_or(&is_live);
+        let only = match self.kind {
+            GroupKind::All => None,
+            GroupKind::Indirect => Some(self.buckets.first()),
+            GroupKind::FastFailover => Some(self.buckets.iter().find(is_usable)),
+            GroupKind::Select => {
+                let weight = |bucket: &Bucket| u64::from(bucket.weight);
+                let all: u64 = self.buckets.iter().filter(is_usable).map(weight).sum();
+                // The upper half of the hash, as a fraction of all weights.
+                let mut left = ((hash >> 32) * all) >> 32;
+                let mut usable = self.buckets.iter().filter(is_usable);
+                Some(usable.find(|bucket| {
+                    let is_it = left < weight(bucket);
+                    left = left.saturating_sub(weight(bucket));
+                    is_it
+                }))
+            }
+        };
+        let all = if only.is_none() { &self.buckets[..] } else { &[] };
+        only.flatten().into_iter().chain(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_chosen_by_weight_and_link() {
+        let counters = Arc::new(Counters::default());
+        let tally = || Tally::new(&counters).unwrap();
+        let bucket = |(weight, watched)| Bucket { weight, watched, changes: [].into(), to: None, tally: tally() };
+        let group = |kind, buckets: &[(u16, Option<u32>)]| Group {
+            kind,
+            buckets: buckets.iter().copied().map(bucket).collect(),
+            tally: tally(),
+        };
+        let weights = |group: &Group, hash: u64, down: u32| -> Vec<u16> {
+            group.chosen(hash, |port| port != down).map(|bucket| bucket.weight).collect()
+        };
+        assert_eq!(weights(&group(GroupKind::All, &[(1, None), (2, None)]), 0, 0), [1, 2]);
+        assert_eq!(weights(&group(GroupKind::Indirect, &[(1, None)]), 0, 0), [1]);
+        let failover = group(GroupKind::FastFailover, &[(1, Some(1)), (2, Some(2))]);
+        assert_eq!((weights(&failover, 0, 0), weights(&failover, 0, 1)), (vec![1], vec![2]));
+        let select = group(GroupKind::Select, &[(0, None), (1, None), (3, Some(5))]);
+        let shares = |down: u32| {
+            let hashes = (0..4000u64).map(|hash| hash.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let chosen: Vec<u16> = hashes.flat_map(|hash| weights(&select, hash, down)).collect();
+            [0, 1, 3].map(|weight| chosen.iter().filter(|chosen| **chosen == weight).count())
+        };
+        let [none, one, three] = shares(0);
+        assert!(none == 0 && (900..1100).contains(&one) && one + three == 4000, "{none} {one} {three}");
+        assert_eq!(shares(5), [0, 4000, 0]);
+        assert_eq!(weights(&group(GroupKind::Select, &[]), 1, 0), []);
+    }
+}

@@ -1,0 +1,194 @@
+//! GROUP_MOD (Section 7.3.4.3): reads groups, checks them, and keeps what controllers ask for.
+
+use crate::action::{Action, Contains, Known, Scope, in_set_order, read_list};
+use crate::counters::{Counters, Lane};
+use crate::error::Error;
+use crate::group::{Bucket, Group, GroupKind, Tally};
+use crate::matching::Match;
+use crate::ofp::{group, port};
+use crate::port::write_duration;
+use crate::program::To;
+use crate::time::Millis;
+use crate::wire::{Put, Reader};
+use rpds::HashTrieMapSync;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Groups at most, and buckets of each.
+pub(crate) const MAX_GROUPS: usize = 4096;
+const MAX_BUCKETS: usize = 256;
+
+/// All groups.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    entries: BTreeMap<u32, Entry>,
+    /// The same, for the data path.
+    pub shared: HashTrieMapSync<u32, Arc<Group>>,
+    /// Changes whenever a group does.
+    pub version: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    group: Arc<Group>,
+    /// Its buckets as received, for descriptions.
+    raw: Box<[u8]>,
+    created: Millis,
+}
+
+/// A GROUP_MOD.
+pub(crate) enum GroupMod<'a> {
+    /// Add a group, or change it.
+    Set { id: u32, is_new: bool, kind: GroupKind, buckets: Reader<'a> },
+    /// Remove one.
+    Delete(u32),
+    /// Remove all.
+    DeleteAll,
+}
+
+impl<'a> GroupMod<'a> {
+    /// Reads the body of the message.
+    pub fn read(mut body: Reader<'a>) -> Result<GroupMod<'a>, Error> {
+        let mut fixed = || Some((body.u16()?, body.u8()?, body.u8()?, body.u32()?));
+        let (command, kind, _, id) = fixed().ok_or(Error::BadLen)?;
+        match command {
+            0 | 1 => {
+                let kind = match kind {
+                    0 => GroupKind::All,
+                    1 => GroupKind::Select,
+                    2 => GroupKind::Indirect,
+                    3 => GroupKind::FastFailover,
+                    _ => return Err(Error::GroupType),
+                };
+                if id > group::MAX {
+                    return Err(Error::GroupInvalid);
+                }
+                Ok(GroupMod::Set { id, is_new: command == 0, kind, buckets: body })
+            }
+            2 if id == group::ALL => Ok(GroupMod::DeleteAll),
+            2 if id > group::MAX => Err(Error::GroupInvalid),
+            2 => Ok(GroupMod::Delete(id)),
+            _ => Err(Error::GroupCommand),
+        }
+    }
+}
+
+impl Groups {
+    /// Adds a group, or changes it.
+    pub fn set(
+        &mut self,
+        (id, is_new): (u32, bool),
+        kind: GroupKind,
+        buckets: Reader<'_>,
+        known: Known<'_>,
+        counters: &Arc<Counters>,
+        now: Millis,
+    ) -> Result<(), Error> {
+        match (is_new, self.contains(id)) {
+            (true, true) => return Err(Error::GroupExists),
+            (false, false) => return Err(Error::GroupUnknown),
+            (true, false) if self.entries.len() >= MAX_GROUPS => return Err(Error::GroupsFull),
+            _ => {}
+        }
+        let (raw, tally) = (buckets.0.into(), || Tally::new(counters).ok_or(Error::GroupsFull));
+        let buckets = read_buckets(kind, buckets, known, tally)?;
+        let group = Arc::new(Group { kind, buckets, tally: tally()? });
+        self.shared.insert_mut(id, group.clone());
+        self.entries.insert(id, Entry { group, raw, created: now });
+        self.version += 1;
+        Ok(())
+    }
+
+    /// Removes a group, or all; returns their numbers.
+    pub fn delete(&mut self, id: Option<u32>) -> Vec<u32> {
+        let all = self.entries.keys().copied();
+        let meant: Vec<u32> = all.filter(|known| id.is_none_or(|id| id == *known)).collect();
+        for id in &meant {
+            self.entries.remove(id);
+            self.shared.remove_mut(id);
+            self.version += 1;
+        }
+        meant
+    }
+
+    /// Returns the descriptions of all groups.
+    pub fn descriptions(&self) -> impl Iterator<Item = Vec<u8>> {
+        self.entries.iter().map(|(id, entry)| {
+            let mut out = Vec::new();
+            out.u16((8 + entry.raw.len()) as u16);
+            out.put(&[entry.group.kind as u8, 0]);
+            out.u32(*id);
+            out.put(&entry.raw);
+            out
+        })
+    }
+
+    /// Returns the statistics of the groups that `wanted` means: one, or all.
+    pub fn stats(&self, wanted: u32, lanes: &[Arc<Lane>], flows: impl Fn(u32) -> u32, now: Millis) -> Vec<Vec<u8>> {
+        let meant = self.entries.iter().filter(|(id, _)| wanted == group::ALL || wanted == **id);
+        let stats = |(id, entry): (&u32, &Entry)| {
+            let mut out = Vec::new();
+            out.u16((40 + 16 * entry.group.buckets.len()) as u16);
+            out.zeros(2);
+            out.u32(*id);
+            out.u32(flows(*id));
+            out.zeros(4);
+            write_count(&mut out, &entry.group.tally, lanes);
+            write_duration(&mut out, now.saturating_sub(entry.created));
+            entry.group.buckets.iter().for_each(|bucket| write_count(&mut out, &bucket.tally, lanes));
+            out
+        };
+        meant.map(stats).collect()
+    }
+}
+
+impl Contains for Groups {
+    fn contains(&self, id: u32) -> bool {
+        self.entries.contains_key(&id)
+    }
+}
+
+fn write_count(out: &mut Vec<u8>, tally: &Tally, lanes: &[Arc<Lane>]) {
+    let count = tally.sum(lanes);
+    out.u64(count.packets);
+    out.u64(count.bytes);
+}
+
+fn read_buckets(
+    kind: GroupKind,
+    mut list: Reader<'_>,
+    known: Known<'_>,
+    tally: impl Fn() -> Result<Tally, Error>,
+) -> Result<Box<[Bucket]>, Error> {
+    let mut buckets = Vec::new();
+    while !list.is_empty() {
+        let mut header = list;
+        let len = usize::from(header.u16().ok_or(Error::BadLen)?);
+        if len < 16 || len % 8 != 0 {
+            return Err(Error::GroupBucket);
+        }
+        let mut body = Reader(&list.take(len).ok_or(Error::BadLen)?[2..]);
+        let mut fixed = || Some((body.u16()?, body.u32()?, body.u32()?, body.u32()?));
+        let (weight, watch_port, watch_group, _) = fixed().ok_or(Error::BadLen)?;
+        if watch_group != port::ANY || !(watch_port == port::ANY || known.ports.contains_key(&watch_port)) {
+            return Err(Error::GroupWatch);
+        }
+        let watched = Some(watch_port).filter(|watched| *watched != port::ANY);
+        let mut actions = in_set_order(&read_list(body, Scope::Bucket(known), &mut Match::any())?);
+        let last = actions.pop_if(|action| matches!(action, Action::Output { .. }));
+        let to = last.and_then(|action| match action {
+            Action::Output { port, max_len } => To::of(port, max_len),
+            _ => None,
+        });
+        if buckets.len() == MAX_BUCKETS {
+            return Err(Error::GroupBuckets);
+        }
+        buckets.push(Bucket { weight, watched, changes: actions.into(), to, tally: tally()? });
+    }
+    let is_possible = match kind {
+        GroupKind::Indirect => buckets.len() == 1,
+        GroupKind::FastFailover => buckets.iter().all(|bucket| bucket.watched.is_some()),
+        _ => true,
+    };
+    if is_possible { Ok(buckets.into()) } else { Err(Error::GroupInvalid) }
+}
