@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
 
 /// Words before a packet's bytes.
-const HEADER: usize = 3;
+const HEADER: usize = 4;
 
 /// Metadata of a packet for a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +25,12 @@ pub(crate) struct Punt {
     pub(crate) in_port: u32,
     /// Cookie of the flow that sends it.
     pub(crate) cookie: u64,
+    /// The flow's table.
+    pub(crate) table: u8,
     /// Whether that flow is the table-miss flow.
     pub(crate) is_miss: bool,
+    /// The packet's metadata.
+    pub(crate) metadata: u64,
     /// Length of the whole packet, of which only a part may be in the ring.
     pub(crate) total: u32,
 }
@@ -127,8 +131,8 @@ impl Ring {
             return false;
         }
         let lengths = u64::from(punt.total) << 32 | bytes.len() as u64;
-        let place = u64::from(punt.is_miss) << 32 | u64::from(punt.in_port);
-        let header = [lengths, place, punt.cookie];
+        let place = u64::from(punt.table) << 40 | u64::from(punt.is_miss) << 32 | u64::from(punt.in_port);
+        let header = [lengths, place, punt.cookie, punt.metadata];
         let body = bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
@@ -155,14 +159,21 @@ impl Ring {
             return None;
         }
         let read = |at: u64| self.word(at).load(Ordering::Relaxed);
-        let [lengths, place, cookie] = [0, 1, 2].map(|at| read(head + at));
+        let [lengths, place, cookie, metadata] = [0, 1, 2, 3].map(|at| read(head + at));
         let len = lengths as u32 as usize;
         let end = head + words(len) as u64;
         bytes.clear();
         (head + HEADER as u64..end).for_each(|at| bytes.extend(read(at).to_ne_bytes()));
         bytes.truncate(len);
         self.head.0.store(end, Ordering::Release);
-        Some(Punt { in_port: place as u32, is_miss: place >> 32 != 0, cookie, total: (lengths >> 32) as u32 })
+        Some(Punt {
+            in_port: place as u32,
+            cookie,
+            table: (place >> 40) as u8,
+            is_miss: place >> 32 & 1 != 0,
+            metadata,
+            total: (lengths >> 32) as u32,
+        })
     }
 }
 
@@ -208,7 +219,14 @@ mod tests {
         let mut shares = Shares::new(&ring, &[8]);
         let mut bytes = Vec::new();
         for round in 0..100u32 {
-            let punts = [0, 1].map(|n| Punt { in_port: round + n, cookie: 7, is_miss: n == 1, total: 100 });
+            let punts = [0, 1].map(|n| Punt {
+                in_port: round + n,
+                cookie: 7,
+                table: 3 * n as u8,
+                is_miss: n == 1,
+                metadata: u64::MAX - u64::from(n),
+                total: 100,
+            });
             let packets = [vec![round as u8; round as usize % 60], vec![1, 2, 3]];
             for (punt, packet) in punts.iter().zip(&packets) {
                 assert!(ring.push_fairly(punt, packet, &mut shares));
@@ -226,12 +244,12 @@ mod tests {
     fn a_full_ring_takes_nothing_and_counts_it() {
         let ring = Ring::new(16);
         let punt = Punt::default();
-        assert!(ring.push(&punt, &[0; 64]));
-        assert!(!ring.push(&punt, &[0; 17]));
-        assert!(ring.push(&punt, &[0; 16]));
+        assert!(ring.push(&punt, &[0; 56]));
+        assert!(!ring.push(&punt, &[0; 9]));
+        assert!(ring.push(&punt, &[0; 8]));
         assert_eq!((ring.pushed.get(), ring.lost.get()), (2, 1));
         assert!(ring.pop(&mut Vec::new()).is_some());
-        assert!(ring.push(&punt, &[0; 64]));
+        assert!(ring.push(&punt, &[0; 56]));
         assert!(!Ring::new(16).push(&punt, &[0; 1000]), "longer than the ring");
     }
 

@@ -11,13 +11,16 @@ use crate::time::Millis;
 use crate::wire::{self, Put};
 
 /// Bytes of a PACKET_IN without its packet: a close upper bound.
-const PACKET_IN_HEAD: usize = 64;
+const PACKET_IN_HEAD: usize = 80;
 
 impl Switch {
     /// Sends a packet to the controllers that want it. Packets are not buffered: they are sent whole, unless they are
     /// longer than a message.
     pub fn packet_in(&mut self, packet: &PacketIn) {
         let mut matches = Match::any().with(Field::InPort, packet.in_port.into(), u128::MAX);
+        if packet.metadata != 0 {
+            matches = matches.with(Field::Metadata, packet.metadata.into(), u128::MAX);
+        }
         if packet.tunnel_id != 0 {
             matches = matches.with(Field::TunnelId, packet.tunnel_id.into(), u128::MAX);
         }
@@ -28,7 +31,7 @@ impl Switch {
         self.notify(Notice::PacketIn, packet.reason as u8, room, message::PACKET_IN, |body| {
             body.u32(NO_BUFFER);
             body.u16(packet.total_len.min(0xffff) as u16);
-            body.put(&[packet.reason as u8, 0]);
+            body.put(&[packet.reason as u8, packet.table]);
             body.u64(packet.cookie);
             matches.write(body);
             body.zeros(2);

@@ -70,6 +70,10 @@ pub struct PacketIn<'a> {
     pub reason: PacketInReason,
     /// Cookie of the flow; all ones for none.
     pub cookie: u64,
+    /// The flow's table.
+    pub table: u8,
+    /// The packet's metadata.
+    pub metadata: u64,
     /// The port that it came in at.
     pub in_port: u32,
     /// The tunnel that it came from, or 0.

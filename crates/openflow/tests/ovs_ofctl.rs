@@ -240,6 +240,8 @@ fn monitor_sees_packets_removals_and_ports() {
     let text = wait("nw_src=10.0.0.1", &|| {
         let (reason, cookie) = (PacketInReason::Action, 0x99);
         server.switch().packet_in(&PacketIn {
+            table: 3,
+            metadata: 5,
             reason,
             cookie,
             in_port: 2,
@@ -248,7 +250,10 @@ fn monitor_sees_packets_removals_and_ports() {
             total_len: frame.len(),
         });
     });
-    assert!(text.contains("OFPT_PACKET_IN") && text.contains("cookie=0x99 total_len=60 in_port=2"), "{text}");
+    assert!(
+        text.contains("OFPT_PACKET_IN") && text.contains("table_id=3 cookie=0x99 total_len=60 metadata=0x5,in_port=2"),
+        "{text}"
+    );
 
     server.ofctl("add-flow", &["cookie=0x55,send_flow_rem,hard_timeout=1,ip,nw_dst=10.0.0.7,actions=output:1"]);
     let text = wait("OFPT_FLOW_REMOVED", &|| {

@@ -230,6 +230,8 @@ fn notices_go_to_those_who_want_them() {
     let (equal, slave) = (rig.connect(), rig.connect());
     rig.ask(slave, &message(24, 3, &[0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]));
     let packet = PacketIn {
+        table: 3,
+        metadata: 5,
         reason: PacketInReason::NoMatch,
         cookie: 9,
         in_port: 1,
@@ -264,6 +266,8 @@ fn a_controller_that_does_not_read_loses_notices_only() {
     for _ in 0..30 {
         let (reason, cookie) = (PacketInReason::Action, 0);
         rig.switch.packet_in(&PacketIn {
+            table: 3,
+            metadata: 5,
             reason,
             cookie,
             in_port: 1,
@@ -285,7 +289,16 @@ fn a_port_that_floods_does_not_keep_the_packets_of_others_from_controllers() {
     let shown = |rig: &mut Rig, in_port| {
         let before = rig.switch.lost_notices(id);
         let (reason, cookie, tunnel_id) = (PacketInReason::NoMatch, 0, 0);
-        rig.switch.packet_in(&PacketIn { reason, cookie, in_port, tunnel_id, data: &data, total_len: data.len() });
+        rig.switch.packet_in(&PacketIn {
+            reason,
+            table: 0,
+            metadata: 0,
+            cookie,
+            in_port,
+            tunnel_id,
+            data: &data,
+            total_len: data.len(),
+        });
         rig.switch.lost_notices(id) == before
     };
     for _ in 0..3 {

@@ -60,6 +60,8 @@ impl Switch {
                 reason: if punt.is_miss { PacketInReason::NoMatch } else { PacketInReason::Action },
                 cookie: punt.cookie,
                 in_port: punt.in_port,
+                table: punt.table,
+                metadata: punt.metadata,
                 tunnel_id: 0,
                 data,
                 total_len: punt.total as usize,

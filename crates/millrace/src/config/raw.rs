@@ -258,7 +258,7 @@ pub struct RawBridge {
         extend("default" = DEFAULT_LEARNED_LIMIT)
     )]
     pub learned_limit: Field<i64>,
-    /// Controllers say where its frames go, by the flows of OpenFlow's table 0; at most one bridge of a file. Needs the
+    /// Controllers say where its frames go, by flows of OpenFlow; at most one bridge of a file. Needs the
     /// section `[openflow]`. docs/openflow.md explains it.
     #[schemars(extend("default" = false))]
     pub openflow: Field<bool>,

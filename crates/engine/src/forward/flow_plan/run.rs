@@ -229,7 +229,9 @@ impl FlowPlan {
             packet.resize(at + segment.len() as usize, 0);
             segment.copy_to(&mut packet[at..]);
         }
-        let punt = Punt { in_port, cookie: rule.cookie, is_miss: rule.is_miss, total: packet.len() as u32 };
+        let Rule { cookie, table, is_miss, .. } = *rule;
+        let metadata = work.walks[index].metadata;
+        let punt = Punt { in_port, cookie, table, is_miss, metadata, total: packet.len() as u32 };
         let taken = self.ring.push_fairly(&punt, if whole { packet } else { &[] }, &mut work.shares);
         if !taken {
             arrival.drops.add(Reason::ControllerBusy, 1);

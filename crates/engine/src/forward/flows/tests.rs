@@ -362,7 +362,7 @@ fn controllers_are_shown_packets_as_they_are_by_then() {
     assert_eq!(out[1], std::slice::from_ref(&tagged));
     let mut shown = Vec::new();
     rig.datapath.punted(|punt, bytes| shown.push((*punt, bytes.to_vec())));
-    let punt = |cookie, total| Punt { in_port: 4, cookie, is_miss: cookie == 101, total };
+    let punt = |cookie, total| Punt { in_port: 4, cookie, is_miss: cookie == 101, total, ..Punt::default() };
     // Step by step: first those of both frames, then the changed one.
     assert_eq!(shown, [(punt(100, 200), vec![]), (punt(101, 60), udp(2, 60)), (punt(100, 204), tagged)]);
     assert!(rig.drops.named().is_empty());
