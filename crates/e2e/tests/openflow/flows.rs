@@ -244,7 +244,7 @@ fn ports_keep_their_numbers() -> Result<()> {
     let text = of(&home, "dump-ports", &["3"]);
     assert!(text.contains("rx pkts=1,"), "{text}");
     let text = of(&home, "show", &[]);
-    assert!(text.contains("n_tables:2") && text.contains("2(b)"), "{text}");
+    assert!(text.contains("n_tables:17") && text.contains("2(b)"), "{text}");
     millrace.stop();
     Ok(())
 }
@@ -257,9 +257,10 @@ fn errors_are_those_of_the_specification() -> Result<()> {
     let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), support::SLEEPER].concat());
     for (flow, error) in [
         ("priority=1,actions=group:1", "OFPBAC_BAD_OUT_GROUP"),
-        ("priority=1,actions=goto_table:1", "OFPBIC_BAD_TABLE_ID"),
+        ("priority=1,actions=goto_table:16", "OFPBIC_BAD_TABLE_ID"),
+        ("priority=1,actions=output:7", "OFPBAC_BAD_OUT_PORT"),
         ("priority=1,actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
-        ("table=5,priority=1,actions=output:1", "OFPFMFC_BAD_TABLE_ID"),
+        ("table=17,priority=1,actions=output:1", "OFPFMFC_BAD_TABLE_ID"),
         ("priority=1,actions=LOCAL", "OFPBAC_BAD_OUT_PORT"),
     ] {
         let (good, said) = try_of(&home, "add-flow", &[flow]);
