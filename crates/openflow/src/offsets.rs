@@ -24,6 +24,9 @@ pub(crate) struct Offsets {
     pub ip: Option<u8>,
 }
 
+/// Place of the network header behind eight tags: more are no tags.
+const FURTHEST: usize = header_len::ETHERNET + 8 * header_len::VLAN_TAG;
+
 /// Hardware type, protocol type and lengths of ARP between IPv4 addresses on Ethernet (RFC 826).
 const ARP_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
@@ -31,7 +34,7 @@ const ARP_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_LEN: usize = 28;
 
 impl Offsets {
-    /// Finds the headers of `packet`, behind at most one VLAN tag.
+    /// Finds the headers of `packet`, behind at most eight VLAN tags.
     #[inline]
     pub fn of(packet: &[u8]) -> Option<Offsets> {
         let word = |at: usize| Some(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?));
@@ -42,6 +45,11 @@ impl Offsets {
         };
         if ethertype::is_vlan(found.ethertype) {
             found = Offsets { tagged: true, ethertype: word(16)?, network: 18, ..found };
+            // The type is that of what follows all tags (Section 7.2.2.7).
+            while ethertype::is_vlan(found.ethertype) && found.network < FURTHEST {
+                let Some(next) = word(found.network + 2) else { break };
+                (found.ethertype, found.network) = (next, found.network + header_len::VLAN_TAG);
+            }
         }
         if found.ethertype < 0x600 {
             found.ethertype = NO_ETHERTYPE;

@@ -128,6 +128,13 @@ fn tags_nest_and_keep_their_priority() {
     headers.apply(&Action::SetField(Field::VlanPcp, 5));
     headers.apply(&Action::PushVlan(0x88a8));
     assert_eq!(headers.bytes()[12..22], [0x88, 0xa8, 0xa0, 0x64, 0x81, 0, 0xa0, 0x64, 8, 0]);
+    let key = Key::extract(headers.bytes(), 1, 0).unwrap();
+    assert_eq!((key.get(Field::EthType), key.get(Field::UdpDst)), (0x0800, 0x5678), "behind both tags");
+    let mut unending = [&[0; 12][..], &[0x81, 0, 0, 1].repeat(20)].concat();
+    for len in (14..=unending.len()).rev() {
+        unending.truncate(len);
+        assert_eq!(Key::extract(&unending, 1, 0).is_some_and(|key| key.get(Field::VlanVid) != 0), len >= 18);
+    }
     assert!((0..20).all(|_| headers.apply(&Action::PushVlan(0x8100))));
     assert!((0..20).all(|_| headers.apply(&Action::PopVlan)));
     assert_eq!(headers.bytes(), original);
