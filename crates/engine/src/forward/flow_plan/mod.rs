@@ -110,6 +110,8 @@ impl FlowPlan {
             match to {
                 None => self.look_up(bridge, arrival, *in_port, lookups, scratch),
                 Some(to) => {
+                    // A group changes copies of the packet's head.
+                    lookups.work.heads[0].take(&frames, &frames.as_slice()[0]);
                     lookups.work.walks[0] = Walk::sending(*to);
                     self.run(bridge, arrival, *in_port, lookups, scratch);
                 }

@@ -230,7 +230,7 @@ fn later_tables_see_what_earlier_ones_have_changed() {
     let push = |vid: u128| [Action::PushVlan(0x8100), Action::SetField(Field::VlanVid, 0x1000 | vid)];
     rig.set_tables(&[
         (0, 1, to_udp(1), program(&push(5), &[], Some(1))),
-        (0, 1, vid(9), program(&[Action::PopVlan], &[], Some(1))),
+        (0, 2, vid(9), program(&[Action::PopVlan], &[], Some(1))),
         (1, 1, vid(5), program(&[Action::SetField(Field::UdpDst, 99)], &[], Some(2))),
         (2, 1, vid(5), program(&[Action::PopVlan], &[output(3)], Some(4))),
         (4, 1, to_udp(99), program(&[], &[Action::DecIpTtl], None)),
@@ -317,6 +317,9 @@ fn groups_send_copies_and_the_packet_goes_on_unchanged() {
     assert_eq!(out[3], [udp(1, 60)], "in a set, the group has the output's place");
     assert_eq!((out[0].len(), &out[0][0]), (2, &tagged));
     assert_eq!(rig.dropped(), [("unknown-port".into(), 1)]);
+    // A controller's packet goes through a group, too, and has nothing of the packets before it.
+    let out = rig.inject(port::CONTROLLER, &[Action::Group(1)], &udp(8, 70));
+    assert_eq!((&out[1], &out[2]), (&vec![udp(7, 70)], &vec![udp(8, 70)]));
     // The first port of the other group has no link.
     rig.outputs.iter().enumerate().for_each(|(port, output)| output.running.set(0, port != 1));
     assert_eq!(rig.send(0, &[udp(4, 60)], 60)[3], [udp(4, 60)]);
