@@ -10,6 +10,7 @@ use millrace::control::{Client, Flows};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::flows::bridge;
 use support::{Home, quiet_namespace, wait_for};
 
 const FAUCET: &str = "faucet==1.10.11";
@@ -62,11 +63,8 @@ fn faucet_routes_between_vlans_and_filters() -> Result<()> {
     let programs = faucet();
     let (namespace, home) = (quiet_namespace()?, Home::new());
     let hosts = [host(&namespace, 1)?, host(&namespace, 2)?, host(&namespace, 3)?];
-    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndriver = \"af_packet\"\ninterface = \"{name}\"\n");
-    let ports: String = ["p1", "p2", "p3"].map(port).concat();
-    let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"p1\", \"p2\", \"p3\"]\n";
-    let channel = "[openflow]\nfail-mode = \"secure\"\ndatapath-id = 1\ncontrollers = [\"tcp:127.0.0.1:6653\"]\n";
-    let _millrace = home.start_inside(&namespace, &[&ports, bridge, channel, support::SLEEPER].concat());
+    let channel = "datapath-id = 1\ncontrollers = [\"tcp:127.0.0.1:6653\"]\n";
+    let _millrace = home.start_inside(&namespace, &bridge(["p1", "p2", "p3"], channel));
 
     let mut command = namespace.command(programs.join("faucet"));
     command.args(["--ryu-ofp-listen-host=127.0.0.1", "--ryu-ofp-tcp-listen-port=6653"]);

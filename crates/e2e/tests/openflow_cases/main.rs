@@ -10,9 +10,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use lab::dpdk::Lcores;
-use lab::netns::{Namespace, cable};
-use lab::ovs::{Build, Forwarding, Options, Ovs, Port};
+use lab::netns::Namespace;
 use lab::process::{Daemon, Interrupt};
 use lab::{Result, cpu};
 use serde::Deserialize;
@@ -20,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use support::flows::{bridge, join, open_vswitch};
 use support::{Home, quiet_namespace};
 
 /// The tester's version: others may have other cases.
@@ -95,29 +94,19 @@ fn tester() -> PathBuf {
     directory
 }
 
-/// Starts Open vSwitch as the tester's switch.
-fn start_tester_switch(namespace: &Namespace, directory: &Path, interrupt: &Interrupt) -> Result<Ovs> {
-    let ports = [1, 2, 3].map(|number| Port::Interface(format!("t{number}")));
-    let ovs = Ovs::start(&Options {
-        build: Build::Sockets,
-        directory,
-        namespace,
-        ports: &ports,
-        forwarding: Forwarding::Learning,
-        lcores: Lcores::polling_on(cpu::Plan::detect().switch),
-        interrupt,
-    })?;
-    let mut set = Command::new("ovs-vsctl");
-    set.arg(format!("--db=unix:{}", directory.join("db.sock").display()));
-    set.args(["set", "bridge", "br0", "protocols=OpenFlow13", "fail_mode=secure"]);
-    set.args(["other-config:datapath-id=0000000000000002", "other-config:disable-in-band=true"]);
-    for number in 1..=3 {
-        set.args(["--", "set", "interface", &format!("t{number}"), &format!("ofport_request={number}")]);
-    }
-    set.args(["--", "set-controller", "br0", "tcp:127.0.0.1:6653"]);
-    lab::output_of(&mut set)?;
-    Ok(ovs)
-}
+/// Settings of Open vSwitch as the tester's switch.
+const TESTER_SWITCH: [&str; 10] = [
+    "--",
+    "set",
+    "bridge",
+    "br0",
+    "other-config:datapath-id=0000000000000002",
+    "other-config:disable-in-band=true",
+    "--",
+    "set-controller",
+    "br0",
+    "tcp:127.0.0.1:6653",
+];
 
 /// Runs the cases of a directory; returns what came of them.
 fn run(namespace: &Namespace, tester: &Path, cases: &Path, home: &Home) -> Result<Vec<Outcome>> {
@@ -159,26 +148,17 @@ fn the_public_cases_are_passed_or_refused_with_the_right_error() -> Result<()> {
     let tester = tester();
     let cases = tester.join("os_ken/tests/switch/of13");
     let namespace = quiet_namespace()?;
-    for number in 1..=3 {
-        let ends = [format!("s{number}"), format!("t{number}")];
-        cable([(&namespace, &ends[0]), (&namespace, &ends[1])])?;
-        for end in ends {
-            namespace.run("ethtool", &["--offload", &end, "tx", "off"])?;
-        }
-    }
+    ["1", "2", "3"].iter().try_for_each(|number| join(&namespace, [&format!("s{number}"), &format!("t{number}")]))?;
     let (interrupt, home) = (Interrupt::install()?, Home::new());
-    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndriver = \"af_packet\"\ninterface = \"{name}\"\n");
-    let ports: String = ["s1", "s2", "s3"].map(port).concat();
-    let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"s1\", \"s2\", \"s3\"]\n";
-    let channel = "[openflow]\nfail-mode = \"secure\"\ndatapath-id = 1\ncontrollers = [\"tcp:127.0.0.1:6653\"]\n";
-    let _millrace = home.start_inside(&namespace, &[&ports, bridge, channel, support::SLEEPER].concat());
+    let channel = "datapath-id = 1\ncontrollers = [\"tcp:127.0.0.1:6653\"]\n";
+    let _millrace = home.start_inside(&namespace, &bridge(["s1", "s2", "s3"], channel));
 
     let mut outcomes: BTreeMap<(String, String, usize), Outcome> = BTreeMap::new();
     let mut directory = home.path("cases");
     select(&cases, |file| !file.starts_with(BY_HAND), &directory);
     for attempt in 0..=AGAIN {
         let files = tempfile::Builder::new().prefix("ovs-").tempdir().unwrap();
-        let _ovs = start_tester_switch(&namespace, files.path(), &interrupt)?;
+        let _ovs = open_vswitch(&namespace, files.path(), ["t1", "t2", "t3"], &TESTER_SWITCH, &interrupt)?;
         // A file may have several cases of one name.
         let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
         for outcome in run(&namespace, &tester, &directory, &home)? {

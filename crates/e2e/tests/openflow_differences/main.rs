@@ -3,14 +3,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use lab::dpdk::Lcores;
-use lab::netns::{Namespace, cable};
-use lab::ovs::{Build, Forwarding, Options, Ovs, Port};
 use lab::process::{Daemon, Interrupt};
 use lab::{Result, cpu};
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
+use support::flows::{bridge, join, open_vswitch};
 use support::{Home, quiet_namespace};
 
 /// Sets of flows that are compared; a set takes two seconds.
@@ -19,53 +15,23 @@ const SETS: u32 = 12;
 /// Time limit of all, on a machine where each packet is late.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Starts Open vSwitch with the interfaces of these names as its ports 1 to 3, and no flows.
-fn start_ovs(namespace: &Namespace, directory: &Path, names: [&str; 3], interrupt: &Interrupt) -> Result<Ovs> {
-    let ports = names.map(|name| Port::Interface(name.to_owned()));
-    let ovs = Ovs::start(&Options {
-        build: Build::Sockets,
-        directory,
-        namespace,
-        ports: &ports,
-        forwarding: Forwarding::Learning,
-        lcores: Lcores::polling_on(cpu::Plan::detect().switch),
-        interrupt,
-    })?;
-    let mut set = Command::new("ovs-vsctl");
-    set.arg(format!("--db=unix:{}", directory.join("db.sock").display()));
-    set.args(["set", "bridge", "br0", "protocols=OpenFlow13", "fail_mode=secure"]);
-    for (number, name) in (1..).zip(names) {
-        set.args(["--", "set", "interface", name, &format!("ofport_request={number}")]);
-    }
-    // It is to look behind all tags, too.
-    set.args(["--", "set", "Open_vSwitch", ".", "other_config:vlan-limit=0"]);
-    lab::output_of(&mut set)?;
-    Ok(ovs)
-}
-
 #[test]
 fn both_switches_send_the_same_packets() -> Result<()> {
     let _alone = cpu::alone();
     let (namespace, home) = (quiet_namespace()?, Home::new());
     // Each switch has three cables, whose other ends are the test's.
-    for (ours, theirs) in [("m", "s"), ("o", "v")] {
-        for number in 1..=3 {
-            let ends = [format!("{ours}{number}"), format!("{theirs}{number}")];
-            cable([(&namespace, &ends[0]), (&namespace, &ends[1])])?;
-            for end in ends {
-                namespace.run("ethtool", &["--offload", &end, "tx", "off"])?;
-            }
-        }
+    for number in ["1", "2", "3"] {
+        join(&namespace, [&format!("m{number}"), &format!("s{number}")])?;
+        join(&namespace, [&format!("o{number}"), &format!("v{number}")])?;
     }
-    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndriver = \"af_packet\"\ninterface = \"{name}\"\n");
-    let ports: String = ["s1", "s2", "s3"].map(port).concat();
-    let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"s1\", \"s2\", \"s3\"]\n";
-    let channel = "[openflow]\nfail-mode = \"secure\"\nlisten = [\"unix:of.sock\"]\n";
-    let millrace = home.start_inside(&namespace, &[&ports, bridge, channel, support::SLEEPER].concat());
+    let switch = bridge(["s1", "s2", "s3"], "listen = [\"unix:of.sock\"]\n");
+    let millrace = home.start_inside(&namespace, &switch);
     millrace.wait_up(&["s1", "s2", "s3"]);
     let interrupt = Interrupt::install()?;
     let files = tempfile::Builder::new().prefix("ovs-").tempdir().unwrap();
-    let ovs = start_ovs(&namespace, files.path(), ["v1", "v2", "v3"], &interrupt)?;
+    // It is to look behind all VLAN tags, too.
+    let settings = ["--", "set", "Open_vSwitch", ".", "other_config:vlan-limit=0"];
+    let ovs = open_vswitch(&namespace, files.path(), ["v1", "v2", "v3"], &settings, &interrupt)?;
 
     let mut command = namespace.command("/usr/bin/python3");
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openflow_differences/differences.py"));

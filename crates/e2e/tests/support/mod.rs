@@ -6,6 +6,7 @@
 
 pub mod crafted;
 pub mod files;
+pub mod flows;
 pub mod functions;
 pub mod gate;
 pub mod host;
