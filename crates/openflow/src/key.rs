@@ -57,7 +57,21 @@ impl Key {
     /// `tunnel_id` or 0. Returns `None` without a whole Ethernet header.
     #[inline(always)]
     pub fn extract(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
-        let offsets = Offsets::of(packet)?;
+        let offsets = Offsets::of_most(packet)?;
+        if ethertype::is_vlan(offsets.ethertype) {
+            return Key::extract_behind_tags(packet, in_port, tunnel_id);
+        }
+        Some(Key::of(packet, &offsets, in_port, tunnel_id))
+    }
+
+    /// Does the same for a packet with several VLAN tags.
+    #[cold]
+    fn extract_behind_tags(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
+        Some(Key::of(packet, &Offsets::of(packet)?, in_port, tunnel_id))
+    }
+
+    #[inline(always)]
+    fn of(packet: &[u8], offsets: &Offsets, in_port: u32, tunnel_id: u64) -> Key {
         let tci = if offsets.tagged {
             let tci = u16::from_be_bytes([packet[14], packet[15]]);
             // The drop eligibility bit makes room for the bit that marks a tagged packet.
@@ -89,9 +103,9 @@ impl Key {
             }
             _ => {
                 if offsets.ethertype == ethertype::ARP || ethertype::is_mpls(offsets.ethertype) {
-                    key.without_ip(packet, &offsets);
+                    key.without_ip(packet, offsets);
                 }
-                return Some(key);
+                return key;
             }
         }
         key.0[8] |= u64::from(offsets.protocol);
@@ -107,12 +121,12 @@ impl Key {
                 key.0[2] |= u64::from(*code);
                 key.0[8] |= TRANSPORT_PRESENT;
                 if offsets.protocol == ICMPV6 && offsets.ip == Some(6) {
-                    key.neighbour(packet, &offsets, *kind);
+                    key.neighbour(packet, offsets, *kind);
                 }
             }
             _ => {}
         }
-        Some(key)
+        key
     }
 
     /// Adds the fields of ARP, and of MPLS.

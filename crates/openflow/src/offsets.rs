@@ -37,6 +37,26 @@ impl Offsets {
     /// Finds the headers of `packet`, behind at most eight VLAN tags.
     #[inline]
     pub fn of(packet: &[u8]) -> Option<Offsets> {
+        let mut found = Offsets::behind_first_tag(packet)?;
+        if found.tagged {
+            // The type is that of what follows all tags (Section 7.2.2.7).
+            while ethertype::is_vlan(found.ethertype) && found.network < FURTHEST {
+                let Some(next) = packet.get(found.network + 2..).and_then(|rest| rest.first_chunk()) else { break };
+                (found.ethertype, found.network) = (u16::from_be_bytes(*next), found.network + header_len::VLAN_TAG);
+            }
+        }
+        Some(found.with_network(packet))
+    }
+
+    /// Does the same behind at most one tag. The compiler makes two versions of what follows, for both places of the network
+    /// header: that saves a tenth of a lookup.
+    #[inline(always)]
+    pub fn of_most(packet: &[u8]) -> Option<Offsets> {
+        Some(Offsets::behind_first_tag(packet)?.with_network(packet))
+    }
+
+    #[inline(always)]
+    fn behind_first_tag(packet: &[u8]) -> Option<Offsets> {
         let word = |at: usize| Some(u16::from_be_bytes(*packet.get(at..)?.first_chunk()?));
         let mut found = Offsets {
             ethertype: word(header_len::MAC_ADDRESSES)?,
@@ -45,34 +65,35 @@ impl Offsets {
         };
         if ethertype::is_vlan(found.ethertype) {
             found = Offsets { tagged: true, ethertype: word(16)?, network: 18, ..found };
-            // The type is that of what follows all tags (Section 7.2.2.7).
-            while ethertype::is_vlan(found.ethertype) && found.network < FURTHEST {
-                let Some(next) = word(found.network + 2) else { break };
-                (found.ethertype, found.network) = (next, found.network + header_len::VLAN_TAG);
-            }
         }
-        if found.ethertype < 0x600 {
-            found.ethertype = NO_ETHERTYPE;
+        Some(found)
+    }
+
+    /// Finds the headers from the network header on.
+    #[inline(always)]
+    fn with_network(mut self, packet: &[u8]) -> Offsets {
+        if self.ethertype < 0x600 {
+            self.ethertype = NO_ETHERTYPE;
         }
-        let at = found.network;
-        match found.ethertype {
+        let at = self.network;
+        match self.ethertype {
             ethertype::IPV4 => {
                 let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<{ header_len::IPV4 }>()) else {
-                    return Some(found);
+                    return self;
                 };
                 let len = usize::from(header[0] & 15) * 4;
                 if header[0] >> 4 != 4 || len < header_len::IPV4 {
-                    return Some(found);
+                    return self;
                 }
-                found.ip = Some(4);
-                found.protocol = header[9];
+                self.ip = Some(4);
+                self.protocol = header[9];
                 let first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
-                found.transport = first.then_some(at + len);
+                self.transport = first.then_some(at + len);
             }
-            ethertype::IPV6 => found.ipv6(packet),
+            ethertype::IPV6 => self.ipv6(packet),
             _ => {}
         }
-        Some(found)
+        self
     }
 
     /// Skips extension headers (RFC 8200, Section 4), at most as many as a sane packet has.

@@ -114,7 +114,7 @@ fn controllers_set_next_hops_and_nothing_else() {
         good(tcp, "del-flows", &["table=16,dl_vlan=100"]);
         assert_eq!(last(), [(101, 0)]);
         for (flow, error) in [
-            ("table=0,priority=1,in_port=1,actions=output:2", "OFPFMFC_TABLE_FULL"),
+            ("table=0,priority=1,in_port=1,actions=drop", "OFPFMFC_TABLE_FULL"),
             ("table=16,in_port=1,actions=write_metadata:7", "OFPBMC_BAD_WILDCARDS"),
         ] {
             let (good, text) = ofctl(tcp, "add-flow", &[flow]);
