@@ -28,6 +28,8 @@ pub(crate) struct Answer {
 pub(crate) enum Entries {
     /// A few entries, complete already.
     Listed(VecDeque<Vec<u8>>),
+    /// Descriptions of groups, from the one of this number on.
+    Groups(Option<u32>),
     /// Flows, possibly very many.
     Flows(Box<Flows>),
 }
@@ -72,6 +74,11 @@ impl Entries {
     fn next(&mut self, tables: &Tables) -> Option<Vec<u8>> {
         match self {
             Entries::Listed(entries) => entries.pop_front(),
+            Entries::Groups(from) => {
+                let (id, entry) = tables.groups().describe((*from)?)?;
+                *from = id.checked_add(1);
+                Some(entry)
+            }
             Entries::Flows(flows) => flows.next(tables),
         }
     }

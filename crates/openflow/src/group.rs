@@ -50,7 +50,7 @@ pub struct Bucket {
 
 impl Tally {
     /// Returns a new one; `None` if there are no more slots.
-    pub(crate) fn new(counters: &Arc<Counters>) -> Option<Tally> {
+    pub fn new(counters: &Arc<Counters>) -> Option<Tally> {
         let slot = Arc::new(counters.slot()?);
         let before = slot.sum(&counters.lanes());
         Some(Tally { slot, before })
@@ -69,23 +69,6 @@ impl Tally {
 }
 
 impl Group {
-    /// Creates a group of buckets with the same weight. A bucket that sends packets to a port watches it, if the group fails over.
-    pub fn new<'a>(
-        kind: GroupKind,
-        buckets: impl IntoIterator<Item = (&'a [Action], To)>,
-        counters: &Arc<Counters>,
-    ) -> Group {
-        let tally = || Tally::new(counters).expect("there are more slots than flows");
-        let bucket = |(changes, to): (&[Action], To)| {
-            let watched = match (kind, to) {
-                (GroupKind::FastFailover, To::Port(number)) => Some(number),
-                _ => None,
-            };
-            Bucket { weight: 1, watched, changes: changes.into(), to: Some(to), tally: tally() }
-        };
-        Group { kind, buckets: buckets.into_iter().map(bucket).collect(), tally: tally() }
-    }
-
     /// Returns the buckets for a packet whose key has this hash. Buckets whose port has no link, as `is_live` reports, are not used.
     pub fn chosen(&self, hash: u64, is_live: impl Fn(u32) -> bool) -> impl Iterator<Item = &Bucket> {
         let is_usable = |bucket: &&Bucket| bucket.watched.is_none_or(&is_live);

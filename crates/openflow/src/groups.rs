@@ -1,6 +1,6 @@
 //! GROUP_MOD (Section 7.3.4.3): reads groups, checks them, and keeps what controllers ask for.
 
-use crate::action::{Action, Contains, Known, Scope, in_set_order, read_list};
+use crate::action::{Contains, Known, Scope, in_set_order, read_list};
 use crate::counters::{Counters, Lane};
 use crate::error::Error;
 use crate::group::{Bucket, Group, GroupKind, Tally};
@@ -10,20 +10,20 @@ use crate::port::write_duration;
 use crate::program::To;
 use crate::time::Millis;
 use crate::wire::{Put, Reader};
-use rpds::HashTrieMapSync;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Groups at most, and buckets of each.
 pub(crate) const MAX_GROUPS: usize = 4096;
 const MAX_BUCKETS: usize = 256;
 
+/// Bytes of a group's buckets at most, so that its description fits into a message.
+const MAX_BYTES: usize = 16 << 10;
+
 /// All groups.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     entries: BTreeMap<u32, Entry>,
-    /// The same, for the data path.
-    pub shared: HashTrieMapSync<u32, Arc<Group>>,
     /// Changes whenever a group does.
     pub version: u64,
 }
@@ -74,7 +74,7 @@ impl<'a> GroupMod<'a> {
 }
 
 impl Groups {
-    /// Adds a group, or changes it.
+    /// Adds a group, or changes it; returns it.
     pub fn set(
         &mut self,
         (id, is_new): (u32, bool),
@@ -83,55 +83,57 @@ impl Groups {
         known: Known<'_>,
         counters: &Arc<Counters>,
         now: Millis,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<Group>, Error> {
         match (is_new, self.contains(id)) {
             (true, true) => return Err(Error::GroupExists),
             (false, false) => return Err(Error::GroupUnknown),
             (true, false) if self.entries.len() >= MAX_GROUPS => return Err(Error::GroupsFull),
+            _ if buckets.0.len() > MAX_BYTES => return Err(Error::GroupBuckets),
             _ => {}
         }
         let (raw, tally) = (buckets.0.into(), || Tally::new(counters).ok_or(Error::GroupsFull));
         let buckets = read_buckets(kind, buckets, known, tally)?;
         let group = Arc::new(Group { kind, buckets, tally: tally()? });
-        self.shared.insert_mut(id, group.clone());
-        self.entries.insert(id, Entry { group, raw, created: now });
+        self.entries.insert(id, Entry { group: group.clone(), raw, created: now });
         self.version += 1;
-        Ok(())
+        Ok(group)
     }
 
     /// Removes a group, or all; returns their numbers.
-    pub fn delete(&mut self, id: Option<u32>) -> Vec<u32> {
+    pub fn delete(&mut self, id: Option<u32>) -> BTreeSet<u32> {
         let all = self.entries.keys().copied();
-        let meant: Vec<u32> = all.filter(|known| id.is_none_or(|id| id == *known)).collect();
-        for id in &meant {
-            self.entries.remove(id);
-            self.shared.remove_mut(id);
-            self.version += 1;
-        }
+        let meant: BTreeSet<u32> = all.filter(|known| id.is_none_or(|id| id == *known)).collect();
+        self.entries.retain(|id, _| !meant.contains(id));
+        self.version += u64::from(!meant.is_empty());
         meant
     }
 
-    /// Returns the descriptions of all groups.
-    pub fn descriptions(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.entries.iter().map(|(id, entry)| {
-            let mut out = Vec::new();
-            out.u16((8 + entry.raw.len()) as u16);
-            out.put(&[entry.group.kind as u8, 0]);
-            out.u32(*id);
-            out.put(&entry.raw);
-            out
-        })
+    /// Returns the first group whose number is not below `from`: its number and its description.
+    pub fn describe(&self, from: u32) -> Option<(u32, Vec<u8>)> {
+        let (id, entry) = self.entries.range(from..).next()?;
+        let mut out = Vec::new();
+        out.u16((8 + entry.raw.len()) as u16);
+        out.put(&[entry.group.kind as u8, 0]);
+        out.u32(*id);
+        out.put(&entry.raw);
+        Some((*id, out))
     }
 
-    /// Returns the statistics of the groups that `wanted` means: one, or all.
-    pub fn stats(&self, wanted: u32, lanes: &[Arc<Lane>], flows: impl Fn(u32) -> u32, now: Millis) -> Vec<Vec<u8>> {
+    /// Returns the statistics of the groups that `wanted` means: one, or all. `flows` has the number of flows that use each.
+    pub fn stats(
+        &self,
+        wanted: u32,
+        lanes: &[Arc<Lane>],
+        flows: &BTreeMap<u32, u32>,
+        now: Millis,
+    ) -> VecDeque<Vec<u8>> {
         let meant = self.entries.iter().filter(|(id, _)| wanted == group::ALL || wanted == **id);
         let stats = |(id, entry): (&u32, &Entry)| {
             let mut out = Vec::new();
             out.u16((40 + 16 * entry.group.buckets.len()) as u16);
             out.zeros(2);
             out.u32(*id);
-            out.u32(flows(*id));
+            out.u32(flows.get(id).copied().unwrap_or(0));
             out.zeros(4);
             write_count(&mut out, &entry.group.tally, lanes);
             write_duration(&mut out, now.saturating_sub(entry.created));
@@ -175,11 +177,8 @@ fn read_buckets(
         }
         let watched = Some(watch_port).filter(|watched| *watched != port::ANY);
         let mut actions = in_set_order(&read_list(body, Scope::Bucket(known), &mut Match::any())?);
-        let last = actions.pop_if(|action| matches!(action, Action::Output { .. }));
-        let to = last.and_then(|action| match action {
-            Action::Output { port, max_len } => To::of(port, max_len),
-            _ => None,
-        });
+        // It is the last one of a set.
+        let to = actions.pop_if(|action| To::of(action).is_some()).and_then(|action| To::of(&action));
         if buckets.len() == MAX_BUCKETS {
             return Err(Error::GroupBuckets);
         }

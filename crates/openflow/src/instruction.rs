@@ -87,9 +87,10 @@ impl Instructions {
         self.applied.iter().chain(&self.written[..]).any(sends)
     }
 
-    /// Reports whether an action sends packets to group `id`.
-    pub(crate) fn uses_group(&self, id: u32) -> bool {
-        self.applied.iter().chain(&self.written[..]).any(|action| *action == Action::Group(id))
+    /// Returns the groups that actions send packets to.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = u32> {
+        let group = |action: &Action| if let Action::Group(id) = action { Some(*id) } else { None };
+        self.applied.iter().chain(&self.written[..]).filter_map(group)
     }
 
     /// Returns the next hop that a flow of the aggregation table sets; zero for none.

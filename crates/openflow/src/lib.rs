@@ -53,7 +53,7 @@ pub use connection::{BACKLOG, Role};
 pub use counters::{Count, Counters, Lane, Slot};
 pub use error::Error;
 pub use field::Field;
-pub use group::{Bucket, Group, GroupKind};
+pub use group::{Bucket, Group, GroupKind, Tally};
 pub use instruction::Instructions;
 pub use key::{HEADER_BYTES, Key};
 pub use limits::FORWARDING;

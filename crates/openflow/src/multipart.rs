@@ -7,10 +7,10 @@ use crate::ofp::{multipart, port};
 use crate::port::Attached;
 use crate::stats::{group_features, table_features, table_stats};
 use crate::switch::{ConnectionId, Switch};
-use crate::table::{Filter, Flow};
+use crate::table::{Filter, FlowTable};
 use crate::time::Millis;
 use crate::wire::{Message, Put, Reader};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Reads the table and the filter of a request for flows.
 fn read_filter(mut body: Reader) -> Result<(u8, Filter), Error> {
@@ -126,15 +126,16 @@ impl Switch {
             multipart::GROUP => {
                 let wanted = body.u32().ok_or(Error::BadLen)?;
                 body.take(4).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
-                let flows = |id: u32| {
-                    let uses = |flow: &&Flow| flow.instructions.uses_group(id);
-                    self.tables.forwarding().iter().map(|table| table.flows().filter(uses).count() as u32).sum()
-                };
-                self.tables.groups().stats(wanted, &self.tables.counters().lanes(), flows, now).into()
+                let mut flows = BTreeMap::new();
+                for flow in self.tables.forwarding().iter().flat_map(FlowTable::flows) {
+                    let used: BTreeSet<u32> = flow.instructions.groups().collect();
+                    used.into_iter().for_each(|id| *flows.entry(id).or_default() += 1);
+                }
+                self.tables.groups().stats(wanted, &self.tables.counters().lanes(), &flows, now)
             }
             multipart::GROUP_DESC => {
                 empty?;
-                self.tables.groups().descriptions().collect()
+                return Ok(Entries::Groups(Some(0)));
             }
             multipart::GROUP_FEATURES => {
                 empty?;

@@ -51,8 +51,13 @@ pub enum To {
 }
 
 impl To {
-    /// Returns what an output action to this number means; `None` if it is no output of a flow.
-    pub fn of(number: u32, max_len: u16) -> Option<To> {
+    /// Returns where an action of a flow sends packets; `None` if it changes them.
+    pub fn of(action: &Action) -> Option<To> {
+        let (number, max_len) = match *action {
+            Action::Output { port, max_len } => (port, max_len),
+            Action::Group(id) => return Some(To::Group(id)),
+            _ => return None,
+        };
         Some(match number {
             port::IN_PORT => To::InPort,
             // Without a spanning tree the two are the same.
@@ -71,15 +76,9 @@ impl Program {
         let mut steps = Vec::new();
         let mut before = Vec::new();
         for action in actions {
-            match *action {
-                Action::Output { port, max_len } => {
-                    let actions = std::mem::take(&mut before).into();
-                    steps.extend(To::of(port, max_len).map(|to| Step { actions, to }));
-                }
-                Action::Group(id) => {
-                    steps.push(Step { actions: std::mem::take(&mut before).into(), to: To::Group(id) })
-                }
-                change => before.push(change),
+            match To::of(action) {
+                Some(to) => steps.push(Step { actions: std::mem::take(&mut before).into(), to }),
+                None => before.push(*action),
             }
         }
         Program { steps: steps.into(), rest: before.into(), ..Program::default() }
@@ -96,9 +95,9 @@ impl Program {
         }
     }
 
-    /// Returns the program that drops packets.
+    /// Returns the program that drops packets, and what was written to their action sets.
     pub fn drop() -> Program {
-        Program::default()
+        Program { clears: true, ..Program::default() }
     }
 
     /// Returns the program that sends packets there, unchanged.

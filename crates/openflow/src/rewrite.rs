@@ -59,12 +59,12 @@ impl Headers {
                 }
             }
             Action::Output { .. } | Action::Group(_) | Action::SetNfi(_) => {}
-            Action::SetMplsTtl(_) | Action::DecMplsTtl | Action::SetIpTtl(_) | Action::DecIpTtl => {
-                return ttl::apply(&mut self.bytes[self.start..self.end], action);
-            }
-            Action::CopyTtlOut | Action::CopyTtlIn => {
-                return ttl::apply(&mut self.bytes[self.start..self.end], action);
-            }
+            Action::SetMplsTtl(_)
+            | Action::DecMplsTtl
+            | Action::SetIpTtl(_)
+            | Action::DecIpTtl
+            | Action::CopyTtlOut
+            | Action::CopyTtlIn => return ttl::apply(&mut self.bytes[self.start..self.end], action),
         }
         true
     }

@@ -69,14 +69,12 @@ impl Rules {
         self.groups.get(&id).map(|group| &**group)
     }
 
-    /// Sets all groups.
-    pub fn set_groups(&mut self, groups: impl IntoIterator<Item = (u32, Group)>) {
-        self.groups = groups.into_iter().map(|(id, group)| (id, Arc::new(group))).collect();
-    }
-
-    /// Shares all groups.
-    pub(crate) fn share_groups(&mut self, groups: HashTrieMapSync<u32, Arc<Group>>) {
-        self.groups = groups;
+    /// Sets or removes the group of this number.
+    pub fn set_group(&mut self, id: u32, group: Option<Arc<Group>>) {
+        match group {
+            Some(group) => self.groups.insert_mut(id, group),
+            None => _ = self.groups.remove_mut(&id),
+        }
     }
 
     /// Returns the rule of a table with exactly this match and priority.

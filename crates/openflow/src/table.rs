@@ -9,7 +9,7 @@ use crate::ofp::port;
 use crate::program::Program;
 use crate::rules::{FlowId, Rule, Rules};
 use crate::time::Millis;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Filter {
         matches
             && (flow.cookie ^ self.cookie) & self.cookie_mask == 0
             && (self.out_port == port::ANY || flow.instructions.sends_to(self.out_port))
-            && (self.out_group == port::ANY || flow.instructions.uses_group(self.out_group))
+            && (self.out_group == port::ANY || flow.instructions.groups().any(|group| group == self.out_group))
     }
 }
 
@@ -287,9 +287,14 @@ impl FlowTable {
         meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::Delete))).collect()
     }
 
-    /// Removes the flows that send packets to a group.
-    pub(crate) fn delete_of_group(&mut self, shared: &mut Shared, id: u32, now: Millis) -> Vec<(Flow, Removal)> {
-        let uses = |(_, entry): &(&FlowId, &Entry)| entry.flow.instructions.uses_group(id);
+    /// Removes the flows that send packets to any of these groups.
+    pub(crate) fn delete_of_groups(
+        &mut self,
+        shared: &mut Shared,
+        groups: &BTreeSet<u32>,
+        now: Millis,
+    ) -> Vec<(Flow, Removal)> {
+        let uses = |(_, entry): &(&FlowId, &Entry)| entry.flow.instructions.groups().any(|id| groups.contains(&id));
         let meant: Vec<FlowId> = self.flows.iter().filter(uses).map(|(id, _)| *id).collect();
         let lanes = shared.counters.lanes();
         meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::GroupDelete))).collect()

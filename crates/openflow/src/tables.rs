@@ -100,19 +100,17 @@ impl Tables {
         let deleted = match change {
             GroupMod::Set { id, is_new, kind, buckets } => {
                 let known = Known { ports, groups: &() };
-                groups.set((id, is_new), kind, buckets, known, counters, now)?;
-                Vec::new()
+                rules.set_group(id, Some(groups.set((id, is_new), kind, buckets, known, counters, now)?));
+                return Ok(Vec::new());
             }
             GroupMod::Delete(id) => groups.delete(Some(id)),
             GroupMod::DeleteAll => groups.delete(None),
         };
-        rules.share_groups(groups.shared.clone());
+        deleted.iter().for_each(|id| rules.set_group(*id, None));
         let mut removed = Vec::new();
-        for id in deleted {
-            for table in &mut self.tables[..usize::from(FORWARDING)] {
-                let flows = table.delete_of_group(&mut self.shared, id, now);
-                removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
-            }
+        for table in &mut self.tables[..usize::from(FORWARDING)] {
+            let flows = table.delete_of_groups(&mut self.shared, &deleted, now);
+            removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
         }
         Ok(removed)
     }

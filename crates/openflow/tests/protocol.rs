@@ -410,6 +410,11 @@ fn groups_are_set_used_and_end_with_their_flows() {
     assert_eq!(refused(group_mod(0, 3, 8, &[(0, 9, output(1))])), (6, 13), "and one that exists");
     assert_eq!(refused(group_mod(0, 0, 8, &[to(9)])), (2, 4));
     assert_eq!(refused(group_mod(0, 0, 8, &[(1, any, vec![0, 22, 0, 8, 0, 0, 0, 7])])), (6, 5));
+    assert_eq!(
+        refused(group_mod(0, 0, 8, &vec![(1, any, output(1).repeat(60)); 20])),
+        (6, 4),
+        "more than is described in a message"
+    );
     assert_eq!(refused(group_mod(0, 9, 8, &[])), (6, 10));
     assert_eq!(refused(group_mod(9, 0, 8, &[])), (6, 11));
     assert_eq!(refused(message(15, 1, &[0, 0, 0, 0, 0, 0, 0, 8, 0, 8, 0, 0, 0, 0, 0, 0])), (6, 12));
@@ -420,6 +425,13 @@ fn groups_are_set_used_and_end_with_their_flows() {
     let stats = rig.ask(id, &multipart(6, &[0xff, 0xff, 0xff, 0xfc, 0, 0, 0, 0])).remove(0).body;
     assert_eq!((stats.len(), &stats[8..10], &stats[12..20]), (8 + 56, &[0, 56][..], &[0, 0, 0, 7, 0, 0, 0, 1][..]));
     assert_eq!(rig.ask(id, &multipart(8, &[]))[0].body.len(), 8 + 40);
+
+    // Descriptions of many groups take several messages.
+    let many = vec![(1, any, output(1).repeat(60)); 16];
+    (100..110).for_each(|group| rig.done(id, &group_mod(0, 0, group, &many)));
+    let answers = rig.ask(id, &multipart(7, &[]));
+    let described: usize = answers.iter().map(|answer| answer.body.len() - 8).sum();
+    assert_eq!((answers.len(), described), (4, 40 + 10 * (8 + 16 * 976)));
 
     // The flow ends with the group, and its controller is told why.
     let told = rig.ask(id, &group_mod(2, 0, 0xffff_fffc, &[]));

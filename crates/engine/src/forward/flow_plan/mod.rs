@@ -49,6 +49,15 @@ pub(crate) struct Injection<'a> {
     pub(crate) now: u32,
 }
 
+/// A burst, and where it came from.
+#[derive(Clone, Copy)]
+struct Received<'r> {
+    bridge: &'r LearningPlan,
+    arrival: Arrival<'r, 'r>,
+    /// Number of its port.
+    in_port: u32,
+}
+
 /// State that look-ups keep from burst to burst.
 struct Lookups {
     flows: Reader<Flows>,
@@ -93,7 +102,7 @@ impl FlowPlan {
     pub(crate) fn forward(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let lookups = &mut *self.lookups.borrow_mut();
         lookups.flows.refresh();
-        self.look_up(bridge, arrival, self.numbers[arrival.from], lookups, scratch);
+        self.look_up(Received { bridge, arrival, in_port: self.numbers[arrival.from] }, lookups, scratch);
     }
 
     /// Sends packets of a controller.
@@ -102,18 +111,19 @@ impl FlowPlan {
         let lookups = &mut *self.lookups.borrow_mut();
         lookups.flows.refresh();
         let mut injected = self.injected.borrow_mut();
-        for Emission { in_port, to, packet } in emissions {
+        for &Emission { in_port, to, ref packet } in emissions {
             let mut burst = injected.start();
             burst.push(Segment::from(&packet[..]));
-            let (frames, from) = (burst.frames(), self.port(*in_port));
+            let (frames, from) = (burst.frames(), self.port(in_port));
             let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
+            let received = Received { bridge, arrival, in_port };
             match to {
-                None => self.look_up(bridge, arrival, *in_port, lookups, scratch),
+                None => self.look_up(received, lookups, scratch),
                 Some(to) => {
                     // A group changes copies of the packet's head.
                     lookups.work.heads[0].take(&frames, &frames.as_slice()[0]);
-                    lookups.work.walks[0] = Walk::sending(*to);
-                    self.run(bridge, arrival, *in_port, lookups, scratch);
+                    lookups.work.walks[0] = Walk::sending(to);
+                    self.run(received, lookups, scratch);
                 }
             }
         }
@@ -121,35 +131,23 @@ impl FlowPlan {
 
     /// Finds the path of each frame, counts it, and goes along it.
     #[inline(always)]
-    fn look_up(
-        &self,
-        bridge: &LearningPlan,
-        arrival: Arrival<'_, '_>,
-        in_port: u32,
-        lookups: &mut Lookups,
-        scratch: &mut Scratch,
-    ) {
+    fn look_up(&self, received: Received<'_>, lookups: &mut Lookups, scratch: &mut Scratch) {
         let Lookups { flows, cache, work } = lookups;
         let flows: &Flows = flows.value();
+        let Received { bridge, arrival, in_port } = received;
         let frames = arrival.frames;
         let mut run = Run::default();
         let mut same = true;
-        let mut before: Option<(Key, Path)> = None;
         for ((place, head), frame) in work.paths.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
             head.take(&frames, frame);
             // Every frame has an Ethernet header, which is all that a key needs.
             let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
             // Frames of one connection often come in a row.
-            let path = match before {
-                Some((other, path)) if other.is(&key) => path,
-                _ => {
-                    let path = self.find(flows, cache, &key, 0);
-                    before = Some((key, path));
-                    path
-                }
-            };
-            *place = path;
-            same &= run.add(path, frame.len(), &self.lane);
+            if run.packets == 0 || !run.key.is(&key) {
+                same &= run.turn(key, self.find(flows, cache, &key, 0), &self.lane);
+            }
+            run.add(frame.len());
+            *place = run.path;
         }
         run.count(&self.lane);
         self.counted.packets.add(frames.len() as u64);
@@ -164,7 +162,7 @@ impl FlowPlan {
             }
         }
         work.walks.iter_mut().zip(&work.paths[..frames.len()]).for_each(|(walk, path)| *walk = Walk::begin(*path));
-        self.run(bridge, arrival, in_port, lookups, scratch);
+        self.run(received, lookups, scratch);
     }
 
     /// Returns the path of a packet that comes to a table with this key.
@@ -179,27 +177,33 @@ impl FlowPlan {
     }
 }
 
-/// Consecutive frames of one path, which are counted together.
+/// Consecutive frames of one path, which are counted together, and the key of the last one.
 #[derive(Default)]
 struct Run {
+    key: Key,
     path: Path,
     packets: u64,
     bytes: u64,
 }
 
 impl Run {
-    /// Adds a frame. Returns false if it is of another path than the previous one.
+    /// Turns to frames with another key and its path. Returns false if that is another path.
     #[inline(always)]
-    fn add(&mut self, path: Path, len: u32, lane: &Lane) -> bool {
+    fn turn(&mut self, key: Key, path: Path, lane: &Lane) -> bool {
         let same = self.packets == 0 || self.path == path;
         if !same {
             self.count(lane);
             (self.packets, self.bytes) = (0, 0);
         }
-        self.path = path;
+        (self.key, self.path) = (key, path);
+        same
+    }
+
+    /// Adds a frame.
+    #[inline(always)]
+    fn add(&mut self, len: u32) {
         self.packets += 1;
         self.bytes += u64::from(len);
-        same
     }
 
     #[inline(always)]

@@ -1,13 +1,13 @@
 //! Sends the frames of a burst along their paths, from output to output.
 
-use super::super::flows::{Ended, Flows, Next, Walk};
-use super::super::learning::{Arrival, LearningPlan, Scratch};
+use super::super::flows::{Flows, Next};
+use super::super::learning::{Arrival, Scratch};
 use super::super::vlan::part;
 use super::work::{Work, bits};
-use super::{FlowPlan, Lookups, NOWHERE};
+use super::{FlowPlan, Lookups, NOWHERE, Received};
 use crate::drops::Reason;
 use crate::punt::Punt;
-use openflow::{Rule, To};
+use openflow::{Action, Group, Rule, To};
 use packet::{Frames, MAX_BURST};
 
 /// A frame of a burst that is copied for controllers.
@@ -30,34 +30,42 @@ struct Chosen {
     punted: bool,
 }
 
+impl Chosen {
+    /// Changes a frame. Returns false if its time to live is over.
+    fn change(&mut self, frame: usize, actions: &[Action], work: &mut Work) -> bool {
+        if actions.is_empty() {
+            return true;
+        }
+        let was_edited = self.edited & 1 << frame != 0;
+        self.edited |= 1 << frame;
+        work.change(frame, was_edited, actions)
+    }
+}
+
 impl FlowPlan {
     /// Goes along the paths of frames from output to output, as a frame may change between two outputs.
     #[inline(never)]
-    pub(super) fn run(
-        &self,
-        bridge: &LearningPlan,
-        arrival: Arrival<'_, '_>,
-        in_port: u32,
-        lookups: &mut Lookups,
-        scratch: &mut Scratch,
-    ) {
+    pub(super) fn run(&self, received: Received<'_>, lookups: &mut Lookups, scratch: &mut Scratch) {
         let Lookups { flows, cache, work } = lookups;
         let flows: &Flows = flows.value();
+        let Received { arrival, in_port, .. } = received;
         let mut on_the_way = u32::MAX >> (MAX_BURST - arrival.frames.len());
         let mut chosen = Chosen::default();
         while on_the_way != 0 {
             for frame in bits(on_the_way) {
                 let bit = 1 << frame;
+                // To its next output.
                 let sent = loop {
                     match work.walks[frame].next(flows) {
-                        Next::Send(to, rule) => break Some((to, rule)),
-                        Next::Change(actions) => {
-                            let lives = work.change(frame, chosen.edited & bit != 0, actions);
-                            chosen.edited |= bit;
+                        Next::Act(changes, sent) => {
+                            let lives = chosen.change(frame, changes, work);
                             if !lives {
                                 arrival.drops.add(Reason::TimeToLive, 1);
                                 on_the_way &= !bit;
                                 break None;
+                            }
+                            if sent.is_some() {
+                                break sent;
                             }
                         }
                         Next::LookUp(table) => {
@@ -69,7 +77,9 @@ impl FlowPlan {
                             work.walks[frame].go_on(path);
                         }
                         Next::End => {
-                            count_ended(&work.walks[frame], flows, &arrival);
+                            if let Some(reason) = work.walks[frame].drop_reason(flows) {
+                                arrival.drops.add(reason, 1);
+                            }
                             on_the_way &= !bit;
                             break None;
                         }
@@ -77,22 +87,14 @@ impl FlowPlan {
                 };
                 match sent {
                     None => {}
-                    Some((To::Group(id), rule)) => {
-                        self.send_to_group(
-                            bridge,
-                            &arrival,
-                            in_port,
-                            (frame, id, rule),
-                            flows,
-                            &mut chosen,
-                            work,
-                            scratch,
-                        );
-                    }
-                    Some((to, rule)) => self.choose(&arrival, in_port, (frame, to, rule), &mut chosen, work),
+                    Some((To::Group(id), rule)) => match flows.rules.group(id) {
+                        Some(group) => self.send_to_group(received, (frame, group, rule), &mut chosen, work, scratch),
+                        None => arrival.drops.add(Reason::UnknownPort, 1),
+                    },
+                    Some((to, rule)) => self.choose(received, (frame, to, rule), &mut chosen, work),
                 }
             }
-            self.send(bridge, &arrival, &mut chosen, work, scratch);
+            self.send(received, &mut chosen, work, scratch);
         }
         if chosen.punted {
             self.notifier.notify();
@@ -103,12 +105,12 @@ impl FlowPlan {
     #[inline(always)]
     fn choose(
         &self,
-        arrival: &Arrival<'_, '_>,
-        in_port: u32,
+        received: Received<'_>,
         (frame, to, rule): (usize, To, &Rule),
         chosen: &mut Chosen,
         work: &mut Work,
     ) {
+        let Received { ref arrival, in_port, .. } = received;
         let bit = 1 << frame;
         match to {
             To::Port(number) if number == in_port => arrival.drops.add(Reason::Hairpin, 1),
@@ -123,7 +125,7 @@ impl FlowPlan {
             To::Normal => chosen.normal |= bit,
             To::Controller { whole } => {
                 let copied = Copied { frame, edited: chosen.edited & bit != 0, whole };
-                chosen.punted |= self.punt(rule, arrival, in_port, copied, work);
+                chosen.punted |= self.punt(rule, received, copied, work);
             }
             // Groups in groups are refused.
             To::Group(_) => arrival.drops.add(Reason::UnknownPort, 1),
@@ -132,14 +134,8 @@ impl FlowPlan {
 
     /// Sends frames to their outputs.
     #[inline(always)]
-    fn send(
-        &self,
-        bridge: &LearningPlan,
-        arrival: &Arrival<'_, '_>,
-        chosen: &mut Chosen,
-        work: &mut Work,
-        scratch: &mut Scratch,
-    ) {
+    fn send(&self, received: Received<'_>, chosen: &mut Chosen, work: &mut Work, scratch: &mut Scratch) {
+        let Received { bridge, ref arrival, .. } = received;
         for port in 0..work.masks.len() {
             let mask = std::mem::take(&mut work.masks[port]);
             if mask != 0 {
@@ -162,23 +158,19 @@ impl FlowPlan {
 
     /// Sends copies of a frame to the buckets of a group. The frame itself stays as it is.
     #[cold]
-    #[expect(clippy::too_many_arguments)] // What a round of a burst has, and the group.
     fn send_to_group(
         &self,
-        bridge: &LearningPlan,
-        arrival: &Arrival<'_, '_>,
-        in_port: u32,
-        (frame, id, rule): (usize, u32, &Rule),
-        flows: &Flows,
+        received: Received<'_>,
+        (frame, group, rule): (usize, &Group, &Rule),
         chosen: &mut Chosen,
         work: &mut Work,
         scratch: &mut Scratch,
     ) {
-        let Some(group) = flows.rules.group(id) else { return arrival.drops.add(Reason::UnknownPort, 1) };
+        let Received { bridge, ref arrival, in_port } = received;
         // The frames before this one leave before it.
-        self.send(bridge, arrival, chosen, work, scratch);
-        let (bit, edited) = (1 << frame, chosen.edited);
-        let was_edited = edited & bit != 0;
+        self.send(received, chosen, work, scratch);
+        let edited = chosen.edited;
+        let was_edited = edited & 1 << frame != 0;
         let before = was_edited.then(|| work.headers[frame].clone());
         let hash = work.key(frame, was_edited, in_port).digest();
         let len = u64::from(arrival.frames.as_slice()[frame].len());
@@ -190,16 +182,13 @@ impl FlowPlan {
         let mut used = false;
         for bucket in group.chosen(hash, is_live) {
             self.lane.add(bucket.tally.index(), 1, len);
-            let lives = bucket.changes.is_empty() || work.change(frame, was_edited, &bucket.changes);
-            chosen.edited = if bucket.changes.is_empty() { edited } else { edited | bit };
             match bucket.to {
-                Some(to) if lives => {
-                    used = true;
-                    self.choose(arrival, in_port, (frame, to, rule), chosen, work);
-                    self.send(bridge, arrival, chosen, work, scratch);
-                }
-                _ => {}
+                None => {}
+                Some(_) if !chosen.change(frame, &bucket.changes, work) => arrival.drops.add(Reason::TimeToLive, 1),
+                Some(to) => self.choose(received, (frame, to, rule), chosen, work),
             }
+            used |= bucket.to.is_some();
+            self.send(received, chosen, work, scratch);
             if let Some(before) = &before {
                 work.headers[frame] = before.clone();
             }
@@ -212,7 +201,8 @@ impl FlowPlan {
 
     /// Copies a frame, in its present state, to the ring for controllers. Reports whether there was room.
     #[cold]
-    fn punt(&self, rule: &Rule, arrival: &Arrival<'_, '_>, in_port: u32, copied: Copied, work: &mut Work) -> bool {
+    fn punt(&self, rule: &Rule, received: Received<'_>, copied: Copied, work: &mut Work) -> bool {
+        let Received { arrival, in_port, .. } = received;
         let Copied { frame: index, edited, whole } = copied;
         let (frames, packet) = (arrival.frames, &mut work.packet);
         let frame = &frames.as_slice()[index];
@@ -237,16 +227,5 @@ impl FlowPlan {
             arrival.drops.add(Reason::ControllerBusy, 1);
         }
         taken
-    }
-}
-
-/// Counts a frame that was sent nowhere.
-fn count_ended(walk: &Walk, flows: &Flows, arrival: &Arrival<'_, '_>) {
-    if !walk.is_sent {
-        let reason = match walk.ended(flows) {
-            Ended::Missed => Reason::NoFlow,
-            Ended::Dropped => Reason::FlowDrop,
-        };
-        arrival.drops.add(reason, 1);
     }
 }

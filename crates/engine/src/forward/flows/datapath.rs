@@ -99,8 +99,7 @@ impl Datapath {
     pub(crate) fn missed(&self) -> Vec<u64> {
         let mut versions = self.versions.lock().unwrap();
         versions.free();
-        let lanes = self.counters.lanes();
-        versions.missed.iter().map(|slot| slot.sum(&lanes).packets).collect()
+        versions.missed(&self.counters.lanes())
     }
 
     /// Passes packets for controllers to `take`. Call this after clearing the notifier.

@@ -20,4 +20,4 @@ pub(crate) use datapath::{Datapath, Numbered};
 pub(crate) use packet_out::Emission;
 pub(super) use path::Path;
 pub(super) use table::{Flows, Lookups};
-pub(super) use walk::{Ended, Next, Walk};
+pub(super) use walk::{Next, Walk};

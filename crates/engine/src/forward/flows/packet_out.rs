@@ -21,16 +21,13 @@ impl Emission {
         let mut headers = Headers::new(&data[..data.len().min(HEADER_BYTES)], 0);
         let mut lives = true;
         actions.iter().filter_map(move |action| {
-            let (to, is_output) = match *action {
-                Action::Output { port: port::TABLE, .. } => (None, true),
-                Action::Output { port, max_len } => (To::of(port, max_len), true),
-                Action::Group(id) => (Some(To::Group(id)), true),
-                _ => (None, false),
-            };
-            if !is_output {
+            let to = To::of(action);
+            let to_table = matches!(action, Action::Output { port: port::TABLE, .. });
+            if to.is_none() && !to_table {
                 lives &= headers.apply(action);
+                return None;
             }
-            (lives && is_output).then(|| {
+            lives.then(|| {
                 let packet = [headers.bytes(), &data[headers.taken()..]].concat();
                 Emission { in_port, to, packet }
             })

@@ -62,13 +62,9 @@ impl Path {
         }
         match *set {
             [] => {}
-            [Action::Group(id)] => {
+            [action] => {
                 outputs += 1;
-                only = Some(To::Group(id));
-            }
-            [Action::Output { port, max_len }] => {
-                outputs += 1;
-                only = To::of(port, max_len);
+                only = To::of(&action);
             }
             _ => return,
         }

@@ -2,7 +2,7 @@
 
 use super::path::Path;
 use crate::counters::Counter;
-use openflow::{Counters, FORWARDING, FlowId, Key, Program, Rule, Rules, Slot, To};
+use openflow::{Counters, FORWARDING, FlowId, Key, Lane, Program, Rule, Rules, Slot, To};
 use std::sync::Arc;
 
 /// One version of the tables. It never changes; another one replaces it.
@@ -11,7 +11,7 @@ pub(crate) struct Flows {
     pub(in crate::forward) serial: u64,
     pub(in crate::forward) rules: Rules,
     /// By table: the rule of packets without a flow.
-    pub(in crate::forward) misses: Box<[Rule]>,
+    pub(in crate::forward) misses: Arc<[Rule]>,
 }
 
 /// Lookups of one worker, on separate cache lines.
@@ -65,17 +65,18 @@ pub(super) struct Versions {
     pub(super) rules: Rules,
     standalone: bool,
     serial: u64,
-    /// By table: counts packets without a flow.
-    pub(super) missed: Vec<Arc<Slot>>,
+    /// By table: the rules of packets without a flow, if table 0 drops them, and if it sends them where a learning bridge does.
+    misses: [Arc<[Rule]>; 2],
     /// The last one is in force.
     kept: Vec<Arc<Flows>>,
 }
 
 impl Versions {
     pub(super) fn new(counters: &Arc<Counters>) -> Versions {
-        let slot = || Arc::new(counters.slot().expect("these are the first ones"));
-        let missed = (0..FORWARDING).map(|_| slot()).collect();
-        Versions { rules: Rules::default(), standalone: false, serial: 0, missed, kept: Vec::new() }
+        let slot = |_| Arc::new(counters.slot().expect("these are the first ones"));
+        let slots: Vec<Arc<Slot>> = (0..FORWARDING).map(slot).collect();
+        let misses = [false, true].map(|as_a_bridge| misses(&slots, as_a_bridge));
+        Versions { rules: Rules::default(), standalone: false, serial: 0, misses, kept: Vec::new() }
     }
 
     /// Sets the fail mode. Reports whether that changes the table.
@@ -87,12 +88,13 @@ impl Versions {
     pub(super) fn draw(&mut self) -> Flows {
         self.serial += 1;
         let as_a_bridge = self.standalone && self.rules.has_none(0);
-        let miss = |(table, slot): (u8, &Arc<Slot>)| {
-            let program = if table == 0 && as_a_bridge { Program::single(To::Normal) } else { Program::drop() };
-            Rule { flow: FlowId::NONE, slot: slot.clone(), cookie: u64::MAX, table, is_miss: false, program }
-        };
-        let misses = (0..).zip(&self.missed).map(miss).collect();
+        let misses = self.misses[usize::from(as_a_bridge)].clone();
         Flows { serial: self.serial, rules: self.rules.clone(), misses }
+    }
+
+    /// Returns how many packets found no flow in each table.
+    pub(super) fn missed(&self, lanes: &[Arc<Lane>]) -> Vec<u64> {
+        self.misses[0].iter().map(|miss| miss.slot.sum(lanes).packets).collect()
     }
 
     /// Keeps a table that is now in force, and frees those that no worker uses any more: here, and not on the path of a frame.
@@ -110,4 +112,15 @@ impl Versions {
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
+}
+
+/// Returns the rules of packets without a flow, by table. Such packets are dropped, whatever earlier flows have written to their
+/// action sets (Section 5.4).
+fn misses(slots: &[Arc<Slot>], as_a_bridge: bool) -> Arc<[Rule]> {
+    let miss = |(table, slot): (u8, &Arc<Slot>)| {
+        let is_normal = table == 0 && as_a_bridge;
+        let program = if is_normal { Program::single(To::Normal) } else { Program::drop() };
+        Rule { flow: FlowId::NONE, slot: slot.clone(), cookie: u64::MAX, table, is_miss: false, program }
+    };
+    (0..).zip(slots).map(miss).collect()
 }

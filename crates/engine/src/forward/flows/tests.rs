@@ -8,7 +8,9 @@ use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
-use ::openflow::{Action, Count, FORWARDING, Field, FlowId, Group, GroupKind, Match, Program, Rule, Rules, Slot, To};
+use ::openflow::{
+    Action, Bucket, Count, FORWARDING, Field, FlowId, Group, GroupKind, Match, Program, Rule, Rules, Slot, Tally, To,
+};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -64,7 +66,7 @@ impl Rig {
     /// Does the same, and sets groups.
     fn set_with_groups(&self, flows: &[(u8, u16, Match, Program)], groups: impl IntoIterator<Item = (u32, Group)>) {
         let mut rules = Rules::default();
-        rules.set_groups(groups);
+        groups.into_iter().for_each(|(id, group)| rules.set_group(id, Some(Arc::new(group))));
         let counters = self.datapath.counters();
         let mut slots = self.slots.borrow_mut();
         while slots.len() < flows.len() {
@@ -264,6 +266,7 @@ fn the_action_set_is_run_at_the_end_of_the_way() {
         (1, 1, from(2), clear(&[])),
         (1, 1, from(3), clear(&[output(1)])),
         (1, 1, from(4), program(&[], &[set(9)], Some(15))),
+        (0, 2, to_udp(5), program(&[], &[output(2)], Some(9))),
         (15, 1, Match::any(), program(&[], &[], None)),
     ]);
     let out = rig.send(0, &[udp(1, 60)], 60);
@@ -273,6 +276,10 @@ fn the_action_set_is_run_at_the_end_of_the_way() {
     assert_eq!(rig.dropped(), [("flow-drop".into(), 1)]);
     assert_eq!(rig.send(2, &[udp(1, 60)], 60)[0], [udp(1, 60)]);
     assert_eq!(rig.send(3, &[udp(1, 60)], 60)[1], [udp(9, 60)]);
+    // A packet without a flow in a table is dropped with its set: alone, and among others.
+    assert_eq!(rig.send(0, &[udp(5, 60)], 60).concat().len(), 0);
+    assert_eq!(rig.send(2, &[udp(5, 60), udp(1, 60)], 60).concat(), [udp(1, 60)]);
+    assert_eq!(rig.dropped(), [("flow-drop".into(), 1), ("no-flow".into(), 2)]);
 }
 
 #[test]
@@ -293,12 +300,20 @@ fn groups_send_copies_and_the_packet_goes_on_unchanged() {
     let mut rig = Rig::new(false);
     let counters = rig.datapath.counters();
     let set = |dst| Action::SetField(Field::UdpDst, dst);
-    let all = Group::new(
+    let group = |kind, buckets: &[(&[Action], To)]| {
+        let tally = || Tally::new(&counters).unwrap();
+        let bucket = |(changes, to): &(&[Action], To)| {
+            let watched =
+                if let (GroupKind::FastFailover, To::Port(number)) = (kind, to) { Some(*number) } else { None };
+            Bucket { weight: 1, watched, changes: (*changes).into(), to: Some(*to), tally: tally() }
+        };
+        Group { kind, buckets: buckets.iter().map(bucket).collect(), tally: tally() }
+    };
+    let all = group(
         GroupKind::All,
-        [(&[set(7)][..], To::Port(2)), (&[], To::Port(3)), (&[Action::PushVlan(0x8100)], To::InPort)],
-        &counters,
+        &[(&[set(7)], To::Port(2)), (&[], To::Port(3)), (&[Action::PushVlan(0x8100)], To::InPort)],
     );
-    let failover = Group::new(GroupKind::FastFailover, [(&[][..], To::Port(2)), (&[], To::Port(4))], &counters);
+    let failover = group(GroupKind::FastFailover, &[(&[], To::Port(2)), (&[], To::Port(4))]);
     let groups = [(1, all), (2, failover)];
     rig.set_with_groups(
         &[

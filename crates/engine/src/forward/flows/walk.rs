@@ -2,7 +2,8 @@
 
 use super::path::Path;
 use super::table::Flows;
-use openflow::{Action, FORWARDING, Rule, SetKey, To};
+use crate::drops::Reason;
+use openflow::{Action, FORWARDING, FlowId, Rule, SetKey, To};
 
 /// The way of one packet: the flows of its path and, at the end, the actions that they have written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,29 +22,18 @@ pub(in crate::forward) struct Walk {
     /// The last action of the set that was run, once the tables are left.
     set: Option<SetKey>,
     /// Whether the packet was sent anywhere.
-    pub(in crate::forward) is_sent: bool,
+    is_sent: bool,
     over: bool,
 }
 
 /// The next thing to be done with a packet.
 pub(in crate::forward) enum Next<'f> {
-    /// Change it.
-    Change(&'f [Action]),
-    /// Send it.
-    Send(To, &'f Rule),
+    /// Change it, and then send it there, if anywhere, for a flow.
+    Act(&'f [Action], Option<(To, &'f Rule)>),
     /// Look it up in this table.
     LookUp(u8),
     /// Nothing any more.
     End,
-}
-
-/// Why a packet that was not sent has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::forward) enum Ended {
-    /// A table has no flow for it.
-    Missed,
-    /// Its flows send it nowhere.
-    Dropped,
 }
 
 impl Walk {
@@ -62,21 +52,17 @@ impl Walk {
         (self.path, self.at, self.step) = (path, 0, 0);
     }
 
-    /// Reports why the packet has ended.
-    pub(in crate::forward) fn ended(&self, flows: &Flows) -> Ended {
-        let last = self.path.slots().last().map(|slot| flows.rule(*slot));
-        match last {
-            Some(rule) if rule.flow != openflow::FlowId::NONE => Ended::Dropped,
-            _ => Ended::Missed,
-        }
+    /// Returns the reason for which a packet that has ended is dropped; none, if it was sent anywhere.
+    pub(in crate::forward) fn drop_reason(&self, flows: &Flows) -> Option<Reason> {
+        let missed = self.path.slots().last().is_none_or(|slot| flows.rule(*slot).flow == FlowId::NONE);
+        (!self.is_sent).then_some(if missed { Reason::NoFlow } else { Reason::FlowDrop })
     }
 
-    /// Returns what is to be done next.
+    /// Returns the next thing to be done.
     #[inline]
     pub(in crate::forward) fn next<'f>(&mut self, flows: &'f Flows) -> Next<'f> {
         if let Some(to) = self.only.take() {
-            self.is_sent = true;
-            return Next::Send(to, &flows.misses[0]);
+            return self.send(&[], to, &flows.misses[0]);
         }
         while !self.over {
             let Some(slot) = self.path.slots().get(self.at).copied() else {
@@ -86,26 +72,21 @@ impl Walk {
                 };
             };
             let rule = flows.rule(slot);
-            let program = &rule.program;
-            // Each step is a change and an output; the last changes follow.
-            let (step, is_output) = (self.step / 2, self.step % 2 == 1);
-            self.step += 1;
-            match program.steps.get(step) {
-                Some(step) if is_output => {
-                    self.is_sent = true;
-                    return Next::Send(step.to, rule);
-                }
-                Some(step) if step.actions.is_empty() => {}
-                Some(step) => return Next::Change(&step.actions),
-                None => {
-                    self.leave(slot, rule);
-                    if !program.rest.is_empty() {
-                        return Next::Change(&program.rest);
-                    }
-                }
+            if let Some(step) = rule.program.steps.get(self.step) {
+                self.step += 1;
+                return self.send(&step.actions, step.to, rule);
+            }
+            self.leave(slot, rule);
+            if !rule.program.rest.is_empty() {
+                return Next::Act(&rule.program.rest, None);
             }
         }
         Next::End
+    }
+
+    fn send<'f>(&mut self, changes: &'f [Action], to: To, rule: &'f Rule) -> Next<'f> {
+        self.is_sent = true;
+        Next::Act(changes, Some((to, rule)))
     }
 
     /// Leaves a flow, whose other instructions take effect.
@@ -141,21 +122,11 @@ impl Walk {
             return Next::End;
         };
         self.set = Some(key);
-        match *action {
-            Action::Group(id) => {
-                // Then an output of the set has no effect (Section 5.10).
-                self.over = true;
-                self.is_sent = true;
-                Next::Send(To::Group(id), rule)
-            }
-            Action::Output { port, max_len } => match To::of(port, max_len) {
-                Some(to) => {
-                    self.is_sent = true;
-                    Next::Send(to, rule)
-                }
-                None => self.next_of_set(flows),
-            },
-            _ => Next::Change(std::slice::from_ref(action)),
+        // A group has the place of an output (Section 5.10).
+        self.over = matches!(action, Action::Group(_) | Action::Output { .. });
+        match To::of(action) {
+            Some(to) => self.send(&[], to, rule),
+            None => Next::Act(std::slice::from_ref(action), None),
         }
     }
 }
