@@ -52,7 +52,7 @@ pub enum Action {
     SetNfi(u16),
 }
 
-/// What actions can refer to.
+/// The ports and groups that actions can name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'k> {
     pub ports: &'k Ports,

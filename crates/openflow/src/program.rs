@@ -4,7 +4,7 @@ use crate::action::Action;
 use crate::instruction::Instructions;
 use crate::ofp::port;
 
-/// What a flow does to a packet: first its steps, then what follows from its other instructions.
+/// A flow's instructions for the data path, which does them in the order of these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// The actions that are applied at once, up to each output: a packet may change between two outputs.

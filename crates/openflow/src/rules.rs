@@ -93,7 +93,7 @@ impl Rules {
         self.classifiers.get(usize::from(table)).is_none_or(|classifier| classifier.is_empty())
     }
 
-    /// Sets the rule at a match and priority of a table, in place of the one that is there.
+    /// Sets a table's rule for a match and priority; it replaces the former one.
     pub fn insert(&mut self, table: u8, at: &Match, priority: u16, rule: Rule) {
         let (table, slot) = (usize::from(table), rule.slot.index());
         if self.classifiers.len() <= table {

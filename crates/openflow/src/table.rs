@@ -112,7 +112,7 @@ pub enum Removal {
     GroupDelete = 3,
 }
 
-/// What all tables have in common.
+/// The rules, groups and counters, which all tables share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub rules: Rules,

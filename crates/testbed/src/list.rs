@@ -1,4 +1,4 @@
-//! What can be measured on this machine: switches, techniques and containers, and why others can't.
+//! Lists the switches, techniques and containers of this machine, and says why it lacks others.
 
 use crate::switches;
 use clap::{Args, ValueEnum};

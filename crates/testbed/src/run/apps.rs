@@ -45,7 +45,7 @@ pub struct Programs {
     pub own: PathBuf,
     /// The application on DPDK, if it is used, and the pages of its memory.
     pub dpdk: Option<(App, Pages)>,
-    /// What they run in.
+    /// Kind of their containers.
     pub containers: Containers,
 }
 

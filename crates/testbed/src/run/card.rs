@@ -14,7 +14,10 @@ pub struct Card {
 impl Card {
     /// Moves a card to a namespace, where it is up. The kernel sends nothing on it by itself.
     pub fn lend(name: &str, borrower: &Namespace) -> Result<Card> {
-        let mtu = mtu(&own_ip(&["-json", "link", "show", name])?)
+        let unknown = || {
+            Error::other(format!("looking for the card {name}; `cards` of [other-machine] names one of each machine"))
+        };
+        let mtu = mtu(&own_ip(&["-json", "link", "show", name]).map_err(unknown())?)
             .ok_or_else(|| Error::malformed("the output of ip", format!("it does not tell the MTU of {name}")))?;
         own_ip(&["link", "set", name, "netns", borrower.name()])?;
         let card = Card { name: name.to_owned(), mtu, borrower: borrower.clone() };

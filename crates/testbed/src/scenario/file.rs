@@ -21,7 +21,7 @@ pub struct Scenario {
     /// Processors to use; by default all that the program may run on. The switch polls on the first ones.
     #[serde(default = "cpu::available")]
     pub processors: Vec<usize>,
-    /// What the applications run in.
+    /// Kind of the applications' containers.
     #[serde(default)]
     pub containers: Containers,
     /// The machine of the second host, if it is another one.

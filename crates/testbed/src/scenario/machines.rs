@@ -1,8 +1,8 @@
-//! What a scenario says of containers and machines.
+//! Containers and machines of a scenario.
 
 use serde::Deserialize;
 
-/// What each traffic application runs in.
+/// Container of each traffic application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Containers {

@@ -37,7 +37,7 @@ pub struct Far {
     pub machine: Machine,
     /// Points that it can take part in.
     pub points: Vec<Point>,
-    /// What it lacks for others.
+    /// Reasons for which it can't take part in others.
     pub missing: Vec<String>,
 }
 
@@ -49,7 +49,8 @@ impl Far {
     pub fn connect(other: &OtherMachine, scenario: &str, switches: &[String], interrupt: &Interrupt) -> Result<Far> {
         let mut command = Command::new(&other.command[0]);
         command.args(&other.command[1..]).arg("host");
-        let mut daemon = Launch::measured(NAME, interrupt).spawn(command)?;
+        let failed = Error::other("running `command` of [other-machine], which starts the testbed there");
+        let mut daemon = Launch::measured(NAME, interrupt).spawn(command).map_err(failed)?;
         let mut read = 0;
         let request = Request::Prepare { scenario: scenario.to_owned(), switches: switches.to_vec() };
         match ask(&mut daemon, &mut read, &request)? {

@@ -43,7 +43,7 @@ pub enum Answer {
         machine: Machine,
         /// Points that it can take part in.
         points: Vec<Point>,
-        /// What it lacks for others.
+        /// Reasons for which it can't take part in others.
         missing: Vec<String>,
     },
     /// To `Open`.
