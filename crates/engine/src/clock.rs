@@ -30,6 +30,12 @@ impl Cycles {
         self.clock.raw()
     }
 
+    /// Returns the nanoseconds since [`start`].
+    #[inline]
+    pub(crate) fn nanos(&self) -> u64 {
+        self.clock.delta_as_nanos(start(), self.now())
+    }
+
     /// Returns the counts per second.
     pub(crate) fn hz(&self) -> u64 {
         self.hz

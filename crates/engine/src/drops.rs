@@ -47,6 +47,8 @@ reasons! {
     NoPort = "no-port",
     /// A flow takes one from the frame's time to live, and none is left.
     TimeToLive = "ttl",
+    /// The frame is beyond the rate of a meter that a flow sends it through.
+    Meter = "meter",
     /// A table of the bridge has no flow that matches the frame.
     NoFlow = "no-flow",
     /// The flows that match the frame send it nowhere.

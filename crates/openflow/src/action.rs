@@ -52,12 +52,14 @@ pub enum Action {
     SetNfi(u16),
 }
 
-/// The ports and groups that actions can name.
+/// The ports, groups and meters that flows can name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'k> {
     pub ports: &'k Ports,
     /// Numbers of groups.
     pub groups: &'k dyn Contains,
+    /// Numbers of meters.
+    pub meters: &'k dyn Contains,
 }
 
 /// A set of numbers.
@@ -91,6 +93,15 @@ impl Scope<'_> {
             }
             // There, the kind of action is what is wrong.
             Scope::Aggregation => true,
+        }
+    }
+
+    /// Checks that a flow can name a meter; returns its number.
+    pub(crate) fn meter(self, id: u32) -> Result<u32, Error> {
+        match self {
+            Scope::Forwarding(known) if known.meters.contains(id) => Ok(id),
+            Scope::Forwarding(_) => Err(Error::MeterUnknown),
+            _ => Err(Error::InstructionUnsupported),
         }
     }
 

@@ -4,6 +4,7 @@ use crate::aggregation;
 use crate::error::Error;
 use crate::flow_mod::FlowMod;
 use crate::groups::GroupMod;
+use crate::meters::MeterMod;
 use crate::ofp::TABLE_ALL;
 use crate::port::{Attached, Port, PortStats};
 use crate::switch::Switch;
@@ -36,6 +37,14 @@ impl Switch {
     /// Applies a GROUP_MOD. Flows that use a group end with it.
     pub(crate) fn change_groups(&mut self, change: GroupMod<'_>, now: Millis) -> Result<(), Error> {
         for (id, flow, reason) in self.tables.change_groups(change, &self.ports, now)? {
+            self.flow_removed(id, &flow, reason, now);
+        }
+        Ok(())
+    }
+
+    /// Applies a METER_MOD. Flows that use a meter end with it.
+    pub(crate) fn change_meters(&mut self, change: MeterMod<'_>, now: Millis) -> Result<(), Error> {
+        for (id, flow, reason) in self.tables.change_meters(change, now)? {
             self.flow_removed(id, &flow, reason, now);
         }
         Ok(())

@@ -55,6 +55,13 @@ pub struct Slot {
     counters: Arc<Counters>,
 }
 
+/// A slot, and what was counted in it before.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    slot: Arc<Slot>,
+    before: Count,
+}
+
 impl Counters {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -139,6 +146,26 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.counters.state().free.push(self.index);
+    }
+}
+
+impl Tally {
+    /// Returns a new one; `None` if there are no more slots.
+    pub fn new(counters: &Arc<Counters>) -> Option<Tally> {
+        let slot = Arc::new(counters.slot()?);
+        let before = slot.sum(&counters.lanes());
+        Some(Tally { slot, before })
+    }
+
+    /// Returns the number of its slot.
+    #[inline(always)]
+    pub fn index(&self) -> u32 {
+        self.slot.index()
+    }
+
+    /// Returns what these lanes have counted.
+    pub fn sum(&self, lanes: &[Arc<Lane>]) -> Count {
+        self.slot.sum(lanes).since(self.before)
     }
 }
 

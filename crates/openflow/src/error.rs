@@ -82,5 +82,14 @@ errors! {
     ConfigFlags = 10 / 0, "fragments are always handled as other packets";
     RoleStale = 11 / 0, "the generation is older than one seen before";
     RoleBad = 11 / 2, "the role does not exist";
+    MeterExists = 12 / 1, "the meter exists already";
+    MeterInvalid = 12 / 2, "meters have the numbers 1 to 0xffff0000";
+    MeterUnknown = 12 / 3, "the meter does not exist";
+    MeterCommand = 12 / 4, "the command is not known";
+    MeterFlags = 12 / 5, "the flags are not known, or contradict each other";
+    MeterRate = 12 / 6, "the rate of a band is zero";
+    MeterBand = 12 / 8, "bands of this type are not taken";
+    MetersFull = 12 / 10, "there is no room for more meters";
+    MeterBands = 12 / 11, "the meter has too many bands";
     TableFeaturesNotAllowed = 13 / 5, "the tables' features can't be changed";
 }

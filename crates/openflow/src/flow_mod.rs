@@ -109,7 +109,7 @@ impl<'a> FlowMod<'a> {
         let scope = if number == aggregation::TABLE {
             Scope::Aggregation
         } else {
-            Scope::Forwarding(Known { ports, groups: &shared.groups })
+            Scope::Forwarding(Known { ports, groups: &shared.groups, meters: &shared.meters })
         };
         let instructions = Instructions::read(self.instructions, scope, number, &self.filter.matches)?;
         let table = &mut meant[0];

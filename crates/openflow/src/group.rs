@@ -1,9 +1,8 @@
 //! Groups as the data path needs them (Section 5.6): sets of actions for copies of a packet.
 
 use crate::action::Action;
-use crate::counters::{Count, Counters, Lane, Slot};
+use crate::counters::Tally;
 use crate::program::To;
-use std::sync::Arc;
 
 /// How a group chooses among its buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +25,6 @@ pub struct Group {
     pub tally: Tally,
 }
 
-/// A slot, and what was counted in it before.
-#[derive(Clone, Debug)]
-pub struct Tally {
-    slot: Arc<Slot>,
-    before: Count,
-}
-
 /// A set of actions for a copy of a packet.
 #[derive(Clone, Debug)]
 pub struct Bucket {
@@ -46,26 +38,6 @@ pub struct Bucket {
     pub to: Option<To>,
     /// Where its packets are counted.
     pub tally: Tally,
-}
-
-impl Tally {
-    /// Returns a new one; `None` if there are no more slots.
-    pub fn new(counters: &Arc<Counters>) -> Option<Tally> {
-        let slot = Arc::new(counters.slot()?);
-        let before = slot.sum(&counters.lanes());
-        Some(Tally { slot, before })
-    }
-
-    /// Returns the number of its slot.
-    #[inline(always)]
-    pub fn index(&self) -> u32 {
-        self.slot.index()
-    }
-
-    /// Returns what these lanes have counted.
-    pub(crate) fn sum(&self, lanes: &[Arc<Lane>]) -> Count {
-        self.slot.sum(lanes).since(self.before)
-    }
 }
 
 impl Group {
@@ -97,6 +69,8 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Counters;
+    use std::sync::Arc;
 
     #[test]
     fn buckets_are_chosen_by_weight_and_link() {

@@ -1,13 +1,14 @@
 //! GROUP_MOD (Section 7.3.4.3): reads groups, checks them, and keeps what controllers ask for.
 
 use crate::action::{Contains, Known, Scope, in_set_order, read_list};
-use crate::counters::{Counters, Lane};
+use crate::counters::{Counters, Lane, Tally};
 use crate::error::Error;
-use crate::group::{Bucket, Group, GroupKind, Tally};
+use crate::group::{Bucket, Group, GroupKind};
 use crate::matching::Match;
 use crate::ofp::{group, port};
 use crate::port::write_duration;
 use crate::program::To;
+use crate::stats::write_count;
 use crate::time::Millis;
 use crate::wire::{Put, Reader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -148,12 +149,6 @@ impl Contains for Groups {
     fn contains(&self, id: u32) -> bool {
         self.entries.contains_key(&id)
     }
-}
-
-fn write_count(out: &mut Vec<u8>, tally: &Tally, lanes: &[Arc<Lane>]) {
-    let count = tally.sum(lanes);
-    out.u64(count.packets);
-    out.u64(count.bytes);
 }
 
 fn read_buckets(

@@ -13,6 +13,8 @@ use std::sync::Arc;
 pub struct Instructions {
     /// As received, for statistics requests.
     pub(crate) raw: Box<[u8]>,
+    /// The meter that measures packets first.
+    pub meter: Option<u32>,
     /// Actions that are applied at once, in their order.
     pub applied: Arc<[Action]>,
     /// Whether actions written before are forgotten.
@@ -30,6 +32,7 @@ impl Instructions {
     pub(crate) fn read(mut list: Reader, scope: Scope<'_>, table: u8, known: &Match) -> Result<Instructions, Error> {
         let mut read = Instructions {
             raw: list.0.into(),
+            meter: None,
             applied: [].into(),
             clears: false,
             written: [].into(),
@@ -73,7 +76,10 @@ impl Instructions {
                     read.next = Some(next);
                 }
                 instruction::GOTO_TABLE => return Err(Error::InstructionTable),
-                instruction::METER => return Err(Error::InstructionUnsupported),
+                instruction::METER => {
+                    let id = body.u32().filter(|_| len == 8).ok_or(Error::InstructionLen)?;
+                    read.meter = Some(scope.meter(id)?);
+                }
                 instruction::EXPERIMENTER => return Err(Error::InstructionExperimenter),
                 _ => return Err(Error::InstructionUnknown),
             }

@@ -4,7 +4,7 @@
 //! packet's [`Key`] in a table; [`Cache`] keeps results, so that most packets cost one hash; [`rewrite::Headers`] applies a flow's
 //! actions to a packet's headers. [`aggregation`] lets controllers set the next hops of packet aggregation.
 //!
-//! Packets begin in table 0, and flows send them on to later tables. There are no meters, queues or buffers.
+//! Packets begin in table 0, and flows send them on to later tables. There are no queues or buffers.
 //! Unsupported requests are refused with the error that the specification defines.
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,8 @@ mod instruction;
 mod key;
 mod limits;
 mod matching;
+mod meter;
+mod meters;
 mod multipart;
 mod notices;
 mod offsets;
@@ -42,6 +44,7 @@ mod table;
 mod tables;
 mod text;
 mod time;
+mod token_bucket;
 mod ttl;
 mod wire;
 
@@ -50,14 +53,15 @@ pub use aggregation::ServiceChain;
 pub use cache::Cache;
 pub use classifier::{Classifier, Lookup};
 pub use connection::{BACKLOG, Role};
-pub use counters::{Count, Counters, Lane, Slot};
+pub use counters::{Count, Counters, Lane, Slot, Tally};
 pub use error::Error;
 pub use field::Field;
-pub use group::{Bucket, Group, GroupKind, Tally};
+pub use group::{Bucket, Group, GroupKind};
 pub use instruction::Instructions;
 pub use key::{HEADER_BYTES, Key};
 pub use limits::FORWARDING;
 pub use matching::Match;
+pub use meter::{Band, Excess, Meter};
 pub use port::{Port, PortStats};
 pub use program::{Program, Step, To};
 pub use rules::{FlowId, Rule, Rules};
@@ -65,3 +69,4 @@ pub use switch::{Closed, ConnectionId, Event, Identity, PacketIn, PacketInReason
 pub use table::{Flow, FlowTable, Removal};
 pub use tables::Tables;
 pub use time::Millis;
+pub use token_bucket::TokenBucket;

@@ -2,7 +2,9 @@
 
 use crate::answer::{Answer, Entries, Flows};
 use crate::error::Error;
+use crate::instruction::Instructions;
 use crate::matching::Match;
+use crate::meters;
 use crate::ofp::{multipart, port};
 use crate::port::Attached;
 use crate::stats::{group_features, table_features, table_stats};
@@ -25,6 +27,13 @@ fn read_filter(mut body: Reader) -> Result<(u8, Filter), Error> {
     let (table, mut filter) = fixed().ok_or(Error::BadLen)?;
     filter.matches = Match::read(&mut body)?;
     if body.is_empty() { Ok((table, filter)) } else { Err(Error::BadLen) }
+}
+
+/// Reads the body of a request for one port, group or meter, or for all.
+fn number(mut body: Reader) -> Result<u32, Error> {
+    let wanted = body.u32().ok_or(Error::BadLen)?;
+    body.take(4).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
+    Ok(wanted)
 }
 
 impl Switch {
@@ -60,6 +69,15 @@ impl Switch {
             connection.answer = Some(Answer::new(request.xid, kind, entries));
         }
         Ok(())
+    }
+
+    /// Returns the number of flows that use each group or meter, which `used` returns for a flow.
+    fn users(&self, used: impl Fn(&Instructions) -> BTreeSet<u32>) -> BTreeMap<u32, u32> {
+        let mut users = BTreeMap::new();
+        for flow in self.tables.forwarding().iter().flat_map(FlowTable::flows) {
+            used(&flow.instructions).into_iter().for_each(|id| *users.entry(id).or_default() += 1);
+        }
+        users
     }
 
     fn entries(&self, kind: u16, mut body: Reader, now: Millis) -> Result<Entries, Error> {
@@ -101,8 +119,7 @@ impl Switch {
                 all().map(table_features).collect()
             }
             multipart::PORT_STATS => {
-                let wanted = body.u32().ok_or(Error::BadLen)?;
-                body.take(4).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
+                let wanted = number(body)?;
                 if wanted != port::ANY && !self.ports.contains_key(&wanted) {
                     return Err(Error::BadPort);
                 }
@@ -124,14 +141,8 @@ impl Switch {
                 self.ports.values().map(describe).collect()
             }
             multipart::GROUP => {
-                let wanted = body.u32().ok_or(Error::BadLen)?;
-                body.take(4).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
-                let mut flows = BTreeMap::new();
-                for flow in self.tables.forwarding().iter().flat_map(FlowTable::flows) {
-                    let used: BTreeSet<u32> = flow.instructions.groups().collect();
-                    used.into_iter().for_each(|id| *flows.entry(id).or_default() += 1);
-                }
-                self.tables.groups().stats(wanted, &self.tables.counters().lanes(), &flows, now)
+                let flows = self.users(|instructions| instructions.groups().collect());
+                self.tables.groups().stats(number(body)?, &self.tables.counters().lanes(), &flows, now)
             }
             multipart::GROUP_DESC => {
                 empty?;
@@ -140,6 +151,15 @@ impl Switch {
             multipart::GROUP_FEATURES => {
                 empty?;
                 VecDeque::from([group_features()])
+            }
+            multipart::METER => {
+                let flows = self.users(|instructions| instructions.meter.into_iter().collect());
+                self.tables.meters().stats(number(body)?, &self.tables.counters().lanes(), &flows, now)?
+            }
+            multipart::METER_CONFIG => self.tables.meters().describe(number(body)?)?,
+            multipart::METER_FEATURES => {
+                empty?;
+                VecDeque::from([meters::features()])
             }
             // There are no queues.
             multipart::QUEUE => {

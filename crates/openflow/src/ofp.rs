@@ -41,6 +41,7 @@ pub mod message {
     pub const GET_ASYNC_REQUEST: u8 = 26;
     pub const GET_ASYNC_REPLY: u8 = 27;
     pub const SET_ASYNC: u8 = 28;
+    pub const METER_MOD: u8 = 29;
 }
 
 /// Reserved ports (Section 7.2.1).
@@ -60,6 +61,18 @@ pub mod port {
 pub mod group {
     pub const MAX: u32 = 0xffff_ff00;
     pub const ALL: u32 = 0xffff_fffc;
+}
+
+/// Meters (Section 7.3.4.4): numbers, flags and types of bands.
+pub mod meter {
+    pub const MAX: u32 = 0xffff_0000;
+    pub const ALL: u32 = 0xffff_ffff;
+    pub const KBPS: u16 = 1;
+    pub const PKTPS: u16 = 2;
+    pub const BURST: u16 = 4;
+    pub const FLAGS: u16 = 15;
+    pub const DROP: u16 = 1;
+    pub const DSCP_REMARK: u16 = 2;
 }
 
 /// Actions (Section 7.2.4).
@@ -102,6 +115,9 @@ pub mod multipart {
     pub const GROUP: u16 = 6;
     pub const GROUP_DESC: u16 = 7;
     pub const GROUP_FEATURES: u16 = 8;
+    pub const METER: u16 = 9;
+    pub const METER_CONFIG: u16 = 10;
+    pub const METER_FEATURES: u16 = 11;
     pub const TABLE_FEATURES: u16 = 12;
     pub const PORT_DESC: u16 = 13;
     pub const EXPERIMENTER: u16 = 0xffff;

@@ -7,6 +7,8 @@ use crate::ofp::port;
 /// A flow's instructions for the data path, which does them in the order of these fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
+    /// The meter that measures packets first, and may drop them.
+    pub meter: Option<u32>,
     /// The actions that are applied at once, up to each output: a packet may change between two outputs.
     pub steps: Box<[Step]>,
     /// The changes after the last output, which matter if the packet goes on.
@@ -87,6 +89,7 @@ impl Program {
     /// Returns the program of a flow's instructions.
     pub fn from(instructions: &Instructions) -> Program {
         Program {
+            meter: instructions.meter,
             clears: instructions.clears,
             written: instructions.written[..].into(),
             metadata: instructions.metadata,
@@ -105,9 +108,9 @@ impl Program {
         Program { steps: [Step { actions: [].into(), to }].into(), ..Program::default() }
     }
 
-    /// Reports whether a packet is the same after it.
+    /// Reports whether all packets are the same after it.
     pub fn keeps(&self) -> bool {
-        self.rest.is_empty() && self.steps.iter().all(|step| step.actions.is_empty())
+        self.meter.is_none() && self.rest.is_empty() && self.steps.iter().all(|step| step.actions.is_empty())
     }
 
     /// Returns the metadata after it.

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::flow_mod::FlowMod;
 use crate::groups::GroupMod;
 use crate::matching::Match;
+use crate::meters::MeterMod;
 use crate::ofp::{NO_BUFFER, TABLE_ALL, VERSION, message, port};
 use crate::switch::{ConnectionId, Event, Switch};
 use crate::time::Millis;
@@ -32,8 +33,14 @@ impl Switch {
         }
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let (body, xid) = (request.body(), request.xid);
-        let changes =
-            [message::PACKET_OUT, message::FLOW_MOD, message::GROUP_MOD, message::PORT_MOD, message::TABLE_MOD];
+        let changes = [
+            message::PACKET_OUT,
+            message::FLOW_MOD,
+            message::GROUP_MOD,
+            message::METER_MOD,
+            message::PORT_MOD,
+            message::TABLE_MOD,
+        ];
         if connection.role == Role::Slave && changes.contains(&request.kind) {
             return Err(Error::IsSlave);
         }
@@ -73,10 +80,12 @@ impl Switch {
                 wire::put_message(out, message::BARRIER_REPLY, xid, |_| {});
             }
             message::PACKET_OUT => {
-                self.events.push_back(packet_out(body, Known { ports: &self.ports, groups: self.tables.groups() })?)
+                let known = Known { ports: &self.ports, groups: self.tables.groups(), meters: self.tables.meters() };
+                self.events.push_back(packet_out(body, known)?);
             }
             message::FLOW_MOD => self.change(&FlowMod::read(body)?, now)?,
             message::GROUP_MOD => self.change_groups(GroupMod::read(body)?, now)?,
+            message::METER_MOD => self.change_meters(MeterMod::read(body)?, now)?,
             message::PORT_MOD => {
                 let number = exactly(body, |body| {
                     let number = body.u32()?;

@@ -69,6 +69,19 @@ impl Headers {
         true
     }
 
+    /// Raises the drop precedence of an assured-forwarding class (RFC 2597) by so many levels, as far as there are any. Other packets
+    /// stay as they are.
+    pub fn raise_drop_precedence(&mut self, levels: u8) {
+        let packet = &mut self.bytes[self.start..self.end];
+        let Some(offsets) = Offsets::of(packet) else { return };
+        let Some(dscp) = get(packet, &offsets, Field::IpDscp) else { return };
+        let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
+        if (1..=4).contains(&class) && precedence > 0 && dscp & 1 == 0 {
+            let raised = (precedence + u128::from(levels)).min(3);
+            set(packet, &offsets, Field::IpDscp, class << 3 | raised << 1);
+        }
+    }
+
     /// Adds a tag with the VID and priority of the current outermost one (Section 7.2.4.3).
     fn push_vlan(&mut self, ethertype: u16) {
         let Some(offsets) = Offsets::of(self.bytes()).filter(|_| self.start >= VLAN_TAG) else { return };
@@ -184,6 +197,13 @@ fn covered(field: Field, offsets: &Offsets) -> Covered {
         field if field.is_transport() => Covered::Transport,
         _ => Covered::No,
     }
+}
+
+/// Returns a field of `packet`, if it is complete.
+fn get(packet: &[u8], offsets: &Offsets, field: Field) -> Option<u128> {
+    let Place { at, len, shift } = place(packet, offsets, field)?;
+    let value = packet.get(at..at + len)?.iter().fold(0, |value, byte| value << 8 | u128::from(*byte));
+    Some(value >> shift & field.all())
 }
 
 /// Sets a field of `packet`, if it is complete, and the checksums that cover it.

@@ -6,6 +6,7 @@ use crate::group::Group;
 use crate::key::Key;
 use crate::limits::FORWARDING;
 use crate::matching::Match;
+use crate::meter::Meter;
 use crate::pages::Pages;
 use crate::program::Program;
 use rpds::HashTrieMapSync;
@@ -48,6 +49,7 @@ pub struct Rules {
     /// Number of rules in the tables that forward.
     len: usize,
     groups: HashTrieMapSync<u32, Arc<Group>>,
+    meters: HashTrieMapSync<u32, Arc<Meter>>,
 }
 
 impl Rules {
@@ -74,6 +76,19 @@ impl Rules {
         match group {
             Some(group) => self.groups.insert_mut(id, group),
             None => _ = self.groups.remove_mut(&id),
+        }
+    }
+
+    /// Returns the meter of this number.
+    pub fn meter(&self, id: u32) -> Option<&Meter> {
+        self.meters.get(&id).map(|meter| &**meter)
+    }
+
+    /// Sets or removes the meter of this number.
+    pub fn set_meter(&mut self, id: u32, meter: Option<Arc<Meter>>) {
+        match meter {
+            Some(meter) => self.meters.insert_mut(id, meter),
+            None => _ = self.meters.remove_mut(&id),
         }
     }
 

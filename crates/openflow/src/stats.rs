@@ -1,6 +1,7 @@
 //! Statistics and features of tables and flows, as multipart messages have them (Section 7.3.5).
 
 use crate::aggregation;
+use crate::counters::{Lane, Tally};
 use crate::field::{FIELDS, Field};
 use crate::groups::MAX_GROUPS;
 use crate::limits::FORWARDING;
@@ -9,6 +10,7 @@ use crate::port::write_duration;
 use crate::table::{Flow, FlowTable};
 use crate::time::Millis;
 use crate::wire::Put;
+use std::sync::Arc;
 
 /// Types of actions that packets can be given.
 const ACTIONS: [u16; 13] = [
@@ -79,6 +81,9 @@ pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
         instruction::APPLY_ACTIONS,
         instruction::CLEAR_ACTIONS,
     ]);
+    if !aggregates {
+        instructions.extend(headers(&[instruction::METER]));
+    }
     let next: Vec<u8> = if aggregates { Vec::new() } else { (id + 1..FORWARDING).collect() };
     if !next.is_empty() {
         instructions.extend(headers(&[instruction::GOTO_TABLE]));
@@ -111,6 +116,13 @@ pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
     let len = out.len() as u16;
     out[..2].copy_from_slice(&len.to_be_bytes());
     out
+}
+
+/// Appends what was counted.
+pub(crate) fn write_count(out: &mut Vec<u8>, tally: &Tally, lanes: &[Arc<Lane>]) {
+    let count = tally.sum(lanes);
+    out.u64(count.packets);
+    out.u64(count.bytes);
 }
 
 /// Builds an `ofp_group_features`: what groups of every kind can do.

@@ -5,11 +5,12 @@ use crate::error::Error;
 use crate::groups::Groups;
 use crate::instruction::Instructions;
 use crate::matching::Match;
+use crate::meters::Meters;
 use crate::ofp::port;
 use crate::program::Program;
 use crate::rules::{FlowId, Rule, Rules};
 use crate::time::Millis;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -112,11 +113,12 @@ pub enum Removal {
     GroupDelete = 3,
 }
 
-/// The rules, groups and counters, which all tables share.
+/// The rules, groups, meters and counters, which all tables share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub rules: Rules,
     pub groups: Groups,
+    pub meters: Meters,
     pub counters: Arc<Counters>,
     /// The next flow's identifier.
     next: u64,
@@ -287,17 +289,18 @@ impl FlowTable {
         meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::Delete))).collect()
     }
 
-    /// Removes the flows that send packets to any of these groups.
-    pub(crate) fn delete_of_groups(
+    /// Removes the flows whose instructions are `meant`, for a reason.
+    pub(crate) fn delete_where(
         &mut self,
         shared: &mut Shared,
-        groups: &BTreeSet<u32>,
+        meant: impl Fn(&Instructions) -> bool,
+        reason: Removal,
         now: Millis,
     ) -> Vec<(Flow, Removal)> {
-        let uses = |(_, entry): &(&FlowId, &Entry)| entry.flow.instructions.groups().any(|id| groups.contains(&id));
-        let meant: Vec<FlowId> = self.flows.iter().filter(uses).map(|(id, _)| *id).collect();
+        let all = self.flows.iter().filter(|(_, entry)| meant(&entry.flow.instructions));
+        let ids: Vec<FlowId> = all.map(|(id, _)| *id).collect();
         let lanes = shared.counters.lanes();
-        meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::GroupDelete))).collect()
+        ids.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, reason))).collect()
     }
 
     /// Removes the flows that have expired.

@@ -6,8 +6,10 @@ use crate::classifier::Lookup;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::groups::{GroupMod, Groups};
+use crate::instruction::Instructions;
 use crate::key::Key;
 use crate::limits::FORWARDING;
+use crate::meters::{MeterMod, Meters};
 use crate::ofp::TABLE_ALL;
 use crate::port::Ports;
 use crate::rules::{Rule, Rules};
@@ -67,9 +69,9 @@ impl Tables {
         (tables, &mut self.shared)
     }
 
-    /// Returns the version of the tables that forward, and of the groups: it changes whenever one of them does.
+    /// Returns the version of the tables that forward, of the groups and of the meters: it changes whenever one of them does.
     pub fn version(&self) -> u64 {
-        self.forwarding().iter().map(FlowTable::version).sum::<u64>() + self.shared.groups.version
+        self.forwarding().iter().map(FlowTable::version).sum::<u64>() + self.shared.groups.version + self.shared.meters.version
     }
 
     /// Returns the rules, whose clones are for threads that look up while the tables change.
@@ -99,7 +101,7 @@ impl Tables {
         let Shared { groups, rules, counters, .. } = &mut self.shared;
         let deleted = match change {
             GroupMod::Set { id, is_new, kind, buckets } => {
-                let known = Known { ports, groups: &() };
+                let known = Known { ports, groups: &(), meters: &() };
                 rules.set_group(id, Some(groups.set((id, is_new), kind, buckets, known, counters, now)?));
                 return Ok(Vec::new());
             }
@@ -107,12 +109,48 @@ impl Tables {
             GroupMod::DeleteAll => groups.delete(None),
         };
         deleted.iter().for_each(|id| rules.set_group(*id, None));
+        let uses = |instructions: &Instructions| instructions.groups().any(|id| deleted.contains(&id));
+        Ok(self.delete_where(uses, Removal::GroupDelete, now))
+    }
+
+    /// Returns the meters.
+    pub(crate) fn meters(&self) -> &Meters {
+        &self.shared.meters
+    }
+
+    /// Changes meters. Returns the flows that are removed with their meters, and the numbers of their tables.
+    pub(crate) fn change_meters(
+        &mut self,
+        change: MeterMod<'_>,
+        now: Millis,
+    ) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+        let Shared { meters, rules, counters, .. } = &mut self.shared;
+        let deleted = match change {
+            MeterMod::Set { id, is_new, flags, bands } => {
+                rules.set_meter(id, Some(meters.set((id, is_new), flags, bands, counters, now)?));
+                return Ok(Vec::new());
+            }
+            MeterMod::Delete(id) => meters.delete(Some(id)),
+            MeterMod::DeleteAll => meters.delete(None),
+        };
+        deleted.iter().for_each(|id| rules.set_meter(*id, None));
+        let uses = |instructions: &Instructions| instructions.meter.is_some_and(|id| deleted.contains(&id));
+        Ok(self.delete_where(uses, Removal::Delete, now))
+    }
+
+    /// Removes the flows whose instructions are `meant` from the tables that forward, for a reason.
+    fn delete_where(
+        &mut self,
+        meant: impl Fn(&Instructions) -> bool,
+        reason: Removal,
+        now: Millis,
+    ) -> Vec<(u8, Flow, Removal)> {
         let mut removed = Vec::new();
         for table in &mut self.tables[..usize::from(FORWARDING)] {
-            let flows = table.delete_of_groups(&mut self.shared, &deleted, now);
+            let flows = table.delete_where(&mut self.shared, &meant, reason, now);
             removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
         }
-        Ok(removed)
+        removed
     }
 
     /// Takes the counters of flows from a data path. To be called before the first flow is added.

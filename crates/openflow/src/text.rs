@@ -136,7 +136,7 @@ impl fmt::Display for Action {
 impl fmt::Display for Instructions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |actions: &[Action]| actions.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        let mut parts = Vec::new();
+        let mut parts: Vec<String> = self.meter.iter().map(|id| format!("meter:{id}")).collect();
         if !self.applied.is_empty() {
             parts.push(list(&self.applied));
         }

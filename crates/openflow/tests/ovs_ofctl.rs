@@ -121,6 +121,24 @@ fn flows_are_modified_deleted_and_counted() {
     assert_eq!(count(""), 0);
 }
 
+#[test]
+fn meters_are_set_and_shown() {
+    let server = Server::start();
+    server.ofctl("add-meter", &["meter=1,pktps,burst,stats,band=type=drop,rate=100,burst_size=20"]);
+    server.ofctl("add-meter", &["meter=2,kbps,band=type=dscp_remark,rate=5000,prec_level=1"]);
+    server.ofctl("add-flow", &["udp actions=meter:1,output:2"]);
+    let text = server.ofctl("dump-meters", &[]);
+    assert!(text.contains("meter=1 pktps burst stats bands=\ntype=drop rate=100 burst_size=20"), "{text}");
+    assert!(text.contains("meter=2 kbps bands=\ntype=dscp_remark rate=5000"), "{text}");
+    let text = server.ofctl("meter-stats", &["meter=1"]);
+    assert!(text.contains("meter:1 flow_count:1 packet_in_count:0"), "{text}");
+    let text = server.ofctl("meter-features", &[]);
+    assert!(text.contains("max_meter:4096") && text.contains("drop dscp_remark"), "{text}");
+    assert!(server.ofctl("dump-flows", &["udp"]).contains("meter:1,output:2"));
+    server.ofctl("del-meters", &[]);
+    assert!(!server.ofctl("dump-flows", &["udp"]).contains("meter:1"));
+}
+
 /// Builds a TCP packet with this source address.
 fn frame_from(source: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![0; 60];
@@ -152,7 +170,7 @@ fn what_is_refused_is_refused_with_the_right_error() {
         ("actions=group:1", "OFPBAC_BAD_OUT_GROUP"),
         ("actions=goto_table:16", "OFPBIC_BAD_TABLE_ID"),
         ("actions=output:9", "OFPBAC_BAD_OUT_PORT"),
-        ("actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
+        ("actions=meter:1,output:1", "OFPMMFC_UNKNOWN_METER"),
         ("table=17,actions=output:1", "OFPFMFC_BAD_TABLE_ID"),
         ("actions=TABLE", "OFPBAC_BAD_OUT_PORT"),
         ("actions=set_queue:1", "OFPBAC_BAD_TYPE"),

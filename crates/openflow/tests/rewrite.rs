@@ -272,3 +272,25 @@ fn a_frame_with_a_length_has_no_ethertype() {
     assert_eq!(Key::extract(&frame, 1, 0).unwrap().get(Field::EthType), 0x05ff);
     assert_eq!(Key::extract(&frame[..13], 1, 0), None);
 }
+
+#[test]
+fn a_drop_precedence_is_raised_within_its_class() {
+    let raised = |v6: bool, before: u128, levels: u8| {
+        let original = packet(v6, 17, &[1; 32], b"payload!");
+        let mut headers = Headers::new(&original, 0);
+        headers.apply(&Action::SetField(Field::IpDscp, before));
+        headers.raise_drop_precedence(levels);
+        let changed = [headers.bytes(), &original[headers.taken()..]].concat();
+        check(&changed);
+        Key::extract(&changed, 1, 0).unwrap().get(Field::IpDscp)
+    };
+    for v6 in [false, true] {
+        // AF21 to AF22 and AF23, the last level, and AF41 to AF42.
+        assert_eq!([raised(v6, 18, 1), raised(v6, 18, 2), raised(v6, 22, 1), raised(v6, 34, 1)], [20, 22, 22, 36]);
+        // Best effort, class selectors and expedited forwarding have no drop precedence.
+        assert_eq!([raised(v6, 0, 1), raised(v6, 16, 1), raised(v6, 46, 1)], [0, 16, 46]);
+    }
+    let mut arp = Headers::new(&[0; 60], 0);
+    arp.raise_drop_precedence(1);
+    assert_eq!(arp.bytes(), [0; 60]);
+}

@@ -6,6 +6,7 @@ mod work;
 use super::flows::{self, Emission, Flows, Numbered, Path, Walk};
 use super::learning::{Arrival, LearningPlan, Scratch};
 use super::output::Output;
+use crate::clock::Cycles;
 use crate::drops::Drops;
 use crate::live::Reader;
 use crate::punt::{EventNotifier, Ring};
@@ -33,6 +34,7 @@ pub(crate) struct FlowPlan {
     lane: Arc<Lane>,
     counted: Arc<flows::Lookups>,
     notifier: Arc<EventNotifier>,
+    clock: Cycles,
     lookups: RefCell<Lookups>,
     /// Storage for a packet of a controller.
     injected: RefCell<Box<BurstStorage>>,
@@ -82,6 +84,7 @@ impl FlowPlan {
             lane,
             counted,
             notifier: datapath.notifier.clone(),
+            clock: Cycles::new(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
                 cache: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),

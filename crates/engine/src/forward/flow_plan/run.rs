@@ -7,7 +7,8 @@ use super::work::{Work, bits};
 use super::{FlowPlan, Lookups, NOWHERE, Received};
 use crate::drops::Reason;
 use crate::punt::Punt;
-use openflow::{Action, Group, Rule, To};
+use openflow::rewrite::Headers;
+use openflow::{Action, Excess, Group, Rule, To};
 use packet::{Frames, MAX_BURST};
 
 /// A frame of a burst that is copied for controllers.
@@ -36,9 +37,15 @@ impl Chosen {
         if actions.is_empty() {
             return true;
         }
+        let headers = self.edit(frame, work);
+        actions.iter().all(|action| headers.apply(action))
+    }
+
+    /// Returns the headers of a frame that is changed.
+    fn edit<'w>(&mut self, frame: usize, work: &'w mut Work) -> &'w mut Headers {
         let was_edited = self.edited & 1 << frame != 0;
         self.edited |= 1 << frame;
-        work.change(frame, was_edited, actions)
+        work.edit(frame, was_edited)
     }
 }
 
@@ -66,6 +73,13 @@ impl FlowPlan {
                             }
                             if sent.is_some() {
                                 break sent;
+                            }
+                        }
+                        Next::Measure(meter) => {
+                            if !self.measure(received, flows, (frame, meter), &mut chosen, work) {
+                                arrival.drops.add(Reason::Meter, 1);
+                                on_the_way &= !bit;
+                                break None;
                             }
                         }
                         Next::LookUp(table) => {
@@ -99,6 +113,28 @@ impl FlowPlan {
         if chosen.punted {
             self.notifier.notify();
         }
+    }
+
+    /// Measures a frame by a meter. Returns false if it is beyond a rate and must be dropped.
+    #[inline(never)]
+    fn measure(
+        &self,
+        received: Received<'_>,
+        flows: &Flows,
+        (frame, meter): (usize, u32),
+        chosen: &mut Chosen,
+        work: &mut Work,
+    ) -> bool {
+        // Flows end with their meters: a meter that is unknown here does not exist any more.
+        let Some(meter) = flows.rules.meter(meter) else { return true };
+        let len = u64::from(received.arrival.frames.as_slice()[frame].len());
+        self.lane.add(meter.tally.index(), 1, len);
+        let Some(band) = meter.measure(self.clock.nanos(), len) else { return true };
+        self.lane.add(band.tally.index(), 1, len);
+        if let Excess::Remark(levels) = band.excess {
+            chosen.edit(frame, work).raise_drop_precedence(levels);
+        }
+        band.excess != Excess::Drop
     }
 
     /// Notes an output of a frame.

@@ -6,8 +6,8 @@ use super::super::learning::Arrival;
 use super::super::vlan::part;
 use crate::drops::Reason;
 use crate::punt::{Ring, Shares};
+use openflow::Key;
 use openflow::rewrite::Headers;
-use openflow::{Action, Key};
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 
 /// See the module.
@@ -40,12 +40,12 @@ impl Work {
         }
     }
 
-    /// Changes a frame, whose headers are copied if they were not `edited` before. Returns false if its time to live is over.
-    pub(super) fn change(&mut self, frame: usize, edited: bool, actions: &[Action]) -> bool {
+    /// Returns the headers of a frame to be changed. They are copied if they were not `edited` before.
+    pub(super) fn edit(&mut self, frame: usize, edited: bool) -> &mut Headers {
         if !edited {
             self.headers[frame] = Headers::new(self.heads[frame].bytes(), 0);
         }
-        actions.iter().all(|action| self.headers[frame].apply(action))
+        &mut self.headers[frame]
     }
 
     /// Returns the key of a frame as it is now.

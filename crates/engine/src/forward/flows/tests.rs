@@ -9,11 +9,13 @@ use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::port;
 use ::openflow::{
-    Action, Bucket, Count, FORWARDING, Field, FlowId, Group, GroupKind, Match, Program, Rule, Rules, Slot, Tally, To,
+    Action, Band, Bucket, Count, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter, Program, Rule, Rules,
+    Slot, Tally, To, TokenBucket,
 };
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 struct Rig {
@@ -60,13 +62,11 @@ impl Rig {
 
     /// Sets flows: table, priority, match, program. Their ids are their indices.
     fn set_tables(&self, flows: &[(u8, u16, Match, Program)]) {
-        self.set_with_groups(flows, []);
+        self.add_to(Rules::default(), flows);
     }
 
-    /// Does the same, and sets groups.
-    fn set_with_groups(&self, flows: &[(u8, u16, Match, Program)], groups: impl IntoIterator<Item = (u32, Group)>) {
-        let mut rules = Rules::default();
-        groups.into_iter().for_each(|(id, group)| rules.set_group(id, Some(Arc::new(group))));
+    /// Adds flows to rules with groups and meters, and sets them.
+    fn add_to(&self, mut rules: Rules, flows: &[(u8, u16, Match, Program)]) {
         let counters = self.datapath.counters();
         let mut slots = self.slots.borrow_mut();
         while slots.len() < flows.len() {
@@ -314,15 +314,16 @@ fn groups_send_copies_and_the_packet_goes_on_unchanged() {
         &[(&[set(7)], To::Port(2)), (&[], To::Port(3)), (&[Action::PushVlan(0x8100)], To::InPort)],
     );
     let failover = group(GroupKind::FastFailover, &[(&[], To::Port(2)), (&[], To::Port(4))]);
-    let groups = [(1, all), (2, failover)];
-    rig.set_with_groups(
+    let mut rules = Rules::default();
+    [(1, all), (2, failover)].into_iter().for_each(|(id, group)| rules.set_group(id, Some(Arc::new(group))));
+    rig.add_to(
+        rules,
         &[
             (0, 1, to_udp(1), program(&[Action::Group(1), output(4)], &[], None)),
             (0, 1, to_udp(2), program(&[set(5)], &[Action::Group(1), output(4)], None)),
             (0, 1, to_udp(3), program(&[Action::Group(9)], &[], None)),
             (0, 1, to_udp(4), program(&[Action::Group(2)], &[], None)),
         ],
-        groups,
     );
     let mut tagged = udp(1, 60);
     tagged.splice(12..12, [0x81, 0, 0, 0]);
@@ -338,6 +339,51 @@ fn groups_send_copies_and_the_packet_goes_on_unchanged() {
     // The first port of the other group has no link.
     rig.outputs.iter().enumerate().for_each(|(port, output)| output.running.set(0, port != 1));
     assert_eq!(rig.send(0, &[udp(4, 60)], 60)[3], [udp(4, 60)]);
+}
+
+#[test]
+fn meters_drop_and_remark_what_is_beyond_their_rates() {
+    let mut rig = Rig::new(false);
+    let counters = rig.datapath.counters();
+    let tally = || Tally::new(&counters).unwrap();
+    // A packet a year, after a burst.
+    let meter = |excess: &[(u64, Excess)]| {
+        let band = |(burst, excess): &(u64, Excess)| {
+            let bucket = TokenBucket::new(NonZeroU64::MIN, *burst);
+            Band { rate: *burst as u32, bucket, excess: *excess, tally: tally() }
+        };
+        Arc::new(Meter { counts_packets: true, bands: excess.iter().map(band).collect(), tally: tally() })
+    };
+    let meters = [meter(&[(5, Excess::Drop), (3, Excess::Remark(1))]), meter(&[(1, Excess::Drop)])];
+    let mut rules = Rules::default();
+    (1..).zip(&meters).for_each(|(id, meter)| rules.set_meter(id, Some(meter.clone())));
+    let through = |meter, program| Program { meter: Some(meter), ..program };
+    let dscp = |dscp| to_udp(1).with(Field::IpDscp, dscp, u128::MAX);
+    rig.add_to(
+        rules,
+        &[
+            (0, 1, to_udp(1), through(1, program(&[], &[], Some(1)))),
+            (0, 1, to_udp(2), through(2, program(&[output(2)], &[], None))),
+            (1, 1, dscp(10), program(&[output(2)], &[], None)),
+            (1, 1, dscp(12), program(&[output(3)], &[], None)),
+        ],
+    );
+    let assured = |class: u8| {
+        let mut frame = udp(1, 60);
+        frame[15] = class << 2;
+        frame
+    };
+    let burst: Vec<_> = [vec![assured(10); 7], vec![udp(2, 60); 3]].concat();
+    let out = rig.send(0, &burst, 60);
+    // Three as they were, two remarked and found by that in the next table, two dropped; and one of three.
+    assert_eq!((out[1].len(), out[2].len()), (4, 2));
+    assert!(out[2].iter().all(|frame| frame[15] >> 2 == 12), "{out:?}");
+    assert_eq!(rig.dropped(), [("meter".into(), 4)]);
+    let lanes = counters.lanes();
+    let counted = |tally: &Tally| tally.sum(&lanes).packets;
+    let [first, second] = &meters;
+    assert_eq!((counted(&first.tally), counted(&second.tally)), (7, 3));
+    assert_eq!(first.bands.iter().map(|band| counted(&band.tally)).collect::<Vec<_>>(), [2, 2]);
 }
 
 #[test]

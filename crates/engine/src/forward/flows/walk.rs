@@ -14,6 +14,8 @@ pub(in crate::forward) struct Walk {
     /// The flow of the path that the packet is at, and the next of its steps.
     at: usize,
     step: usize,
+    /// Whether the flow's meter has measured the packet.
+    is_measured: bool,
     /// The packet's metadata.
     pub(in crate::forward) metadata: u64,
     /// Slots of the flows that have written actions, since they were last cleared.
@@ -30,6 +32,8 @@ pub(in crate::forward) struct Walk {
 pub(in crate::forward) enum Next<'f> {
     /// Change it, and then send it there, if anywhere, for a flow.
     Act(&'f [Action], Option<(To, &'f Rule)>),
+    /// Measure it by the meter of this number.
+    Measure(u32),
     /// Look it up in this table.
     LookUp(u8),
     /// Nothing any more.
@@ -49,7 +53,7 @@ impl Walk {
 
     /// Goes on by another path.
     pub(in crate::forward) fn go_on(&mut self, path: Path) {
-        (self.path, self.at, self.step) = (path, 0, 0);
+        (self.path, self.at, self.step, self.is_measured) = (path, 0, 0, false);
     }
 
     /// Returns the reason for which a packet that has ended is dropped; none, if it was sent anywhere.
@@ -72,6 +76,11 @@ impl Walk {
                 };
             };
             let rule = flows.rule(slot);
+            if let Some(meter) = rule.program.meter
+                && !std::mem::replace(&mut self.is_measured, true)
+            {
+                return Next::Measure(meter);
+            }
             if let Some(step) = rule.program.steps.get(self.step) {
                 self.step += 1;
                 return self.send(&step.actions, step.to, rule);
@@ -91,7 +100,7 @@ impl Walk {
 
     /// Leaves a flow, whose other instructions take effect.
     fn leave(&mut self, slot: u32, rule: &Rule) {
-        (self.at, self.step) = (self.at + 1, 0);
+        (self.at, self.step, self.is_measured) = (self.at + 1, 0, false);
         let program = &rule.program;
         if program.clears {
             self.written = 0;
