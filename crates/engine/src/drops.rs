@@ -47,6 +47,10 @@ reasons! {
     NoPort = "no-port",
     /// A flow takes one from the frame's time to live, and none is left.
     TimeToLive = "ttl",
+    /// A controller has forbidden to receive at the port that the frame came from.
+    NoReceive = "no-receive",
+    /// A controller has forbidden to send to the destination.
+    NoSend = "no-send",
     /// The frame is beyond the rate of a meter that a flow sends it through.
     Meter = "meter",
     /// A table of the bridge has no flow that matches the frame.
@@ -103,8 +107,8 @@ reasons! {
 
 /// Reports whether drops for this reason are counted at the destination port; all others are counted at the source.
 pub fn is_at_destination(name: &str) -> bool {
-    use Reason::{Busy, Down, NoBuffers, Refused, Stuck, TooLong, UnknownChain};
-    [NoBuffers, TooLong, Down, Busy, Stuck, Refused, UnknownChain]
+    use Reason::{Busy, Down, NoBuffers, NoSend, Refused, Stuck, TooLong, UnknownChain};
+    [NoBuffers, TooLong, Down, Busy, NoSend, Stuck, Refused, UnknownChain]
         .into_iter()
         .any(|reason| REASONS[reason as usize].0 == name)
 }

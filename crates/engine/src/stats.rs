@@ -178,6 +178,9 @@ pub struct PortStats {
     pub up: bool,
     /// One line for display: negotiated ring format and features, or why the port is down.
     pub detail: String,
+    /// The interface of the kernel, of a port that has one, since it was up for the first time.
+    #[serde(default)]
+    pub interface: Option<InterfaceStats>,
     /// Where the port's frames go, e.g. `patch b` or `bridge br0`; `mirror of a` for a port that gets copies.
     pub forwarding: String,
     /// One entry per queue pair.
@@ -198,6 +201,15 @@ pub struct PortStats {
     /// Address learning of its bridge on this port, if it is in one.
     #[serde(default)]
     pub learning: Option<LearningStats>,
+}
+
+/// An interface of the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceStats {
+    /// Its MAC address.
+    pub mac: String,
+    /// Its speed in megabits per second, if its driver tells it.
+    pub speed: Option<u32>,
 }
 
 /// Address learning on one port of a bridge, since the bridge last changed.

@@ -9,7 +9,7 @@ use crate::openflow::{Datapath, Service, SharedSwitch};
 use crate::serve::{BindError, ListenError, Stop};
 use engine::Switch;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
-use openflow::{Action, Counters, PacketIn, Rules};
+use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
@@ -193,6 +193,10 @@ impl Datapath for Daemon {
 
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
         self.switch.packet_out(in_port, actions, data);
+    }
+
+    fn configure_port(&self, number: u32, config: PortConfig) {
+        self.switch.configure_port(number, config);
     }
 
     fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>)) {

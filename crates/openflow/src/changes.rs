@@ -5,11 +5,21 @@ use crate::error::Error;
 use crate::flow_mod::FlowMod;
 use crate::groups::GroupMod;
 use crate::meters::MeterMod;
-use crate::ofp::TABLE_ALL;
-use crate::port::{Attached, Port, PortStats};
-use crate::switch::Switch;
+use crate::ofp::{TABLE_ALL, port_config};
+use crate::port::{Attached, Port, PortConfig, PortStats};
+use crate::switch::{Event, Switch};
 use crate::time::Millis;
 use crate::wire::Message;
+use packet::MacAddr;
+
+/// The fields of a PORT_MOD.
+pub(crate) struct PortMod {
+    pub number: u32,
+    pub mac: MacAddr,
+    pub config: u32,
+    pub mask: u32,
+    pub advertised: u32,
+}
 
 impl Switch {
     /// Applies a FLOW_MOD that another switch relayed ([`crate::aggregation::relayed`]).
@@ -57,27 +67,57 @@ impl Switch {
         Ok(())
     }
 
+    /// Applies a PORT_MOD (Section 7.3.4.3).
+    pub(crate) fn change_port(&mut self, change: &PortMod) -> Result<(), Error> {
+        let attached = self.ports.get_mut(&change.number).ok_or(Error::PortModPort)?;
+        if !attached.port.configurable {
+            return Err(Error::PortModNotAllowed);
+        }
+        if change.mac != attached.port.mac {
+            return Err(Error::PortModAddress);
+        }
+        if (change.config | change.mask) & !port_config::ALL != 0 {
+            return Err(Error::PortModConfig);
+        }
+        if change.advertised != 0 {
+            return Err(Error::PortModAdvertised);
+        }
+        let config = PortConfig(attached.config.0 & !change.mask | change.config & change.mask);
+        if config != attached.config {
+            attached.config = config;
+            let port = attached.port.clone();
+            self.events.push_back(Event::PortConfig { number: change.number, config });
+            self.port_status(2, &port, config);
+        }
+        Ok(())
+    }
+
     /// Adds or changes a port.
     pub fn set_port(&mut self, port: Port, now: Millis) {
-        let (reason, port) = match self.ports.get_mut(&port.number) {
+        let (reason, config) = match self.ports.get_mut(&port.number) {
             Some(before) if before.port == port => return,
             Some(before) => {
                 before.port = port.clone();
-                (2, port)
+                (2, before.config)
             }
             None => {
-                let attached = Attached { port: port.clone(), stats: PortStats::default(), since: now };
+                let config = PortConfig::default();
+                let attached = Attached { port: port.clone(), config, stats: PortStats::default(), since: now };
                 self.ports.insert(port.number, attached);
-                (0, port)
+                (0, config)
             }
         };
-        self.port_status(reason, &port);
+        self.port_status(reason, &port, config);
     }
 
     /// Removes a port.
     pub fn remove_port(&mut self, number: u32) {
         if let Some(gone) = self.ports.remove(&number) {
-            self.port_status(1, &gone.port);
+            self.port_status(1, &gone.port, gone.config);
+            if gone.config != PortConfig::default() {
+                // A port that comes back is as at first.
+                self.events.push_back(Event::PortConfig { number, config: PortConfig::default() });
+            }
         }
     }
 }

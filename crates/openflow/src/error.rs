@@ -77,7 +77,10 @@ errors! {
     GroupBucket = 6 / 12, "a bucket has the wrong length";
     GroupWatch = 6 / 13, "groups are not watched, and only ports that exist are";
     PortModPort = 7 / 0, "the port does not exist";
-    PortModNotAllowed = 7 / 4, "ports are set by the switch's configuration";
+    PortModAddress = 7 / 1, "the port has another MAC address";
+    PortModConfig = 7 / 2, "this can't be configured: only PORT_DOWN, NO_RECV, NO_FWD and NO_PACKET_IN can";
+    PortModAdvertised = 7 / 3, "what a port advertises can't be configured";
+    PortModNotAllowed = 7 / 4, "the port is in no bridge with `openflow`";
     TableModTable = 8 / 0, "the table does not exist";
     ConfigFlags = 10 / 0, "fragments are always handled as other packets";
     RoleStale = 11 / 0, "the generation is older than one seen before";

@@ -62,7 +62,7 @@ pub use key::{HEADER_BYTES, Key};
 pub use limits::FORWARDING;
 pub use matching::Match;
 pub use meter::{Band, Excess, Meter};
-pub use port::{Port, PortStats};
+pub use port::{Port, PortConfig, PortStats};
 pub use program::{Program, Step, To};
 pub use rules::{FlowId, Rule, Rules};
 pub use switch::{Closed, ConnectionId, Event, Identity, PacketIn, PacketInReason, Switch};

@@ -135,7 +135,7 @@ impl Switch {
                 empty?;
                 let describe = |attached: &Attached| {
                     let mut out = Vec::new();
-                    attached.port.write(&mut out);
+                    attached.port.write(attached.config, &mut out);
                     out
                 };
                 self.ports.values().map(describe).collect()

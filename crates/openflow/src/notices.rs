@@ -4,7 +4,7 @@ use crate::connection::{Connection, Notice};
 use crate::field::Field;
 use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, flag, message};
-use crate::port::{Port, write_duration};
+use crate::port::{Port, PortConfig, write_duration};
 use crate::switch::{PacketIn, Switch};
 use crate::table::{Flow, Removal};
 use crate::time::Millis;
@@ -40,7 +40,7 @@ impl Switch {
     }
 
     /// Tells controllers that a port was added (0), removed (1) or changed (2).
-    pub(crate) fn port_status(&mut self, reason: u8, port: &Port) {
+    pub(crate) fn port_status(&mut self, reason: u8, port: &Port, config: PortConfig) {
         self.notify(
             Notice::PortStatus,
             reason,
@@ -49,7 +49,7 @@ impl Switch {
             |body| {
                 body.u8(reason);
                 body.zeros(7);
-                port.write(body);
+                port.write(config, body);
             },
         );
     }

@@ -57,6 +57,15 @@ pub mod port {
     pub const ANY: u32 = 0xffff_ffff;
 }
 
+/// Configuration of ports (Section 7.2.1).
+pub mod port_config {
+    pub const DOWN: u32 = 1;
+    pub const NO_RECV: u32 = 4;
+    pub const NO_FWD: u32 = 32;
+    pub const NO_PACKET_IN: u32 = 64;
+    pub const ALL: u32 = DOWN | NO_RECV | NO_FWD | NO_PACKET_IN;
+}
+
 /// Numbers of groups (Section 7.3.4.3).
 pub mod group {
     pub const MAX: u32 = 0xffff_ff00;

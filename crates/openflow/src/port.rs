@@ -1,5 +1,6 @@
 //! Ports as controllers see them (Section 7.2.1).
 
+use crate::ofp::port_config;
 use crate::time::Millis;
 use crate::wire::Put;
 use packet::MacAddr;
@@ -23,11 +24,36 @@ pub struct Port {
     pub up: bool,
     /// Its speed in kilobits per second; 0 if it has none.
     pub speed: u32,
+    /// Whether controllers can configure it.
+    pub configurable: bool,
+}
+
+/// What controllers forbid at a port: bits of [`crate::ofp::port_config`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortConfig(pub u32);
+
+impl PortConfig {
+    /// Reports whether packets that the port receives are taken.
+    #[inline(always)]
+    pub fn receives(self) -> bool {
+        self.0 & (port_config::DOWN | port_config::NO_RECV) == 0
+    }
+
+    /// Reports whether packets are sent out of the port.
+    #[inline(always)]
+    pub fn sends(self) -> bool {
+        self.0 & (port_config::DOWN | port_config::NO_FWD) == 0
+    }
+
+    /// Reports whether controllers get packets that the port receives.
+    pub fn shows(self) -> bool {
+        self.0 & port_config::NO_PACKET_IN == 0
+    }
 }
 
 impl Port {
     /// Appends an `ofp_port`.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, config: PortConfig, out: &mut Vec<u8>) {
         out.u32(self.number);
         out.zeros(4);
         out.put(&self.mac.0);
@@ -36,9 +62,9 @@ impl Port {
         let bytes = self.name.bytes().take(NAME_LEN - 1);
         name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         out.put(&name);
-        // Ports are not configured over OpenFlow, and their features are unknown.
-        out.u32(0);
-        out.u32(if self.up { LIVE } else { LINK_DOWN });
+        out.u32(config.0);
+        out.u32(if !self.up { LINK_DOWN } else if config.sends() { LIVE } else { 0 });
+        // Their features are unknown.
         (0..4).for_each(|_| out.u32(0));
         out.u32(self.speed);
         out.u32(self.speed);
@@ -59,10 +85,11 @@ pub struct PortStats {
     pub tx_errors: u64,
 }
 
-/// A port of the switch, with its counters since it was added.
+/// A port of the switch, with its configuration, and its counters since it was added.
 #[derive(Clone, Debug)]
 pub(crate) struct Attached {
     pub port: Port,
+    pub config: PortConfig,
     pub stats: PortStats,
     pub since: Millis,
 }

@@ -2,6 +2,7 @@
 
 use crate::action::{Known, Scope, read_list};
 use crate::aggregation;
+use crate::changes::PortMod;
 use crate::connection::Role;
 use crate::error::Error;
 use crate::flow_mod::FlowMod;
@@ -12,7 +13,7 @@ use crate::ofp::{NO_BUFFER, TABLE_ALL, VERSION, message, port};
 use crate::switch::{ConnectionId, Event, Switch};
 use crate::time::Millis;
 use crate::wire::{self, Message, Put, Reader};
-use packet::header_len;
+use packet::{MacAddr, header_len};
 
 /// Capabilities: statistics of flows, tables, ports and groups.
 const CAPABILITIES: u32 = 0b1111;
@@ -87,13 +88,16 @@ impl Switch {
             message::GROUP_MOD => self.change_groups(GroupMod::read(body)?, now)?,
             message::METER_MOD => self.change_meters(MeterMod::read(body)?, now)?,
             message::PORT_MOD => {
-                let number = exactly(body, |body| {
+                let change = exactly(body, |body| {
                     let number = body.u32()?;
-                    body.take(28)?;
-                    Some(number)
+                    body.take(4)?;
+                    let mac = MacAddr(body.array()?);
+                    body.take(2)?;
+                    let (config, mask, advertised) = (body.u32()?, body.u32()?, body.u32()?);
+                    body.take(4)?;
+                    Some(PortMod { number, mac, config, mask, advertised })
                 })?;
-                let known = self.ports.contains_key(&number);
-                return Err(if known { Error::PortModNotAllowed } else { Error::PortModPort });
+                self.change_port(&change)?;
             }
             message::TABLE_MOD => {
                 let [table, ..] = exactly(body, |body| body.array::<8>())?;

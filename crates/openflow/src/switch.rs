@@ -4,7 +4,7 @@ use crate::action::Action;
 use crate::aggregation::ServiceChain;
 use crate::connection::Connection;
 use crate::ofp::message;
-use crate::port::{PortStats, Ports};
+use crate::port::{PortConfig, PortStats, Ports};
 use crate::table::Flow;
 use crate::tables::Tables;
 use crate::wire;
@@ -51,6 +51,13 @@ pub enum Event {
         actions: Vec<Action>,
         /// The packet.
         data: Vec<u8>,
+    },
+    /// Forbid this at a port, and nothing else any more.
+    PortConfig {
+        /// The port's number.
+        number: u32,
+        /// What is forbidden.
+        config: PortConfig,
     },
 }
 

@@ -122,6 +122,18 @@ fn flows_are_modified_deleted_and_counted() {
 }
 
 #[test]
+fn ports_are_taken_down_and_up() {
+    let server = Server::start();
+    let config = || server.ofctl("dump-ports-desc", &["2"]);
+    assert!(config().contains("config:     0\n") && config().contains("speed: 10000 Mbps now"), "{}", config());
+    server.ofctl("mod-port", &["2", "down"]);
+    assert!(config().contains("config:     PORT_DOWN\n"), "{}", config());
+    server.ofctl("mod-port", &["2", "no-packet-in"]);
+    server.ofctl("mod-port", &["2", "up"]);
+    assert!(config().contains("config:     NO_PACKET_IN\n"), "{}", config());
+}
+
+#[test]
 fn meters_are_set_and_shown() {
     let server = Server::start();
     server.ofctl("add-meter", &["meter=1,pktps,burst,stats,band=type=drop,rate=100,burst_size=20"]);

@@ -3,7 +3,7 @@
 mod controller;
 
 use controller::{FlowMod, Rig, apply, instruction, matching, message, output, oxm, set_nfi};
-use openflow::{Action, Closed, Event, PacketIn, PacketInReason, Port, ServiceChain};
+use openflow::{Action, Closed, Event, PacketIn, PacketInReason, Port, PortConfig, ServiceChain};
 use packet::MacAddr;
 
 fn flow_mod(command: u8, priority: u16, fields: &[Vec<u8>], port: u32) -> FlowMod {
@@ -59,7 +59,7 @@ fn bytes_may_come_one_by_one() {
 fn an_error_has_the_first_64_bytes_of_its_request() {
     let mut rig = Rig::new();
     let id = rig.connect();
-    let request = message(29, 77, &[0x5a; 100]);
+    let request = message(30, 77, &[0x5a; 100]);
     let answer = &rig.ask(id, &request)[0];
     assert_eq!((answer.error(), answer.xid), ((1, 1), 77));
     assert_eq!(answer.body[4..], request[..64]);
@@ -78,17 +78,15 @@ fn requests_and_their_errors() {
     assert_eq!(rig.refused(id, &[3, 5, 0, 8, 0, 0, 0, 1]), (1, 0));
     assert_eq!(rig.refused(id, &message(4, 1, &[0; 8])), (1, 3));
     assert_eq!(rig.refused(id, &message(10, 1, &[])), (1, 1));
-    assert_eq!(rig.refused(id, &message(29, 1, &[0; 8])), (1, 1));
+    assert_eq!(rig.refused(id, &message(30, 1, &[0; 8])), (1, 1));
     rig.done(id, &message(17, 1, &[0, 0, 0, 0, 0, 0, 0, 0]));
     assert_eq!(rig.refused(id, &message(17, 1, &[17, 0, 0, 0, 0, 0, 0, 0])), (8, 0));
-    let port_mod = |port: u8| message(16, 1, &[&[0, 0, 0, port][..], &[0; 28]].concat());
-    assert_eq!((rig.refused(id, &port_mod(1)), rig.refused(id, &port_mod(9))), ((7, 4), (7, 0)));
     assert_eq!(rig.ask(id, &message(22, 1, &[0, 0, 0, 1, 0, 0, 0, 0]))[0].kind, 23);
 
     let multipart = |kind: u16, flags: u8, body: &[u8]| {
         message(18, 1, &[&kind.to_be_bytes()[..], &[0, flags, 0, 0, 0, 0], body].concat())
     };
-    assert_eq!(rig.refused(id, &multipart(9, 0, &[])), (1, 2));
+    assert_eq!(rig.refused(id, &multipart(14, 0, &[])), (1, 2));
     assert_eq!(rig.refused(id, &multipart(0xffff, 0, &[0; 8])), (1, 3));
     assert_eq!(rig.refused(id, &multipart(12, 1, &[])), (1, 13));
     assert_eq!(rig.refused(id, &multipart(12, 0, &[0; 64])), (13, 5));
@@ -186,7 +184,7 @@ fn matches_and_actions_are_checked() {
     assert_eq!(acted(&[], &[instruction(1, &[0, 0, 0, 0])]), Some((3, 2)));
     assert_eq!(acted(&[], &[instruction(1, &[16, 0, 0, 0])]), Some((3, 2)));
     assert_eq!(acted(&[], &[instruction(1, &[15, 0, 0, 0])]), None);
-    assert_eq!(acted(&[], &[instruction(6, &[0, 0, 0, 1])]), Some((3, 1)));
+    assert_eq!(acted(&[], &[instruction(6, &[0, 0, 0, 1])]), Some((12, 3)));
     assert_eq!(acted(&[], &[instruction(9, &[0; 4])]), Some((3, 0)));
     assert_eq!(acted(&[], &[instruction(0xffff, &[0; 12])]), Some((3, 5)));
     assert_eq!(acted(&[], &[instruction(4, &[0; 3])]), Some((3, 7)));
@@ -244,9 +242,11 @@ fn notices_go_to_those_who_want_them() {
     assert_eq!((seen[0].kind, seen[0].xid), (10, 0));
     assert!(seen[0].body.ends_with(&[7; 60]));
     assert_eq!(rig.take(slave), []);
-    rig.switch.set_port(Port { number: 1, mac: MacAddr([2; 6]), name: "p1".into(), up: false, speed: 0 }, 0);
+    let down =
+        Port { number: 1, mac: MacAddr([2; 6]), name: "p1".into(), up: false, speed: 0, configurable: true };
+    rig.switch.set_port(down.clone(), 0);
     assert_eq!((rig.take(equal)[0].body[0], rig.take(slave)[0].body[0]), (2, 2));
-    rig.switch.set_port(Port { number: 1, mac: MacAddr([2; 6]), name: "p1".into(), up: false, speed: 0 }, 0);
+    rig.switch.set_port(down.clone(), 0);
     assert_eq!(rig.take(equal), [], "nothing has changed");
 
     // The masks that are set are reported, and take effect.
@@ -370,4 +370,43 @@ fn the_match_comes_back_as_it_was() {
     let answer = &rig.ask(id, &message(18, 1, &[&[0, 1, 0, 0, 0, 0, 0, 0][..], &filter].concat()))[0];
     let expected = [matching(&fields), apply(&[output(1)])].concat();
     assert_eq!(answer.body[8 + 48..], expected);
+}
+
+#[test]
+fn ports_are_configured_by_controllers() {
+    let mut rig = Rig::new();
+    let id = rig.connect();
+    let change = |port: u8, mac: u8, config: u8, mask: u8, advertised: u8| {
+        let words = [0, 0, 0, config, 0, 0, 0, mask, 0, 0, 0, advertised, 0, 0, 0, 0];
+        message(16, 1, &[&[0, 0, 0, port, 0, 0, 0, 0][..], &[mac; 6], &[0; 2], &words].concat())
+    };
+    let configured = |rig: &mut Rig| {
+        let events = std::iter::from_fn(|| rig.switch.event());
+        let config = |event| if let Event::PortConfig { number, config } = event { Some((number, config)) } else { None };
+        events.filter_map(config).collect::<Vec<_>>()
+    };
+    let told = rig.ask(id, &change(2, 2, 1, 1, 0));
+    assert_eq!((told[0].kind, told[0].body[0], told[0].body[8 + 35]), (12, 2, 1), "all controllers are told");
+    assert_eq!(configured(&mut rig), [(2, PortConfig(1))]);
+    assert!(!PortConfig(1).sends() && !PortConfig(1).receives() && PortConfig(1).shows());
+    assert!(!PortConfig(4).receives() && PortConfig(4).sends());
+    assert!(!PortConfig(32).sends() && PortConfig(32).receives() && !PortConfig(64).shows());
+    // What is not in the mask stays.
+    rig.ask(id, &change(2, 2, 64, 64, 0));
+    assert_eq!(configured(&mut rig), [(2, PortConfig(65))]);
+    assert_eq!(rig.ask(id, &change(2, 2, 65, 65, 0)), [], "nothing has changed");
+    let described = rig.ask(id, &message(18, 1, &[0, 13, 0, 0, 0, 0, 0, 0])).remove(0).body;
+    let second = &described[8 + 64..];
+    assert_eq!((second[35], second[39]), (65, 0), "and it is not live");
+    let mut refused = |message: Vec<u8>| rig.refused(id, &message);
+    assert_eq!(refused(change(9, 2, 1, 1, 0)), (7, 0));
+    assert_eq!(refused(change(2, 3, 1, 1, 0)), (7, 1));
+    assert_eq!(refused(change(2, 2, 16, 16, 0)), (7, 2));
+    assert_eq!(refused(change(2, 2, 1, 1, 1)), (7, 3));
+    rig.switch.remove_port(2);
+    assert_eq!(configured(&mut rig), [(2, PortConfig(0))], "a port that comes back is as at first");
+    let port = Port { number: 2, mac: MacAddr([2; 6]), name: "p2".into(), up: true, speed: 0, configurable: false };
+    rig.switch.set_port(port, 0);
+    rig.take(id);
+    assert_eq!(rig.refused(id, &change(2, 2, 1, 1, 0)), (7, 4), "no flows forward there");
 }

@@ -1,5 +1,6 @@
 //! A port as one worker sends to it, and its transmit queues.
 
+use super::flows::LivePortConfig;
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::monitor::{Activity, Place, WorkerCounters};
@@ -87,6 +88,8 @@ pub(crate) struct Output {
     /// The queues that are up.
     pub(crate) running: Arc<Running>,
     pub(crate) drops: Arc<Drops>,
+    /// What controllers forbid at the port, if it is in a bridge that forwards by flows.
+    pub(crate) config: Option<Arc<LivePortConfig>>,
     /// Number by which all traffic picks its queue, so that all of it can be joined. If `None`, each frame goes by the
     /// number of the queue that it came from.
     pub(crate) one: Option<usize>,
@@ -113,6 +116,7 @@ impl Output {
             queues,
             running: Arc::default(),
             drops: Arc::default(),
+            config: None,
             one: None,
             aggregates: false,
             joins: false,
@@ -127,6 +131,9 @@ impl Output {
     /// be sent as drops at this port.
     #[inline(always)]
     pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
+        if !self.sends() {
+            return self.drops.add(Reason::NoSend, frames.len() as u64);
+        }
         let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
         if let Half::HandedOver = self.queues[queue].half {
             return self.hand_over(frames);
@@ -138,7 +145,24 @@ impl Output {
 
     /// Reports whether the port can send.
     pub(crate) fn is_up(&self) -> bool {
-        self.running.is_any()
+        self.running.is_any() && self.sends()
+    }
+
+    /// Reports whether controllers allow to send.
+    #[inline(always)]
+    fn sends(&self) -> bool {
+        self.config.as_ref().is_none_or(|config| config.get().sends())
+    }
+
+    /// Reports whether controllers allow to receive at the port.
+    #[inline(always)]
+    pub(crate) fn receives(&self) -> bool {
+        self.config.as_ref().is_none_or(|config| config.get().receives())
+    }
+
+    /// Reports whether controllers want to be shown what the port receives.
+    pub(crate) fn shows(&self) -> bool {
+        self.config.as_ref().is_none_or(|config| config.get().shows())
     }
 
     /// Adds frames to those that another worker sends.

@@ -5,6 +5,7 @@ use super::{RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::record::Recorder;
 use netdev::RxMonitor;
+use packet::MacAddr;
 use std::sync::Arc;
 use vhost_user::Event;
 
@@ -51,6 +52,9 @@ pub(crate) trait Site: Send + Sync {
 
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);
+
+    /// Sets what users see of the port's interface: its address, and its speed in megabits per second.
+    fn set_interface(&self, mac: MacAddr, speed: Option<u32>);
 
     /// Sets the function that ends the present session of the port's peer.
     fn set_disconnect(&self, disconnect: Box<dyn Fn() + Send + Sync>);

@@ -5,7 +5,7 @@ use super::topology::Topology;
 use crate::drops::Reason;
 use crate::forward::flows::{Datapath, Emission};
 use crate::stats::DatapathStats;
-use openflow::{Action, Counters, PacketIn, PacketInReason, Rules};
+use openflow::{Action, Counters, PacketIn, PacketInReason, PortConfig, Rules};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -14,6 +14,11 @@ impl Switch {
     /// received after this go by them.
     pub fn set_flows(&self, rules: Rules) {
         self.inner.datapath.set(rules);
+    }
+
+    /// Sets what controllers forbid at a port of the bridge that forwards by flows.
+    pub fn configure_port(&self, number: u32, config: PortConfig) {
+        self.inner.datapath.configure(number, config);
     }
 
     /// Returns the counters of flows: rules have slots in them.

@@ -13,7 +13,7 @@ use crate::spec::{MOST_SHARING, PortSpec};
 use crate::stage::aggregate::{Member, Relay};
 use crate::stage::order;
 use crate::stage::setup::Setup;
-use crate::stats::QueueStats;
+use crate::stats::{InterfaceStats, QueueStats};
 use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,6 +57,7 @@ pub(super) struct PortShared {
 pub(super) struct PortState {
     pub(super) up: bool,
     pub(super) detail: String,
+    pub(super) interface: Option<InterfaceStats>,
 }
 
 impl PortShared {
@@ -169,8 +170,12 @@ impl PortShared {
     }
 
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
-        let detail = detail.into();
-        *self.state.lock().unwrap() = PortState { up, detail };
+        let mut state = self.state.lock().unwrap();
+        (state.up, state.detail) = (up, detail.into());
+    }
+
+    pub(super) fn set_interface(&self, interface: InterfaceStats) {
+        self.state.lock().unwrap().interface = Some(interface);
     }
 
     /// Sets the file that frames to the port go into.

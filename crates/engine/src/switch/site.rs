@@ -7,6 +7,8 @@ use crate::port::record::Recorder;
 use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
 use crate::port::{Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
 use crate::queue_key::QueueKey;
+use crate::stats::InterfaceStats;
+use packet::MacAddr;
 use std::sync::Arc;
 use vhost_user::Event;
 
@@ -67,6 +69,10 @@ impl Site for PortSite {
 
     fn set_state(&self, up: bool, detail: String) {
         self.shared.set_state(up, detail);
+    }
+
+    fn set_interface(&self, mac: MacAddr, speed: Option<u32>) {
+        self.shared.set_interface(InterfaceStats { mac: mac.to_string(), speed });
     }
 
     fn set_disconnect(&self, disconnect: Box<dyn Fn() + Send + Sync>) {

@@ -82,6 +82,7 @@ impl Topology {
             driver: spec.driver.name().into(),
             up: state.up,
             detail: state.detail,
+            interface: state.interface,
             forwarding: self.forwarding(index),
             queues: queues.collect(),
             drops: by_reason(&stage_drops),

@@ -128,11 +128,15 @@ impl<'d> Agent<'d> {
             let by_vni = aggregation.is_some_and(|stats| stats.service_chain_id == "vni");
             self.datapath.lay_flows(chains(switch.next_hops(), by_vni));
         }
-        while let Some(Event::PacketOut { in_port, actions, data }) = switch.event() {
-            if *forwards {
-                self.datapath.packet_out(in_port, &actions, &data);
-            } else {
-                tracing::debug!(in_port, "a controller's packet is dropped: no bridge has `openflow`");
+        while let Some(event) = switch.event() {
+            match event {
+                Event::PacketOut { in_port, actions, data } if *forwards => {
+                    self.datapath.packet_out(in_port, &actions, &data);
+                }
+                Event::PacketOut { in_port, .. } => {
+                    tracing::debug!(in_port, "a controller's packet is dropped: no bridge has `openflow`");
+                }
+                Event::PortConfig { number, config } => self.datapath.configure_port(number, config),
             }
         }
         guard.ring();

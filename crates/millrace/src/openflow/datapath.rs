@@ -1,7 +1,7 @@
 //! The switch's data path, as controllers use it.
 
 use engine::stats::{AggregationFlow, Snapshot};
-use openflow::{Action, Counters, PacketIn, Rules};
+use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub trait Datapath: Send + Sync {
     fn missed(&self) -> Vec<u64>;
     /// Applies `actions` to a packet, as if it had arrived at `in_port`.
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]);
+    /// Sets what controllers forbid at a port.
+    fn configure_port(&self, number: u32, config: PortConfig);
     /// Passes packets for controllers to `take`.
     fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>));
     /// Passes to `take` the frames in which other switches relay flows.

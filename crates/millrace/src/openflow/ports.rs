@@ -22,8 +22,17 @@ impl Ports {
         for port in &snapshot.ports {
             let Some(number) = self.number(snapshot, &port.name) else { continue };
             present.push(number);
-            let mac = MacAddr::from_name(&port.name);
-            switch.set_port(openflow::Port { number, mac, name: port.name.clone(), up: port.up, speed: 0 }, now);
+            let interface = port.interface.as_ref();
+            let mac = interface.and_then(|interface| interface.mac.parse().ok());
+            let seen = openflow::Port {
+                number,
+                mac: mac.unwrap_or_else(|| MacAddr::from_name(&port.name)),
+                name: port.name.clone(),
+                up: port.up,
+                speed: interface.and_then(|interface| interface.speed).unwrap_or(0).saturating_mul(1000),
+                configurable: snapshot.datapath.is_some(),
+            };
+            switch.set_port(seen, now);
             switch.set_port_stats(number, stats(port));
         }
         for gone in self.present.iter().filter(|number| !present.contains(number)) {

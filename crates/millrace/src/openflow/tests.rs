@@ -4,7 +4,7 @@ use super::{Datapath, Service};
 use crate::config::{ListenAddress, Openflow};
 use crate::serve::Stop;
 use engine::stats::{AggregationFlow, AggregationStats, PortStats, QueueStats, Snapshot};
-use openflow::{Action, Counters, PacketIn, Rules};
+use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -43,6 +43,8 @@ impl Datapath for Recorder {
     fn missed(&self) -> Vec<u64> {
         vec![0; 16]
     }
+
+    fn configure_port(&self, _: u32, _: PortConfig) {}
 
     fn packet_out(&self, _: u32, _: &[Action], _: &[u8]) {
         panic!("no bridge has `openflow`");

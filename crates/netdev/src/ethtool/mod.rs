@@ -1,5 +1,5 @@
-//! Driver name, queue count and flow rules of an interface (`SIOCETHTOOL`): netlink has no message for the first and the
-//! last, and the other would need another netlink family.
+//! Driver name, speed, queue count and flow rules of an interface (`SIOCETHTOOL`): netlink has no message for the first and the
+//! last, and the others would need another netlink family.
 
 mod rules;
 
@@ -16,6 +16,8 @@ use crate::link::Link;
 
 /// `SIOCETHTOOL` of linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
+/// `ETHTOOL_GSET` of linux/ethtool.h.
+const GET_SETTINGS: u32 = 0x01;
 /// `ETHTOOL_GDRVINFO` of linux/ethtool.h.
 const GET_DRIVER: u32 = 0x03;
 /// `ETHTOOL_GCHANNELS` of linux/ethtool.h.
@@ -42,7 +44,21 @@ struct DriverInfo {
     rest: [u8; 32 * 4 + 12 + 5 * 4],
 }
 
-const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
+/// `struct ethtool_cmd`.
+#[repr(C)]
+#[derive(Default)]
+struct Settings {
+    command: u32,
+    modes: [u32; 2],
+    speed: u16,
+    kinds: [u8; 6],
+    limits: [u32; 2],
+    speed_high: u16,
+    rest: [u8; 2 + 3 * 4],
+}
+
+const _: () =
+    assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196 && size_of::<Settings>() == 44);
 
 /// Returns the driver's name, if known.
 pub fn driver(link: &Link) -> Option<String> {
@@ -50,6 +66,15 @@ pub fn driver(link: &Link) -> Option<String> {
     ethtool(link, (&raw mut info).cast()).ok()?;
     let name = info.driver.split(|&byte| byte == 0).next()?;
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// Returns the speed in megabits per second, if the driver knows it and there is a carrier.
+pub fn speed(link: &Link) -> Option<u32> {
+    let mut settings = Settings { command: GET_SETTINGS, ..Settings::default() };
+    ethtool(link, (&raw mut settings).cast()).ok()?;
+    let speed = u32::from(settings.speed_high) << 16 | u32::from(settings.speed);
+    // SPEED_UNKNOWN of linux/ethtool.h.
+    (speed != u32::MAX && speed != 0).then_some(speed)
 }
 
 /// Returns the number of receive queues in use, numbered from 0. A driver that reports none has one.

@@ -87,7 +87,8 @@ impl Server {
                 mac: MacAddr([2, 0, 0, 0, 0, number as u8]),
                 name: format!("p{number}"),
                 up: true,
-                speed: 0,
+                speed: 10_000_000,
+                configurable: true,
             };
             switch.set_port(port, 0);
         }

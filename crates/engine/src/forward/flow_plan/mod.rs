@@ -7,7 +7,7 @@ use super::flows::{self, Emission, Flows, Numbered, Path, Walk};
 use super::learning::{Arrival, LearningPlan, Scratch};
 use super::output::Output;
 use crate::clock::Cycles;
-use crate::drops::Drops;
+use crate::drops::{Drops, Reason};
 use crate::live::Reader;
 use crate::punt::{EventNotifier, Ring};
 use openflow::{Cache, Key, Lane, To};
@@ -60,6 +60,13 @@ struct Received<'r> {
     in_port: u32,
 }
 
+impl<'r> Received<'r> {
+    /// Returns the port that it came from, as frames are sent there.
+    fn source(&self) -> Option<&'r Output> {
+        (self.arrival.from != NOWHERE).then(|| self.bridge.output(&self.arrival, self.arrival.from))
+    }
+}
+
 /// State that look-ups keep from burst to burst.
 struct Lookups {
     flows: Reader<Flows>,
@@ -70,7 +77,7 @@ struct Lookups {
 impl FlowPlan {
     /// Returns the plan of a worker.
     pub(crate) fn new(numbered: &Numbered, worker: usize) -> FlowPlan {
-        let Numbered { datapath, numbers } = numbered.clone();
+        let Numbered { datapath, numbers, .. } = numbered.clone();
         let ring = datapath.ring(worker);
         let (lane, counted) = datapath.lane(worker);
         let largest = numbers.iter().max().map_or(0, |number| *number as usize);
@@ -103,9 +110,13 @@ impl FlowPlan {
     /// Forwards a burst that a port received.
     #[inline(never)]
     pub(crate) fn forward(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let received = Received { bridge, arrival, in_port: self.numbers[arrival.from] };
+        if received.source().is_some_and(|port| !port.receives()) {
+            return arrival.drops.add(Reason::NoReceive, arrival.frames.len() as u64);
+        }
         let lookups = &mut *self.lookups.borrow_mut();
         lookups.flows.refresh();
-        self.look_up(Received { bridge, arrival, in_port: self.numbers[arrival.from] }, lookups, scratch);
+        self.look_up(received, lookups, scratch);
     }
 
     /// Sends packets of a controller.

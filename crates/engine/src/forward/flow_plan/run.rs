@@ -159,6 +159,7 @@ impl FlowPlan {
                 }
             }
             To::Normal => chosen.normal |= bit,
+            To::Controller { .. } if received.source().is_some_and(|port| !port.shows()) => {}
             To::Controller { whole } => {
                 let copied = Copied { frame, edited: chosen.edited & bit != 0, whole };
                 chosen.punted |= self.punt(rule, received, copied, work);

@@ -1,11 +1,12 @@
 //! A bridge that forwards by flows, as the control side and all workers share it.
 
+use super::port_config::LivePortConfig;
 use super::table::{Flows, Lookups, Versions};
 use crate::drops::Drops;
 use crate::live::Live;
 use crate::punt::{EventNotifier, Punt, Ring};
 use crate::stats::{DatapathPort, DatapathStats};
-use openflow::{Counters, Lane, Rules};
+use openflow::{Counters, Lane, PortConfig, Rules};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -22,8 +23,9 @@ pub(crate) struct Datapath {
     /// One per worker.
     lookups: Mutex<Vec<Arc<Lookups>>>,
     pub(in crate::forward) notifier: Arc<EventNotifier>,
-    /// Numbers of ports. They stay the same while the switch runs, even if a port is removed and added again.
-    numbers: Mutex<HashMap<String, u32>>,
+    /// Numbers of ports, and what is forbidden there. Numbers stay the same while the switch runs, even if a port is removed and
+    /// added again.
+    known: Mutex<HashMap<String, (u32, Arc<LivePortConfig>)>>,
     /// Drops of packets that controllers sent.
     pub(crate) drops: Arc<Drops>,
 }
@@ -34,6 +36,7 @@ pub(crate) struct Numbered {
     pub(in crate::forward) datapath: Arc<Datapath>,
     /// By port of the bridge.
     pub(in crate::forward) numbers: Arc<[u32]>,
+    pub(crate) configs: Arc<[Arc<LivePortConfig>]>,
 }
 
 impl Datapath {
@@ -50,7 +53,7 @@ impl Datapath {
             rings: Mutex::default(),
             lookups: Mutex::default(),
             notifier,
-            numbers: Mutex::default(),
+            known: Mutex::default(),
             drops: Arc::default(),
         }
     }
@@ -117,12 +120,19 @@ impl Datapath {
 
     /// Returns the numbers of these ports, in order.
     pub(crate) fn number(self: &Arc<Self>, ports: &[String]) -> Numbered {
-        let mut known = self.numbers.lock().unwrap();
-        let numbers = ports.iter().map(|name| {
+        let mut known = self.known.lock().unwrap();
+        let ports = ports.iter().map(|name| {
             let next = known.len() as u32 + 1;
-            *known.entry(name.clone()).or_insert(next)
+            known.entry(name.clone()).or_insert_with(|| (next, Arc::default())).clone()
         });
-        Numbered { numbers: numbers.collect(), datapath: self.clone() }
+        let (numbers, configs): (Vec<_>, Vec<_>) = ports.unzip();
+        Numbered { numbers: numbers.into(), configs: configs.into(), datapath: self.clone() }
+    }
+
+    /// Sets what is forbidden at the port of this number.
+    pub(crate) fn configure(&self, number: u32, config: PortConfig) {
+        let known = self.known.lock().unwrap();
+        known.values().filter(|(known, _)| *known == number).for_each(|(_, live)| live.set(config));
     }
 
     /// Returns the statistics.

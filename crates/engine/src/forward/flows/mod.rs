@@ -11,6 +11,7 @@
 mod datapath;
 mod packet_out;
 mod path;
+mod port_config;
 mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -19,5 +20,6 @@ mod walk;
 pub(crate) use datapath::{Datapath, Numbered};
 pub(crate) use packet_out::Emission;
 pub(super) use path::Path;
+pub(crate) use port_config::LivePortConfig;
 pub(super) use table::{Flows, Lookups};
 pub(super) use walk::{Next, Walk};

@@ -7,10 +7,10 @@ use crate::forward::tests::{Delivered, remembering};
 use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
-use ::openflow::ofp::port;
+use ::openflow::ofp::{port, port_config};
 use ::openflow::{
     Action, Band, Bucket, Count, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter, Program, Rule, Rules,
-    Slot, Tally, To, TokenBucket,
+    PortConfig, Slot, Tally, To, TokenBucket,
 };
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
@@ -38,8 +38,10 @@ impl Rig {
         datapath.prepare(1, standalone);
         let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 4096, 300, &[]).unwrap();
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));
+        let configs = numbered.configs.clone();
         bridge.flows = Some(numbered);
-        let (outputs, delivered) = remembering(4);
+        let (mut outputs, delivered) = remembering(4);
+        outputs.iter_mut().zip(&configs[..]).for_each(|(output, config)| output.config = Some(config.clone()));
         Rig {
             datapath,
             plan: BridgePlan::new(Arc::new(bridge), (0..4).collect(), 0, true),
@@ -339,6 +341,38 @@ fn groups_send_copies_and_the_packet_goes_on_unchanged() {
     // The first port of the other group has no link.
     rig.outputs.iter().enumerate().for_each(|(port, output)| output.running.set(0, port != 1));
     assert_eq!(rig.send(0, &[udp(4, 60)], 60)[3], [udp(4, 60)]);
+}
+
+#[test]
+fn controllers_forbid_what_ports_do() {
+    let mut rig = Rig::new(true);
+    let lens = |out: Vec<Vec<Vec<u8>>>| out.iter().map(Vec::len).collect::<Vec<_>>();
+    rig.datapath.configure(2, PortConfig(port_config::DOWN));
+    rig.datapath.configure(3, PortConfig(port_config::NO_FWD));
+    rig.datapath.configure(4, PortConfig(port_config::NO_RECV | port_config::NO_PACKET_IN));
+    // By addresses, and by flows.
+    for _ in 0..2 {
+        assert_eq!(lens(rig.send(0, &[udp(1, 60)], 60)), [0, 0, 0, 1]);
+        assert_eq!(lens(rig.send(1, &[udp(1, 60)], 60)), [0; 4]);
+        assert_eq!(lens(rig.send(2, &[udp(1, 60)], 60)), [1, 0, 0, 1]);
+        assert_eq!(lens(rig.send(3, &[udp(1, 60)], 60)), [0; 4]);
+        assert_eq!(rig.dropped(), [("no-receive".into(), 2)]);
+        let sent = rig.outputs.iter().map(|output| output.drops.named().remove("no-send").unwrap_or(0));
+        assert_eq!(sent.collect::<Vec<_>>(), [0, 2, 1, 0]);
+        rig.outputs.iter_mut().for_each(|output| output.drops = Arc::default());
+        rig.drops = Drops::default();
+        rig.set(&[(1, Match::any(), &[output(port::FLOOD)])]);
+    }
+    rig.set(&[(1, Match::any(), &[output(port::CONTROLLER), output(2)])]);
+    rig.datapath.configure(2, PortConfig::default());
+    rig.datapath.configure(4, PortConfig(port_config::NO_PACKET_IN));
+    assert_eq!(lens(rig.send(3, &[udp(1, 60)], 60)), [0, 1, 0, 0]);
+    let mut shown = 0;
+    rig.datapath.punted(|_, _| shown += 1);
+    assert_eq!(shown, 0);
+    rig.send(0, &[udp(1, 60)], 60);
+    rig.datapath.punted(|_, _| shown += 1);
+    assert_eq!(shown, 1);
 }
 
 #[test]

@@ -272,6 +272,7 @@ impl Upkeep {
                 if self.told.take().is_some() {
                     tracing::info!("port \"{}\" is up: {detail}", self.site.name());
                 }
+                self.site.set_interface(link.mac, netdev::ethtool::speed(link));
                 self.site.set_state(true, detail);
             }
         }

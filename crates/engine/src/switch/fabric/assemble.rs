@@ -6,7 +6,7 @@ use crate::forward::bridge::Bridge;
 use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
 use crate::sharing::Lane;
 use crate::spec::SharingSpec;
-use crate::switch::layout::{Destination, Layout, QueueIndex, Queues};
+use crate::switch::layout::{Destination, Domain, Layout, QueueIndex, Queues};
 use crate::worker::{Input, LaneInput, OutputQueue, ParentInput, Pieces, Route};
 use std::sync::Arc;
 
@@ -183,6 +183,11 @@ impl Assembly<'_> {
         let mut output = Output::new(shared.id, queues, counters);
         output.first = to.only.unwrap_or(0);
         (output.running, output.drops) = (self.state.running(shared.id), shared.drops.queue.clone());
+        if let Some(Domain::Bridge { bridge, members }) = self.layout.domain_of(to.port)
+            && let (Some(numbered), Some(place)) = (&bridge.flows, members.iter().position(|&member| member == to.port))
+        {
+            output.config = Some(numbered.configs[place].clone());
+        }
         output.aggregates = shared.member().is_some();
         // A mapped port sends chains without a copy, and returns them by the queue that they came from.
         let joins_all = output.aggregates && !output.hands_over() && !self.layout.is_mapped(to.port);
