@@ -157,6 +157,11 @@ impl Field {
         (OPENFLOW_BASIC as u32) << 16 | (self.number() as u32) << 9 | self.len() as u32
     }
 
+    /// Returns its OXM header with a mask, which doubles the length.
+    pub(crate) const fn masked_header(self) -> u32 {
+        self.header() + (1 << 8) + self.len() as u32
+    }
+
     /// Reports whether it is in the transport header, which later fragments do not have.
     pub(crate) const fn is_transport(self) -> bool {
         use Field::*;
@@ -189,9 +194,8 @@ impl Field {
     /// Appends the field with a value, and with a mask unless all its bits are set.
     pub(crate) fn write(self, out: &mut Vec<u8>, value: u128, mask: u128) {
         let len = self.len();
-        // The mask flag doubles the length.
         let masked = mask & self.all() != self.all();
-        out.u32(if masked { self.header() + (1 << 8) + len as u32 } else { self.header() });
+        out.u32(if masked { self.masked_header() } else { self.header() });
         out.put(&value.to_be_bytes()[16 - len..]);
         if masked {
             out.put(&mask.to_be_bytes()[16 - len..]);

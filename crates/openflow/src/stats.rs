@@ -72,9 +72,9 @@ pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
     out.u32(table.limit() as u32);
     // Types of instructions and actions are listed as headers of four bytes.
     let headers = |types: &[u16]| types.iter().map(|kind| u32::from(*kind) << 16 | 4).collect::<Vec<u32>>();
-    let fields = |wanted: fn(Field) -> bool| {
-        FIELDS.into_iter().filter(|field| wanted(*field)).map(|field| field.header()).collect::<Vec<u32>>()
-    };
+    let fields = |wanted: fn(Field) -> bool| FIELDS.into_iter().filter(move |field| wanted(*field));
+    let plain = |wanted| fields(wanted).map(Field::header).collect::<Vec<u32>>();
+    let masked = |field: Field| if field.maskable() { field.masked_header() } else { field.header() };
     let mut instructions = headers(&[
         instruction::WRITE_METADATA,
         instruction::WRITE_ACTIONS,
@@ -88,11 +88,12 @@ pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
     if !next.is_empty() {
         instructions.extend(headers(&[instruction::GOTO_TABLE]));
     }
-    let (actions, matched, set) = if aggregates {
-        // Its action is an experimenter action, which a list of types can't identify.
-        (Vec::new(), fields(|field| matches!(field, Field::VlanVid | Field::TunnelId)), Vec::new())
+    let (actions, matched, wildcards, set) = if aggregates {
+        // Its action is an experimenter action, which a list of types can't identify; and its fields are matched as a whole.
+        let matched = plain(|field| matches!(field, Field::VlanVid | Field::TunnelId));
+        (Vec::new(), matched.clone(), matched, Vec::new())
     } else {
-        (headers(&ACTIONS), fields(|_| true), fields(Field::settable))
+        (headers(&ACTIONS), fields(|_| true).map(masked).collect(), plain(|_| true), plain(Field::settable))
     };
     let bytes = |values: &[u32]| values.iter().flat_map(|value| value.to_be_bytes()).collect::<Vec<u8>>();
     // Numbers of `ofp_table_feature_prop_type`. The properties for table misses are the same, and left out.
@@ -102,7 +103,7 @@ pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
         (4, bytes(&actions)),
         (6, bytes(&actions)),
         (8, bytes(&matched)),
-        (10, bytes(&matched)),
+        (10, bytes(&wildcards)),
         (12, bytes(&set)),
         (14, bytes(&set)),
     ];

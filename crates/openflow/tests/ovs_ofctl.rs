@@ -38,6 +38,7 @@ fn ports_and_tables_are_counted() {
     assert!(text.contains("lookup=100, matched=0"), "{text}");
     let text = server.ofctl("dump-table-features", &[]);
     assert!(text.contains("forwarding") && text.contains("aggregation") && text.contains("push_vlan"), "{text}");
+    assert!(text.contains("arbitrary mask: tun_id metadata eth_{src,dst}"), "{text}");
 }
 
 #[test]
