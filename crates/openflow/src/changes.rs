@@ -5,20 +5,37 @@ use crate::error::Error;
 use crate::flow_mod::FlowMod;
 use crate::groups::GroupMod;
 use crate::meters::MeterMod;
-use crate::ofp::{TABLE_ALL, port_config};
+use crate::ofp::{TABLE_ALL, message, port_config};
 use crate::port::{Attached, Port, PortConfig, PortStats};
 use crate::switch::{Event, Switch};
+use crate::table::{Flow, Removal};
 use crate::time::Millis;
-use crate::wire::Message;
+use crate::wire::{Message, Reader};
 use packet::MacAddr;
 
-/// The fields of a PORT_MOD.
+/// The fields of a PORT_MOD (Section 7.3.4.3).
 pub(crate) struct PortMod {
-    pub number: u32,
-    pub mac: MacAddr,
-    pub config: u32,
-    pub mask: u32,
-    pub advertised: u32,
+    number: u32,
+    mac: MacAddr,
+    config: u32,
+    mask: u32,
+    advertised: u32,
+}
+
+impl PortMod {
+    /// Reads the body of the message.
+    pub fn read(mut body: Reader) -> Result<PortMod, Error> {
+        let mut read = || {
+            let number = body.u32()?;
+            body.take(4)?;
+            let mac = MacAddr(body.array()?);
+            body.take(2)?;
+            let (config, mask, advertised) = (body.u32()?, body.u32()?, body.u32()?);
+            body.take(4)?;
+            Some(PortMod { number, mac, config, mask, advertised })
+        };
+        read().filter(|_| body.is_empty()).ok_or(Error::BadLen)
+    }
 }
 
 impl Switch {
@@ -29,7 +46,9 @@ impl Switch {
         if change.table != aggregation::TABLE {
             return Err(Error::FlowNotAllowed);
         }
-        self.change(&change, now)
+        let removed = change.apply(&mut self.tables, &self.ports, now)?;
+        self.flows_removed(removed, now);
+        Ok(())
     }
 
     /// Removes expired flows. To be called about once a second.
@@ -39,37 +58,30 @@ impl Switch {
         for table in tables {
             removed.extend(table.expire(shared, now).into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
         }
-        for (id, flow, reason) in removed {
-            self.flow_removed(id, &flow, reason, now);
+        self.flows_removed(removed, now);
+    }
+
+    /// Applies a FLOW_MOD, a GROUP_MOD or a METER_MOD. Returns the flows that are removed, and the numbers of their tables.
+    pub(crate) fn change(&mut self, change: &Message, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+        let (body, tables, ports) = (change.body(), &mut self.tables, &self.ports);
+        match change.kind {
+            message::FLOW_MOD => FlowMod::read(body)?.apply(tables, ports, now),
+            message::GROUP_MOD => tables.change_groups(GroupMod::read(body)?, ports, now),
+            message::METER_MOD => tables.change_meters(MeterMod::read(body)?, now),
+            _ => Err(Error::BadType),
         }
     }
 
-    /// Applies a GROUP_MOD. Flows that use a group end with it.
-    pub(crate) fn change_groups(&mut self, change: GroupMod<'_>, now: Millis) -> Result<(), Error> {
-        for (id, flow, reason) in self.tables.change_groups(change, &self.ports, now)? {
-            self.flow_removed(id, &flow, reason, now);
+    /// Tells controllers of removed flows.
+    pub(crate) fn flows_removed(&mut self, removed: Vec<(u8, Flow, Removal)>, now: Millis) {
+        for (table, flow, reason) in removed {
+            self.flow_removed(table, &flow, reason, now);
         }
-        Ok(())
     }
 
-    /// Applies a METER_MOD. Flows that use a meter end with it.
-    pub(crate) fn change_meters(&mut self, change: MeterMod<'_>, now: Millis) -> Result<(), Error> {
-        for (id, flow, reason) in self.tables.change_meters(change, now)? {
-            self.flow_removed(id, &flow, reason, now);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn change(&mut self, change: &FlowMod, now: Millis) -> Result<(), Error> {
-        for (id, flow, reason) in change.apply(&mut self.tables, &self.ports, now)? {
-            self.flow_removed(id, &flow, reason, now);
-        }
-        Ok(())
-    }
-
-    /// Applies a PORT_MOD (Section 7.3.4.3).
-    pub(crate) fn change_port(&mut self, change: &PortMod) -> Result<(), Error> {
-        let attached = self.ports.get_mut(&change.number).ok_or(Error::PortModPort)?;
+    /// Checks that a PORT_MOD can be applied.
+    pub(crate) fn check_port_change(&self, change: &PortMod) -> Result<(), Error> {
+        let attached = self.ports.get(&change.number).ok_or(Error::PortModPort)?;
         if !attached.port.configurable {
             return Err(Error::PortModNotAllowed);
         }
@@ -82,6 +94,12 @@ impl Switch {
         if change.advertised != 0 {
             return Err(Error::PortModAdvertised);
         }
+        Ok(())
+    }
+
+    /// Applies a PORT_MOD, which was checked.
+    pub(crate) fn change_port(&mut self, change: &PortMod) {
+        let Some(attached) = self.ports.get_mut(&change.number) else { return };
         let config = PortConfig(attached.config.0 & !change.mask | change.config & change.mask);
         if config != attached.config {
             attached.config = config;
@@ -89,7 +107,6 @@ impl Switch {
             self.events.push_back(Event::PortConfig { number: change.number, config });
             self.port_status(2, &port, config);
         }
-        Ok(())
     }
 
     /// Adds or changes a port.

@@ -1,8 +1,9 @@
 //! One controller's channel: framing, version negotiation, role, and wanted notices.
 
 use crate::answer::Answer;
+use crate::bundle::Bundles;
 use crate::error::Error;
-use crate::ofp::{HEADER_LEN, VERSION, message};
+use crate::ofp::{HEADER_LEN, VERSION, bundle, message};
 use crate::wire::{self, Message, Put, Reader};
 use std::collections::BTreeMap;
 
@@ -15,6 +16,9 @@ pub const BACKLOG: usize = 1 << 20;
 
 /// Bytes of unsent output at which requests have to wait.
 const UNREAD: usize = 64 << 10;
+
+/// Type of an error whose code is of an extension, which is named behind it.
+const EXTENSION: u16 = 0xffff;
 
 /// A controller's role (Section 6.3.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +50,7 @@ pub(crate) struct Connection {
     pub wanted: [[u32; 2]; 3],
     /// The value to report on request. It has no effect: packets are never buffered, so they are always sent whole.
     pub miss_send_len: u16,
+    pub bundles: Bundles,
     /// Bytes of packets in the output, by input port.
     shown: BTreeMap<u32, usize>,
     /// Notices that were dropped because the controller doesn't read.
@@ -67,6 +72,7 @@ impl Connection {
             // Section 7.3.10 requires this default: everything for masters, the ports' state for slaves.
             wanted: [[0b11, 0], [0b111, 0b111], [0b1111, 0]],
             miss_send_len: 128,
+            bundles: Bundles::default(),
             shown: BTreeMap::new(),
             lost: 0,
         }
@@ -113,6 +119,9 @@ impl Connection {
             let (kind, code) = error.numbers();
             body.u16(kind);
             body.u16(code);
+            if kind == EXTENSION {
+                body.u32(bundle::ONF);
+            }
             body.put(data);
         });
     }

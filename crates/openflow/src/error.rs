@@ -1,4 +1,4 @@
-//! Errors in requests, as OpenFlow reports them: a type and a code.
+//! Errors in requests, as OpenFlow reports them: a type and a code. Those of type 0xffff are of ONF's extensions.
 
 macro_rules! errors {
     ($($variant:ident = $kind:literal / $code:literal, $text:literal;)*) => {
@@ -26,6 +26,7 @@ errors! {
     BadType = 1 / 1, "messages of this type are not taken";
     BadMultipart = 1 / 2, "multipart messages of this type are not taken";
     BadExperimenter = 1 / 3, "the experimenter of the message is not known";
+    BadExperimenterType = 1 / 4, "messages of the experimenter of this type are not taken";
     BadLen = 1 / 6, "the message has the wrong length";
     BufferUnknown = 1 / 8, "the buffer does not exist: this switch buffers no packets";
     BadTableId = 1 / 9, "the table does not exist";
@@ -95,4 +96,15 @@ errors! {
     MetersFull = 12 / 10, "there is no room for more meters";
     MeterBands = 12 / 11, "the meter has too many bands";
     TableFeaturesNotAllowed = 13 / 5, "the tables' features can't be changed";
+    BundleUnknown = 0xffff / 2302, "the bundle does not exist";
+    BundleExists = 0xffff / 2303, "the bundle exists already; now it is discarded";
+    BundleClosed = 0xffff / 2304, "the bundle is closed";
+    BundlesFull = 0xffff / 2305, "there is no room for more bundles";
+    BundleType = 0xffff / 2306, "the request is not known";
+    BundleFlags = 0xffff / 2307, "the flags are not known, or others than those of the bundle";
+    BundleLen = 0xffff / 2308, "the message has the wrong length";
+    BundleXid = 0xffff / 2309, "the message has another identifier than the one around it";
+    BundleUnsupported = 0xffff / 2310, "messages of this type can't be in a bundle";
+    BundleTooMany = 0xffff / 2312, "there is no room for more messages";
+    BundleFailed = 0xffff / 2313, "a message of the bundle failed: nothing has changed";
 }

@@ -22,9 +22,9 @@ const MAX_BUCKETS: usize = 256;
 const MAX_BYTES: usize = 16 << 10;
 
 /// All groups.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Groups {
-    entries: BTreeMap<u32, Entry>,
+    entries: BTreeMap<u32, Arc<Entry>>,
     /// Changes whenever a group does.
     pub version: u64,
 }
@@ -95,7 +95,7 @@ impl Groups {
         let (raw, tally) = (buckets.0.into(), || Tally::new(counters).ok_or(Error::GroupsFull));
         let buckets = read_buckets(kind, buckets, known, tally)?;
         let group = Arc::new(Group { kind, buckets, tally: tally()? });
-        self.entries.insert(id, Entry { group: group.clone(), raw, created: now });
+        self.entries.insert(id, Arc::new(Entry { group: group.clone(), raw, created: now }));
         self.version += 1;
         Ok(group)
     }
@@ -129,7 +129,7 @@ impl Groups {
         now: Millis,
     ) -> VecDeque<Vec<u8>> {
         let meant = self.entries.iter().filter(|(id, _)| wanted == group::ALL || wanted == **id);
-        let stats = |(id, entry): (&u32, &Entry)| {
+        let stats = |(id, entry): (&u32, &Arc<Entry>)| {
             let mut out = Vec::new();
             out.u16((40 + 16 * entry.group.buckets.len()) as u16);
             out.zeros(2);

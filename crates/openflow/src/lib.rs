@@ -11,6 +11,7 @@
 mod action;
 pub mod aggregation;
 mod answer;
+mod bundle;
 mod cache;
 mod changes;
 mod classifier;

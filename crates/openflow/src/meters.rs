@@ -22,9 +22,9 @@ const MAX_BANDS: usize = 8;
 const BAND: usize = 16;
 
 /// All meters.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Meters {
-    entries: BTreeMap<u32, Entry>,
+    entries: BTreeMap<u32, Arc<Entry>>,
     /// Changes whenever a meter does.
     pub version: u64,
 }
@@ -87,7 +87,7 @@ impl Meters {
         let (raw, tally) = (bands.0.into(), || Tally::new(counters).ok_or(Error::MetersFull));
         let bands = read_bands(flags, bands, tally)?;
         let meter = Arc::new(Meter { counts_packets: flags & meter::PKTPS != 0, bands, tally: tally()? });
-        self.entries.insert(id, Entry { meter: meter.clone(), flags, raw, created: now });
+        self.entries.insert(id, Arc::new(Entry { meter: meter.clone(), flags, raw, created: now }));
         self.version += 1;
         Ok(meter)
     }
@@ -102,7 +102,7 @@ impl Meters {
     }
 
     /// Returns the meters that `wanted` means: one, or all.
-    fn meant(&self, wanted: u32) -> Result<impl Iterator<Item = (&u32, &Entry)>, Error> {
+    fn meant(&self, wanted: u32) -> Result<impl Iterator<Item = (&u32, &Arc<Entry>)>, Error> {
         if wanted != meter::ALL && !self.contains(wanted) {
             return Err(Error::MeterUnknown);
         }
@@ -111,7 +111,7 @@ impl Meters {
 
     /// Returns the descriptions of the meters that `wanted` means.
     pub fn describe(&self, wanted: u32) -> Result<VecDeque<Vec<u8>>, Error> {
-        let describe = |(id, entry): (&u32, &Entry)| {
+        let describe = |(id, entry): (&u32, &Arc<Entry>)| {
             let mut out = Vec::new();
             out.u16((8 + entry.raw.len()) as u16);
             out.u16(entry.flags);
@@ -130,7 +130,7 @@ impl Meters {
         flows: &BTreeMap<u32, u32>,
         now: Millis,
     ) -> Result<VecDeque<Vec<u8>>, Error> {
-        let stats = |(id, entry): (&u32, &Entry)| {
+        let stats = |(id, entry): (&u32, &Arc<Entry>)| {
             let mut out = Vec::new();
             out.u32(*id);
             out.u16((40 + 16 * entry.meter.bands.len()) as u16);

@@ -72,6 +72,19 @@ pub mod group {
     pub const ALL: u32 = 0xffff_fffc;
 }
 
+/// Bundles (ONF extension 230): the experimenter, types of messages, of requests, and flags.
+pub mod bundle {
+    pub const ONF: u32 = 0x4f4e_4600;
+    pub const CONTROL: u32 = 2300;
+    pub const ADD: u32 = 2301;
+    pub const OPEN: u16 = 0;
+    pub const CLOSE: u16 = 2;
+    pub const COMMIT: u16 = 4;
+    pub const DISCARD: u16 = 6;
+    /// Atomic, and ordered: every bundle is both.
+    pub const FLAGS: u16 = 3;
+}
+
 /// Meters (Section 7.3.4.4): numbers, flags and types of bands.
 pub mod meter {
     pub const MAX: u32 = 0xffff_0000;

@@ -63,7 +63,13 @@ impl Port {
         name.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         out.put(&name);
         out.u32(config.0);
-        out.u32(if !self.up { LINK_DOWN } else if config.sends() { LIVE } else { 0 });
+        out.u32(if !self.up {
+            LINK_DOWN
+        } else if config.sends() {
+            LIVE
+        } else {
+            0
+        });
         // Their features are unknown.
         (0..4).for_each(|_| out.u32(0));
         out.u32(self.speed);

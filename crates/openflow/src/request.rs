@@ -5,15 +5,12 @@ use crate::aggregation;
 use crate::changes::PortMod;
 use crate::connection::Role;
 use crate::error::Error;
-use crate::flow_mod::FlowMod;
-use crate::groups::GroupMod;
 use crate::matching::Match;
-use crate::meters::MeterMod;
 use crate::ofp::{NO_BUFFER, TABLE_ALL, VERSION, message, port};
 use crate::switch::{ConnectionId, Event, Switch};
 use crate::time::Millis;
 use crate::wire::{self, Message, Put, Reader};
-use packet::{MacAddr, header_len};
+use packet::header_len;
 
 /// Capabilities: statistics of flows, tables, ports and groups.
 const CAPABILITIES: u32 = 0b1111;
@@ -49,7 +46,7 @@ impl Switch {
         match request.kind {
             message::HELLO | message::ERROR | message::ECHO_REPLY => {}
             message::ECHO_REQUEST => wire::put_message(out, message::ECHO_REPLY, xid, |out| out.put(body.0)),
-            message::EXPERIMENTER => return Err(Error::BadExperimenter),
+            message::EXPERIMENTER => return self.handle_bundle(id, request, now),
             message::FEATURES_REQUEST => {
                 exactly(body, |_| Some(()))?;
                 wire::put_message(out, message::FEATURES_REPLY, xid, |out| {
@@ -84,20 +81,14 @@ impl Switch {
                 let known = Known { ports: &self.ports, groups: self.tables.groups(), meters: self.tables.meters() };
                 self.events.push_back(packet_out(body, known)?);
             }
-            message::FLOW_MOD => self.change(&FlowMod::read(body)?, now)?,
-            message::GROUP_MOD => self.change_groups(GroupMod::read(body)?, now)?,
-            message::METER_MOD => self.change_meters(MeterMod::read(body)?, now)?,
+            message::FLOW_MOD | message::GROUP_MOD | message::METER_MOD => {
+                let removed = self.change(request, now)?;
+                self.flows_removed(removed, now);
+            }
             message::PORT_MOD => {
-                let change = exactly(body, |body| {
-                    let number = body.u32()?;
-                    body.take(4)?;
-                    let mac = MacAddr(body.array()?);
-                    body.take(2)?;
-                    let (config, mask, advertised) = (body.u32()?, body.u32()?, body.u32()?);
-                    body.take(4)?;
-                    Some(PortMod { number, mac, config, mask, advertised })
-                })?;
-                self.change_port(&change)?;
+                let change = PortMod::read(body)?;
+                self.check_port_change(&change)?;
+                self.change_port(&change);
             }
             message::TABLE_MOD => {
                 let [table, ..] = exactly(body, |body| body.array::<8>())?;

@@ -96,7 +96,7 @@ pub struct PacketIn<'a> {
 ///
 /// A controller is answered only as fast as it reads: a request stays in the input while much output is unsent or a long
 /// answer is incomplete. While [`Self::is_busy`], send output, call [`Self::receive`] without new bytes, and read none
-/// from the controller: this bounds its buffers to little more than twice [`crate::BACKLOG`].
+/// from the controller: this bounds its buffers to little more than twice [`crate::BACKLOG`], beside 32 MiB of bundles.
 ///
 /// After [`Self::receive`], first pass changes to the data path ([`Tables::version`]) and handle the events, and only
 /// then send [`Self::output`]: otherwise a barrier is answered too early.

@@ -43,7 +43,7 @@ pub struct Flow {
 
 /// A flow, and where workers count its packets.
 #[derive(Clone, Debug)]
-struct Entry {
+pub(crate) struct Entry {
     flow: Flow,
     slot: Arc<Slot>,
     /// All that was counted in the slot up to the last look, also for earlier flows.
@@ -122,6 +122,42 @@ pub(crate) struct Shared {
     pub counters: Arc<Counters>,
     /// The next flow's identifier.
     next: u64,
+    /// The flows that have changed in a bundle, as they were before each change: table, identifier, flow.
+    changed: Option<Vec<(u8, FlowId, Option<Entry>)>>,
+}
+
+/// What all tables share as it was before a bundle.
+#[derive(Debug)]
+pub(crate) struct Before {
+    rules: Rules,
+    groups: Groups,
+    meters: Meters,
+}
+
+impl Shared {
+    /// Begins a bundle, whose changes can be undone.
+    pub fn begin(&mut self) -> Before {
+        self.changed = Some(Vec::new());
+        Before { rules: self.rules.clone(), groups: self.groups.clone(), meters: self.meters.clone() }
+    }
+
+    /// Ends a bundle.
+    pub fn commit(&mut self) {
+        self.changed = None;
+    }
+
+    /// Ends a bundle and undoes its changes, except those of flows: returns these, the last one first.
+    pub fn roll_back(&mut self, before: Before) -> impl Iterator<Item = (u8, FlowId, Option<Entry>)> + use<> {
+        (self.rules, self.groups, self.meters) = (before.rules, before.groups, before.meters);
+        self.changed.take().into_iter().flatten().rev()
+    }
+
+    /// Notes in a bundle that a flow changes.
+    fn note(&mut self, table: u8, id: FlowId, before: impl FnOnce() -> Option<Entry>) {
+        if let Some(changed) = &mut self.changed {
+            changed.push((table, id, before()));
+        }
+    }
 }
 
 /// A flow table.
@@ -211,17 +247,21 @@ impl FlowTable {
         }
         let slot = Arc::new(shared.counters.slot().ok_or(Error::FlowTableFull)?);
         let lanes = shared.counters.lanes();
-        if let Some(mut before) = before.and_then(|id| self.flows.remove(&id)) {
+        if let Some(id) = before
+            && let Some(mut before) = self.flows.remove(&id)
+        {
             self.matched += before.look(&lanes, flow.created);
             if keep_counters {
                 (flow.packets, flow.bytes) = (before.flow.packets, before.flow.bytes);
             }
+            shared.note(self.number, id, || Some(before));
         }
         let told = slot.sum(&lanes);
         let id = FlowId(shared.next);
         shared.next += 1;
         self.version += 1;
         let entry = Entry { flow, slot, told };
+        shared.note(self.number, id, || None);
         shared.rules.insert(self.number, &entry.flow.matches, entry.flow.priority, entry.rule(self.number, id));
         self.flows.insert(id, entry);
         Ok(())
@@ -264,6 +304,7 @@ impl FlowTable {
         let lanes = shared.counters.lanes();
         for id in self.meant(shared, filter) {
             let Some(entry) = self.flows.get_mut(&id) else { continue };
+            shared.note(self.number, id, || Some(entry.clone()));
             entry.flow.instructions = instructions.clone();
             if reset_counters {
                 self.matched += entry.look(&lanes, entry.flow.used);
@@ -279,8 +320,18 @@ impl FlowTable {
         let mut entry = self.flows.remove(&id)?;
         self.matched += entry.look(lanes, now);
         shared.rules.remove(self.number, &entry.flow.matches, entry.flow.priority);
+        shared.note(self.number, id, || Some(entry.clone()));
         self.version += 1;
         Some(entry.flow)
+    }
+
+    /// Undoes a change of a flow, whose rule is as before already.
+    pub(crate) fn undo(&mut self, id: FlowId, before: Option<Entry>) {
+        match before {
+            Some(entry) => self.flows.insert(id, entry),
+            None => self.flows.remove(&id),
+        };
+        self.version += 1;
     }
 
     /// Removes the flows that `filter` selects.

@@ -13,7 +13,7 @@ use crate::meters::{MeterMod, Meters};
 use crate::ofp::TABLE_ALL;
 use crate::port::Ports;
 use crate::rules::{Rule, Rules};
-use crate::table::{Flow, FlowTable, Removal, Shared};
+use crate::table::{Before, Flow, FlowTable, Removal, Shared};
 use crate::time::Millis;
 use std::sync::Arc;
 
@@ -71,7 +71,9 @@ impl Tables {
 
     /// Returns the version of the tables that forward, of the groups and of the meters: it changes whenever one of them does.
     pub fn version(&self) -> u64 {
-        self.forwarding().iter().map(FlowTable::version).sum::<u64>() + self.shared.groups.version + self.shared.meters.version
+        self.forwarding().iter().map(FlowTable::version).sum::<u64>()
+            + self.shared.groups.version
+            + self.shared.meters.version
     }
 
     /// Returns the rules, whose clones are for threads that look up while the tables change.
@@ -136,6 +138,23 @@ impl Tables {
         deleted.iter().for_each(|id| rules.set_meter(*id, None));
         let uses = |instructions: &Instructions| instructions.meter.is_some_and(|id| deleted.contains(&id));
         Ok(self.delete_where(uses, Removal::Delete, now))
+    }
+
+    /// Begins a bundle of changes. Returns what [`Self::roll_back`] needs; [`Self::commit`] ends it, too.
+    pub(crate) fn begin(&mut self) -> Before {
+        self.shared.begin()
+    }
+
+    /// Ends a bundle.
+    pub(crate) fn commit(&mut self) {
+        self.shared.commit();
+    }
+
+    /// Ends a bundle, and undoes its changes.
+    pub(crate) fn roll_back(&mut self, before: Before) {
+        for (table, id, flow) in self.shared.roll_back(before) {
+            self.tables[usize::from(table)].undo(id, flow);
+        }
     }
 
     /// Removes the flows whose instructions are `meant` from the tables that forward, for a reason.

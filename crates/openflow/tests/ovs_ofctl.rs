@@ -135,6 +135,20 @@ fn ports_are_taken_down_and_up() {
 }
 
 #[test]
+fn bundles_of_flows_are_all_or_nothing() {
+    let server = Server::start();
+    let file = std::env::temp_dir().join(format!("openflow-bundle-{}", std::process::id()));
+    std::fs::write(&file, "dl_vlan=1 actions=output:1\ndl_vlan=2 actions=output:2\n").unwrap();
+    server.ofctl("--bundle add-flows", &[file.to_str().unwrap()]);
+    std::fs::write(&file, "delete\ndl_vlan=3 actions=output:1\ndl_vlan=4 actions=output:9\n").unwrap();
+    let text = server.ofctl_fails("--bundle add-flows", &[file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    assert!(text.contains("OFPBAC_BAD_OUT_PORT") && text.contains("OFPBFC_MSG_FAILED"), "{text}");
+    let text = server.ofctl("dump-flows", &[]);
+    assert!(text.contains("dl_vlan=1 ") && text.contains("dl_vlan=2 ") && !text.contains("dl_vlan=3 "), "{text}");
+}
+
+#[test]
 fn meters_are_set_and_shown() {
     let server = Server::start();
     server.ofctl("add-meter", &["meter=1,pktps,burst,stats,band=type=drop,rate=100,burst_size=20"]);

@@ -242,8 +242,7 @@ fn notices_go_to_those_who_want_them() {
     assert_eq!((seen[0].kind, seen[0].xid), (10, 0));
     assert!(seen[0].body.ends_with(&[7; 60]));
     assert_eq!(rig.take(slave), []);
-    let down =
-        Port { number: 1, mac: MacAddr([2; 6]), name: "p1".into(), up: false, speed: 0, configurable: true };
+    let down = Port { number: 1, mac: MacAddr([2; 6]), name: "p1".into(), up: false, speed: 0, configurable: true };
     rig.switch.set_port(down.clone(), 0);
     assert_eq!((rig.take(equal)[0].body[0], rig.take(slave)[0].body[0]), (2, 2));
     rig.switch.set_port(down.clone(), 0);
@@ -382,7 +381,8 @@ fn ports_are_configured_by_controllers() {
     };
     let configured = |rig: &mut Rig| {
         let events = std::iter::from_fn(|| rig.switch.event());
-        let config = |event| if let Event::PortConfig { number, config } = event { Some((number, config)) } else { None };
+        let config =
+            |event| if let Event::PortConfig { number, config } = event { Some((number, config)) } else { None };
         events.filter_map(config).collect::<Vec<_>>()
     };
     let told = rig.ask(id, &change(2, 2, 1, 1, 0));

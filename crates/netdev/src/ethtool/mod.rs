@@ -57,8 +57,7 @@ struct Settings {
     rest: [u8; 2 + 3 * 4],
 }
 
-const _: () =
-    assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196 && size_of::<Settings>() == 44);
+const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196 && size_of::<Settings>() == 44);
 
 /// Returns the driver's name, if known.
 pub fn driver(link: &Link) -> Option<String> {

@@ -120,7 +120,10 @@ impl Received {
 /// Adds ports with the numbers from 1 on.
 pub fn add_ports(switch: &mut Switch, count: u32) {
     for number in 1..=count {
-        switch.set_port(Port { number, mac: MacAddr([2; 6]), name: format!("p{number}"), up: true, speed: 0, configurable: true }, 0);
+        switch.set_port(
+            Port { number, mac: MacAddr([2; 6]), name: format!("p{number}"), up: true, speed: 0, configurable: true },
+            0,
+        );
     }
 }
 

@@ -9,8 +9,8 @@ use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::{port, port_config};
 use ::openflow::{
-    Action, Band, Bucket, Count, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter, Program, Rule, Rules,
-    PortConfig, Slot, Tally, To, TokenBucket,
+    Action, Band, Bucket, Count, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter, PortConfig,
+    Program, Rule, Rules, Slot, Tally, To, TokenBucket,
 };
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
