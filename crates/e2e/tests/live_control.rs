@@ -1,9 +1,6 @@
-//! Frontends and controllers that keep the control side busy, beside two honest guests. The switch is checked meanwhile.
+//! Frontends that keep the control side busy, beside two honest guests. The switch is checked meanwhile.
 
 mod support;
-
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 
 use lab::cpu;
 use rustix::fd::AsRawFd;
@@ -127,36 +124,4 @@ fn other_descriptors_are_the_ones_that_count() {
         wait_for("the guest to be told of it", || call.read().ok());
     }
     millrace.stop();
-}
-
-/// Returns an OpenFlow 1.3 message.
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-    let length = (8 + body.len() as u16).to_be_bytes();
-    [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()
-}
-
-#[test]
-fn a_controller_sends_packets_without_end() {
-    const HELLO: u8 = 0;
-    const PACKET_OUT: u8 = 13;
-    let _alone = cpu::alone();
-    let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"a\", \"b\"]\n";
-    let channel = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
-    let live = Live::new(&[&support::port("a"), &support::port("b"), bridge, channel].concat());
-    let mut controller = UnixStream::connect(live.home.socket("of")).unwrap();
-    controller.write_all(&message(HELLO, &[])).unwrap();
-    // No buffer, from the controller, one action of 16 bytes: to all ports.
-    let from = [&[0xff; 4][..], &[0xff, 0xff, 0xff, 0xfd, 0, 16], &[0; 6]].concat();
-    let to_all = [&[0, 0, 0, 16, 0xff, 0xff, 0xff, 0xfb, 0xff, 0xff][..], &[0; 6]].concat();
-    let flood = message(PACKET_OUT, &[&from[..], &to_all, &[0xff; 1000]].concat()).repeat(16);
-    let sent = |live: &Live| -> u64 { live.millrace.port("a").drops().values().sum() };
-    live.during(|attack| {
-        while attack.goes_on() {
-            controller.write_all(&flood).unwrap();
-            attack.strike();
-        }
-    });
-    wait_for("packets to have come", || (sent(&live) > 0).then_some(()));
-    drop(controller);
-    live.finish();
 }

@@ -14,7 +14,7 @@ use lab::process::Daemon;
 use lab::{Result, cpu};
 use millrace::control::Drops;
 use rustix::process::Signal;
-use support::{Home, two_namespaces, wait_for};
+use support::{Home, move_file, two_namespaces, wait_for};
 
 fn tap(name: &str) -> String {
     format!("[[port]]\nname = \"{name}\"\ndriver = \"tap\"\ninterface = \"{name}\"\n")
@@ -24,25 +24,6 @@ const UPLINK: &str = "[[port]]\nname = \"up\"\ndriver = \"af_packet\"\ninterface
 
 fn ping(namespace: &Namespace, address: &str, size: &str) -> Result<String> {
     namespace.run("ping", &["-c", "3", "-i", "0.2", "-W", "2", "-s", size, address])
-}
-
-/// Moves a file over TCP.
-fn move_file(home: &Home, from: &Namespace, to: &Namespace, address: &str) -> Result<()> {
-    let path = |name: &str| home.path(name).display().to_string();
-    let (silence, sent, received) = (path("silence"), path("sent"), path("received"));
-    // The listener closes when its input ends, so its input is a FIFO that never ends.
-    let listen = format!("rm -f {silence}; mkfifo {silence}; busybox nc -l -p 5001 <>{silence} >{received}");
-    let mut command = to.command("sh");
-    command.args(["-c", &listen]);
-    let mut listener = Daemon::spawn("listener", command)?;
-    let send = format!(
-        "head -c 4194304 /dev/urandom >{sent}; \
-         for try in $(seq 300); do busybox nc {address} 5001 <{sent} && exit; sleep 0.2; done; exit 1"
-    );
-    from.run("timeout", &["120", "sh", "-c", &send])?;
-    listener.wait(support::SOON)?;
-    assert!(std::fs::read(sent).unwrap() == std::fs::read(received).unwrap(), "the file changed on its way");
-    Ok(())
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod flows;
 mod frames;
 mod mapped;
 mod relay;
+mod rewritten_tcp;
 mod sharing;
 
 use std::process::Command;

@@ -89,6 +89,25 @@ pub fn two_namespaces_with(queues: u32) -> lab::Result<(Namespace, Namespace)> {
     Ok((here, there))
 }
 
+/// Moves a file over TCP, from one namespace to an address of another.
+pub fn move_file(home: &Home, from: &Namespace, to: &Namespace, address: &str) -> lab::Result<()> {
+    let path = |name: &str| home.path(name).display().to_string();
+    let (silence, sent, received) = (path("silence"), path("sent"), path("received"));
+    // The listener closes when its input ends, so its input is a FIFO that never ends.
+    let listen = format!("rm -f {silence}; mkfifo {silence}; busybox nc -l -p 5001 <>{silence} >{received}");
+    let mut command = to.command("sh");
+    command.args(["-c", &listen]);
+    let mut listener = Daemon::spawn("listener", command)?;
+    let send = format!(
+        "head -c 4194304 /dev/urandom >{sent}; \
+         for try in $(seq 300); do busybox nc {address} 5001 <{sent} && exit; sleep 0.2; done; exit 1"
+    );
+    from.run("timeout", &["120", "sh", "-c", &send])?;
+    listener.wait(SOON)?;
+    assert!(std::fs::read(sent).unwrap() == std::fs::read(received).unwrap(), "the file changed on its way");
+    Ok(())
+}
+
 /// Returns the path of the program under test.
 pub fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();

@@ -1,5 +1,6 @@
 //! State shared by all channels: the protocol state machine and its exchange with the data path.
 
+use super::complaints::Complaints;
 use super::datapath::Datapath;
 use super::ports::Ports;
 use crate::control::Flow;
@@ -97,12 +98,13 @@ impl SharedSwitch {
 pub(super) struct Agent<'d> {
     shared: SharedSwitch,
     datapath: &'d dyn Datapath,
+    pub(super) complaints: Complaints,
 }
 
 impl<'d> Agent<'d> {
     pub(super) fn new(shared: SharedSwitch, datapath: &'d dyn Datapath) -> Self {
         shared.state().switch.tables_mut().count_in(datapath.flow_counters());
-        Self { shared, datapath }
+        Self { shared, datapath, complaints: Complaints::new() }
     }
 
     /// Runs `act` on the state machine, after a look at the data path if one is due, and passes the resulting changes to the data
@@ -215,6 +217,11 @@ impl<'d> Agent<'d> {
         let switch = &mut self.shared.state().switch;
         let output = switch.output(id).map(std::mem::take).unwrap_or_default();
         (output, switch.is_busy(id))
+    }
+
+    /// Reports whether a controller has agreed on a version.
+    pub(super) fn is_ready(&self, id: ConnectionId) -> bool {
+        self.shared.state().switch.is_ready(id)
     }
 
     /// Pings a controller.

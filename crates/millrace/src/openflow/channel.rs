@@ -12,6 +12,9 @@ const ASK_AFTER: Duration = Duration::from_secs(15);
 /// Silence after which a controller is considered gone.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 
+/// Time for a controller to agree on a version: only so many can connect.
+const GREETING: Duration = Duration::from_secs(10);
+
 /// Time for a controller to read what is sent at once: an answer, or a piece of a long one. It is disconnected if it does not.
 const WRITE: Duration = Duration::from_secs(5);
 
@@ -23,16 +26,26 @@ pub(super) fn converse(agent: &Agent<'_>, connection: &Connection) -> bool {
             agent.disconnect(id)
         }
         Err(error) => {
-            tracing::warn!(%error, "a controller is disconnected: no eventfd");
+            complain(agent, &format!("no eventfd: {error}"));
             false
         }
+    }
+}
+
+/// Logs why a controller is disconnected.
+fn complain(agent: &Agent<'_>, why: &str) {
+    match agent.complaints.next() {
+        Some(0) => tracing::warn!("a controller is disconnected: {why}"),
+        Some(unsaid) => tracing::warn!("a controller is disconnected: {why}; so were {unsaid} others"),
+        None => {}
     }
 }
 
 fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, notifier: &OwnedFd) {
     let mut buffer = vec![0; 64 << 10];
     let mut open = true;
-    let (mut heard, mut asked) = (Instant::now(), false);
+    let came = Instant::now();
+    let (mut heard, mut asked) = (came, false);
     loop {
         // Clear the notifier before taking the output: later output rings again.
         let _ = rustix::io::read(notifier, &mut [0; 8]);
@@ -40,8 +53,7 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, notifier: 
         match connection.write_all(&output, Instant::now() + WRITE) {
             Ok(()) if open => {}
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                tracing::warn!("a controller is disconnected: it does not read what it is sent");
-                return;
+                return complain(agent, "it does not read what it is sent");
             }
             _ => return,
         }
@@ -63,6 +75,9 @@ fn talk(agent: &Agent<'_>, connection: &Connection, id: ConnectionId, notifier: 
         if heard.elapsed() > GONE_AFTER {
             return;
         }
+        if came.elapsed() > GREETING && !agent.is_ready(id) {
+            return complain(agent, "it has not agreed on a version");
+        }
         if !asked && heard.elapsed() > ASK_AFTER {
             agent.ping(id);
             asked = true;
@@ -77,7 +92,7 @@ fn receive(agent: &Agent<'_>, id: ConnectionId, mut bytes: &[u8]) -> bool {
             Ok(true) => bytes = &[],
             Ok(false) => return true,
             Err(reason) => {
-                tracing::warn!(%reason, "a controller is disconnected");
+                complain(agent, &reason.to_string());
                 return false;
             }
         }

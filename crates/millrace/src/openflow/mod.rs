@@ -7,6 +7,7 @@
 
 mod agent;
 mod channel;
+mod complaints;
 mod datapath;
 mod ports;
 mod seek;

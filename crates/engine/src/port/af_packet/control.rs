@@ -1,6 +1,6 @@
 //! AF_PACKET ports: interfaces by packet rings.
 
-use super::{PacketReceive, PacketTransmit, Settings};
+use super::{LongFrames, PacketReceive, PacketTransmit, Settings};
 use crate::port::Site;
 use crate::port::interface::{Interface, Session};
 use netdev::{Link, Links, PacketRx, PacketTx, RxConfig, RxMonitor, TxConfig, TxState};
@@ -23,7 +23,9 @@ impl Interface for Settings {
         let both = |ring| Ok(Some((ring, PacketTx::open(&link, &TxConfig::default())?)));
         let queues: Vec<_> = rings.into_iter().map(both).collect::<Result<_, _>>().map_err(text)?;
         let states = queues.iter().flatten().map(|(_, transmit)| transmit.state()).collect();
-        Ok(Box::new(Open { site: site.clone(), link, queues, monitors, states }))
+        let long = Arc::new(LongFrames::default());
+        long.set_mtu(link.mtu);
+        Ok(Box::new(Open { site: site.clone(), link, queues, monitors, states, long, is_told: false }))
     }
 }
 
@@ -35,6 +37,9 @@ struct Open {
     queues: Vec<Option<(PacketRx, PacketTx)>>,
     monitors: Vec<RxMonitor>,
     states: Vec<Arc<TxState>>,
+    long: Arc<LongFrames>,
+    /// Whether users have been told of long frames.
+    is_told: bool,
 }
 
 impl Session for Open {
@@ -44,12 +49,15 @@ impl Session for Open {
 
     fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String> {
         let (receive, transmit) = self.queues.get_mut(queue).and_then(Option::take).ok_or("it has too few rings")?;
-        let (receive, transmit) = (PacketReceive::new(receive, site.drops().clone()), PacketTransmit::new(transmit));
+        let receive = PacketReceive::new(receive, site.drops().clone(), self.long.clone());
+        let transmit = PacketTransmit::new(transmit);
         site.attach(queue, Box::new(receive), Box::new(transmit)).map_err(|why| why.to_string())
     }
 
     fn changed(&mut self, link: &Link) -> Result<(), String> {
         self.states.iter().for_each(|state| state.set(link));
+        self.long.set_mtu(link.mtu);
+        self.link = link.clone();
         Ok(())
     }
 
@@ -59,6 +67,11 @@ impl Session for Open {
 
     fn check(&mut self) -> Result<(), String> {
         self.monitors.iter().for_each(|monitor| self.site.count_losses(monitor));
+        if self.long.is_seen() && !std::mem::replace(&mut self.is_told, true) {
+            let detail = self.describe(&self.link);
+            tracing::warn!("port \"{}\": {detail}", self.site.name());
+            self.site.set_state(self.link.trouble().is_none(), detail);
+        }
         Ok(())
     }
 
@@ -67,6 +80,15 @@ impl Session for Open {
     }
 
     fn describe(&self, link: &Link) -> String {
-        format!("interface {}, copied by the kernel, MTU {}", link.name, link.mtu)
+        let Link { name, mtu, .. } = link;
+        let detail = format!("interface {name}, copied by the kernel, MTU {mtu}");
+        if !self.long.is_seen() {
+            return detail;
+        }
+        format!(
+            "{detail}; longer frames have arrived, which no port with this MTU can send: switch off segmentation where they come \
+             from (at the other end of a veth pair, `ethtool -K END tso off gso off`), and merging here (`ethtool -K {name} gro \
+             off lro off`)"
+        )
     }
 }

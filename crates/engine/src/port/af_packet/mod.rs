@@ -5,6 +5,6 @@ mod rx;
 mod spec;
 mod tx;
 
-pub use rx::PacketReceive;
+pub use rx::{LongFrames, PacketReceive};
 pub use spec::{KIND, Keys, Settings};
 pub use tx::PacketTransmit;

@@ -11,6 +11,7 @@ use netdev::PacketRx;
 use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, Segment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Receive half of an interface.
@@ -18,21 +19,55 @@ pub struct PacketReceive {
     ring: PacketRx,
     tags: Buffers,
     drops: Arc<Drops>,
+    long: Arc<LongFrames>,
+}
+
+/// Whether frames arrive that are longer than the interface's MTU: several that the sender, or the receiving interface, left in one
+/// piece. Hardly any port can send them on.
+#[derive(Debug)]
+pub struct LongFrames {
+    /// The longest frame that the MTU allows, without a tag that the kernel took out.
+    limit: AtomicU32,
+    seen: AtomicBool,
+}
+
+/// None has arrived, at an interface whose MTU is not known.
+impl Default for LongFrames {
+    fn default() -> LongFrames {
+        LongFrames { limit: AtomicU32::new(u32::MAX), seen: AtomicBool::new(false) }
+    }
+}
+
+impl LongFrames {
+    /// Sets the MTU.
+    pub fn set_mtu(&self, mtu: usize) {
+        let headers = packet::header_len::ETHERNET + packet::header_len::VLAN_TAG;
+        self.limit.store((mtu + headers).try_into().unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Reports whether one has arrived.
+    pub fn is_seen(&self) -> bool {
+        self.seen.load(Ordering::Relaxed)
+    }
 }
 
 impl PacketReceive {
-    /// Returns a half that takes frames from `ring`.
-    pub fn new(ring: PacketRx, drops: Arc<Drops>) -> PacketReceive {
-        PacketReceive { ring, tags: Buffers::new(MAX_BURST, packet::header_len::VLAN_TAG), drops }
+    /// Returns a half that takes frames from `ring`, and notes `long` ones.
+    pub fn new(ring: PacketRx, drops: Arc<Drops>, long: Arc<LongFrames>) -> PacketReceive {
+        PacketReceive { ring, tags: Buffers::new(MAX_BURST, packet::header_len::VLAN_TAG), drops, long }
     }
 }
 
 impl RxQueue for PacketReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let mut any = false;
+        let limit = self.long.limit.load(Ordering::Relaxed);
         for frame in self.ring.burst(burst.room()) {
             any = true;
             let bytes = Segment::from(frame.bytes());
+            if bytes.len() > limit {
+                self.long.seen.store(true, Ordering::Relaxed);
+            }
             if frame.is_truncated() || bytes.len() < MIN_FRAME {
                 self.drops.add(Reason::TooLong, 1);
                 continue;

@@ -110,7 +110,7 @@ impl XdpQueue {
         let rings = PacketRx::open(&watched.link, 1, &RxConfig::default()).map_err(|e| e.to_string())?;
         let ring = rings.into_iter().next().ok_or("there is no packet socket")?;
         *watched.passed.lock().unwrap() = vec![ring.monitor()];
-        let passed = PacketReceive::new(ring, site.drops().clone());
+        let passed = PacketReceive::new(ring, site.drops().clone(), Arc::default());
         Ok(Box::new(Steered::new(half, passed, mapped)))
     }
 }

@@ -32,7 +32,7 @@ pub(in crate::port) trait Interface: Send {
 
 /// An open port, as its watcher sees it.
 pub(in crate::port) trait Session: Send {
-    /// Returns the interface, as it was when the port was opened.
+    /// Returns the interface, as the port knows it.
     fn link(&self) -> &Link;
     /// Gives a queue of the port at `site` to workers. Called once.
     fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String>;
