@@ -1,7 +1,7 @@
 //! The cost of one packet: its key, a cached result, and a lookup in the table. `cargo bench -p millrace-openflow`
 #![allow(missing_docs)]
 
-use openflow::{Cache, Classifier, Field, Key, Match};
+use openflow::{Cache, CacheKey, Classifier, Field, Key, Match, RawKey};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -16,6 +16,21 @@ fn measure(name: &str, mut burst: impl FnMut()) {
         start.elapsed().as_nanos() as f64 / (ROUNDS * BURST) as f64
     });
     println!("{name:44} {:6.2} ns per packet", best.fold(f64::INFINITY, f64::min));
+}
+
+/// Measures a cache with these keys.
+fn measure_caches<K: CacheKey>(name: &str, keys: &[K]) {
+    for distinct in [1, 4096] {
+        let mut cache = Cache::new(16384, 7);
+        keys.iter().for_each(|key| cache.insert(key, 1, 5u32));
+        let mut at = 0;
+        measure(&format!("cache {name}, keys: {distinct}"), || {
+            at = (at + BURST) % 4096;
+            (at..at + BURST).for_each(|index| {
+                black_box(cache.get(black_box(&keys[index % distinct]), 1));
+            });
+        });
+    }
 }
 
 fn main() {
@@ -34,17 +49,16 @@ fn main() {
             black_box(Key::extract(frame, 1, 0));
         }
     });
+    measure("the same by its bytes", || {
+        at = (at + BURST) % 4096;
+        for frame in &frames[at..at + BURST] {
+            black_box(RawKey::of(frame, 64, 1));
+        }
+    });
+    let raw: Vec<RawKey> = frames.iter().map(|frame| RawKey::of(frame, 64, 1).unwrap()).collect();
+    measure_caches("by bytes", &raw);
     let keys: Vec<Key> = frames.iter().map(|frame| Key::extract(frame, 1, 0).unwrap()).collect();
-    for (name, distinct) in [("cache, one key", 1), ("cache, 4096 keys", 4096)] {
-        let mut cache = Cache::new(16384, 7);
-        keys.iter().for_each(|key| cache.insert(key, 1, 5u32));
-        measure(name, || {
-            at = (at + BURST) % 4096;
-            (at..at + BURST).for_each(|index| {
-                black_box(cache.get(black_box(&keys[index % distinct]), 1));
-            });
-        });
-    }
+    measure_caches("by fields", &keys);
     let mut table = Classifier::new();
     for number in 0..1000u16 {
         let udp = Match::any().with(Field::EthType, 0x0800, u128::MAX).with(Field::IpProto, 17, u128::MAX);

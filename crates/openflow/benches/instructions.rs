@@ -4,7 +4,7 @@
 #![allow(missing_docs)] // The macros' own items.
 
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use openflow::{Cache, Classifier, Field, HEADER_BYTES, Key, Match};
+use openflow::{Cache, Classifier, Field, HEADER_BYTES, Key, Match, RawKey};
 use std::hint::black_box;
 
 const BURST: usize = 32;
@@ -38,13 +38,14 @@ fn packets(v6: bool, tagged: bool) -> Vec<[u8; HEADER_BYTES]> {
 /// Each table has its own random hash key: the differences in cost average out over the tables.
 pub struct Rig {
     packets: Vec<[u8; HEADER_BYTES]>,
-    cache: Cache<u32>,
+    common: Cache<RawKey, u32>,
+    cache: Cache<Key, u32>,
     tables: Vec<Classifier<u32>>,
 }
 
 fn rig(v6: bool, tagged: bool) -> Rig {
     let packets = packets(v6, tagged);
-    let mut cache = Cache::new(16_384, 7);
+    let (mut common, mut cache) = (Cache::new(16_384, 7), Cache::new(16_384, 7));
     let all = u128::MAX;
     let kind = Match::any().with(Field::EthType, if v6 { 0x86dd } else { 0x0800 }, all).with(Field::IpProto, 17, all);
     let table = |_| {
@@ -57,9 +58,27 @@ fn rig(v6: bool, tagged: bool) -> Rig {
     };
     let tables = packets.iter().map(table).collect();
     for packet in &packets {
+        common.insert(&raw_key(packet), VERSION, 4);
         cache.insert(&Key::extract(packet, 1, 0).unwrap(), VERSION, 4);
     }
-    Rig { packets, cache, tables }
+    Rig { packets, common, cache, tables }
+}
+
+#[inline(always)]
+fn raw_key(packet: &[u8; HEADER_BYTES]) -> RawKey {
+    RawKey::of(packet.first_chunk().unwrap(), HEADER_BYTES, 1).unwrap()
+}
+
+#[library_benchmark(setup = rig)]
+#[bench::udp(false, false)]
+#[bench::udp_tagged(false, true)]
+#[bench::udp_over_ipv6(true, false)]
+fn look_up_common(mut rig: Rig) {
+    for packet in &rig.packets {
+        let key = raw_key(black_box(packet));
+        black_box(rig.common.get(&key, VERSION));
+    }
+    std::mem::forget(rig);
 }
 
 #[library_benchmark(setup = rig)]
@@ -84,5 +103,5 @@ fn look_up_in_table(rig: Rig) {
     std::mem::forget(rig);
 }
 
-library_benchmark_group!(name = look_up, benchmarks = [look_up_cached, look_up_in_table]);
+library_benchmark_group!(name = look_up, benchmarks = [look_up_common, look_up_cached, look_up_in_table]);
 main!(library_benchmark_groups = look_up);

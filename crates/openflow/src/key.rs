@@ -191,15 +191,6 @@ impl Key {
         }
     }
 
-    /// Reports whether both are equal, without a call to memcmp.
-    #[inline]
-    pub fn is(&self, other: &Key) -> bool {
-        let differ = |from: usize, to: usize| {
-            (from..to).fold(0, |difference, word| difference | (self.0[word] ^ other.0[word])) != 0
-        };
-        !differ(0, COMMON) && (self.0[8] & NEIGHBOUR == 0 || !differ(COMMON, WORDS))
-    }
-
     /// Returns a number that differs for different keys, mostly, and that nobody has to keep secret.
     pub fn digest(&self) -> u64 {
         self.0.iter().fold(0, |digest: u64, word| {

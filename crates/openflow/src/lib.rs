@@ -1,7 +1,7 @@
 //! The switch side of OpenFlow 1.3 as a state machine: bytes in, bytes and events out. No I/O and no clock.
 //!
 //! [`Switch`] holds the tables, the ports and the controllers' channels. [`Rules::lookup`] finds the flow for a
-//! packet's [`Key`] in a table; [`Cache`] keeps results, so that most packets cost one hash; [`rewrite::Headers`] applies a flow's
+//! packet's [`Key`] in a table; [`Cache`] keeps results, by a [`RawKey`] if there is one, so that most packets cost one hash; [`rewrite::Headers`] applies a flow's
 //! actions to a packet's headers. [`aggregation`] lets controllers set the next hops of packet aggregation.
 //!
 //! Packets begin in table 0, and flows send them on to later tables. There are no queues or buffers.
@@ -35,6 +35,7 @@ pub mod ofp;
 mod pages;
 mod port;
 mod program;
+mod raw_key;
 mod receive;
 mod request;
 pub mod rewrite;
@@ -51,7 +52,7 @@ mod wire;
 
 pub use action::{Action, SetKey};
 pub use aggregation::ServiceChain;
-pub use cache::Cache;
+pub use cache::{Cache, CacheKey};
 pub use classifier::{Classifier, Lookup};
 pub use connection::{BACKLOG, Role};
 pub use counters::{Count, Counters, Lane, Slot, Tally};
@@ -65,6 +66,7 @@ pub use matching::Match;
 pub use meter::{Band, Excess, Meter};
 pub use port::{Port, PortConfig, PortStats};
 pub use program::{Program, Step, To};
+pub use raw_key::{RAW_BYTES, RawKey};
 pub use rules::{FlowId, Rule, Rules};
 pub use switch::{Closed, ConnectionId, Event, Identity, PacketIn, PacketInReason, Switch};
 pub use table::{Flow, FlowTable, Removal};

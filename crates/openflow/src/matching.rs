@@ -1,5 +1,6 @@
 //! Matches on the fields of packets, as OXM (Section 7.2.2).
 
+use crate::cache::CacheKey;
 use crate::error::Error;
 use crate::field::{FIELDS, Field};
 use crate::key::{Key, NEIGHBOUR, TRANSPORT_PRESENT, VLAN_PRESENT};

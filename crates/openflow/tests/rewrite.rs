@@ -1,7 +1,7 @@
 //! Actions on real packets: the right bytes change, and checksums stay correct.
 
 use openflow::rewrite::Headers;
-use openflow::{Action, Field, Key, Match};
+use openflow::{Action, CacheKey, Field, Key, Match};
 use proptest::prelude::*;
 
 /// Sums up parts as in RFC 1071: the sum is zero if the checksum in it is correct.

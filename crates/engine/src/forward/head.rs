@@ -1,6 +1,6 @@
 //! The first bytes of a frame, copied once: look-up and rewriting see the same bytes even if the guest changes them.
 
-use openflow::HEADER_BYTES;
+use openflow::{HEADER_BYTES, RawKey};
 use packet::{Frame, Frames};
 
 /// Shortest frame of which a whole block is copied at once.
@@ -40,6 +40,12 @@ impl Head {
         } else {
             frames.copy_to(frame, &mut self.bytes);
         }
+    }
+
+    /// Returns the key of the frame by its bytes, if it has one.
+    #[inline(always)]
+    pub(super) fn raw_key(&self, in_port: u32) -> Option<RawKey> {
+        RawKey::of(self.bytes.first_chunk().expect("it is longer"), self.len, in_port)
     }
 
     #[inline(always)]

@@ -10,14 +10,14 @@ use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
 use crate::punt::{EventNotifier, Ring};
-use openflow::{Cache, Key, Lane, To};
+use openflow::{Cache, CacheKey, Key, Lane, RawKey, To};
 use packet::{BurstStorage, Segment};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use work::Work;
 
-/// Look-ups that each worker caches.
+/// Look-ups that each worker caches, of common packets and of others.
 const REMEMBERED: usize = 16_384;
 
 /// Index for no port of the bridge.
@@ -70,7 +70,10 @@ impl<'r> Received<'r> {
 /// State that look-ups keep from burst to burst.
 struct Lookups {
     flows: Reader<Flows>,
-    cache: Cache<Path>,
+    /// Paths from the first table on, of common packets.
+    common: Cache<RawKey, Path>,
+    /// Paths of others, and those from later tables on.
+    cache: Cache<Key, Path>,
     work: Box<Work>,
 }
 
@@ -94,6 +97,7 @@ impl FlowPlan {
             clock: Cycles::new(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
+                common: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
                 cache: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
                 work: Box::new(work),
             }),
@@ -146,7 +150,7 @@ impl FlowPlan {
     /// Finds the path of each frame, counts it, and goes along it.
     #[inline(always)]
     fn look_up(&self, received: Received<'_>, lookups: &mut Lookups, scratch: &mut Scratch) {
-        let Lookups { flows, cache, work } = lookups;
+        let Lookups { flows, common, cache, work } = lookups;
         let flows: &Flows = flows.value();
         let Received { bridge, arrival, in_port } = received;
         let frames = arrival.frames;
@@ -154,11 +158,19 @@ impl FlowPlan {
         let mut same = true;
         for ((place, head), frame) in work.paths.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
             head.take(&frames, frame);
-            // Every frame has an Ethernet header, which is all that a key needs.
-            let key = Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
+            let raw = head.raw_key(in_port);
             // Frames of one connection often come in a row.
-            if run.packets == 0 || !run.key.is(&key) {
-                same &= run.turn(key, self.find(flows, cache, &key, 0), &self.lane);
+            if raw.is_none_or(|raw| !raw.is(&run.key)) {
+                // Every frame has an Ethernet header, which is all that a key needs.
+                let key = || Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
+                let path = match raw {
+                    Some(raw) => self.find(flows, common, &raw, key, 0),
+                    None => {
+                        let key = key();
+                        self.find(flows, cache, &key, || key, 0)
+                    }
+                };
+                same &= run.turn(raw.unwrap_or_default(), path, &self.lane);
             }
             run.add(frame.len());
             *place = run.path;
@@ -179,22 +191,29 @@ impl FlowPlan {
         self.run(received, lookups, scratch);
     }
 
-    /// Returns the path of a packet that comes to a table with this key.
+    /// Returns the path of a packet that comes to a table with this key, which is cached by `by`.
     #[inline(always)]
-    fn find(&self, flows: &Flows, cache: &mut Cache<Path>, key: &Key, table: u8) -> Path {
-        cache.get(key, flows.serial).unwrap_or_else(|| {
+    fn find<K: CacheKey>(
+        &self,
+        flows: &Flows,
+        cache: &mut Cache<K, Path>,
+        by: &K,
+        key: impl FnOnce() -> Key,
+        table: u8,
+    ) -> Path {
+        cache.get(by, flows.serial).unwrap_or_else(|| {
             self.counted.searched.add(1);
-            let path = flows.search(key, table);
-            cache.insert(key, flows.serial, path);
+            let path = flows.search(&key(), table);
+            cache.insert(by, flows.serial, path);
             path
         })
     }
 }
 
-/// Consecutive frames of one path, which are counted together, and the key of the last one.
+/// Consecutive frames of one path, which are counted together, and the raw key of the last one.
 #[derive(Default)]
 struct Run {
-    key: Key,
+    key: RawKey,
     path: Path,
     packets: u64,
     bytes: u64,
@@ -203,7 +222,7 @@ struct Run {
 impl Run {
     /// Turns to frames with another key and its path. Returns false if that is another path.
     #[inline(always)]
-    fn turn(&mut self, key: Key, path: Path, lane: &Lane) -> bool {
+    fn turn(&mut self, key: RawKey, path: Path, lane: &Lane) -> bool {
         let same = self.packets == 0 || self.path == path;
         if !same {
             self.count(lane);

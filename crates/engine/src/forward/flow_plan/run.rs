@@ -53,7 +53,7 @@ impl FlowPlan {
     /// Goes along the paths of frames from output to output, as a frame may change between two outputs.
     #[inline(never)]
     pub(super) fn run(&self, received: Received<'_>, lookups: &mut Lookups, scratch: &mut Scratch) {
-        let Lookups { flows, cache, work } = lookups;
+        let Lookups { flows, cache, work, .. } = lookups;
         let flows: &Flows = flows.value();
         let Received { arrival, in_port, .. } = received;
         let mut on_the_way = u32::MAX >> (MAX_BURST - arrival.frames.len());
@@ -85,7 +85,7 @@ impl FlowPlan {
                         Next::LookUp(table) => {
                             let key = work.key(frame, chosen.edited & bit != 0, in_port);
                             let key = key.at(table, work.walks[frame].metadata);
-                            let path = self.find(flows, cache, &key, table);
+                            let path = self.find(flows, cache, &key, || key, table);
                             let len = u64::from(arrival.frames.as_slice()[frame].len());
                             path.slots().iter().for_each(|slot| self.lane.add(*slot, 1, len));
                             work.walks[frame].go_on(path);
