@@ -1,9 +1,9 @@
 //! A long answer, built piece by piece as the controller reads, so that it never takes more memory than one message.
 
+use crate::flow::Filter;
 use crate::ofp::{message, multipart};
 use crate::rules::FlowId;
 use crate::stats::flow_stats;
-use crate::table::Filter;
 use crate::tables::Tables;
 use crate::time::Millis;
 use crate::wire::{self, Put};

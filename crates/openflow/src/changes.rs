@@ -2,13 +2,13 @@
 
 use crate::aggregation;
 use crate::error::Error;
+use crate::flow::{Flow, Removal};
 use crate::flow_mod::FlowMod;
 use crate::groups::GroupMod;
 use crate::meters::MeterMod;
 use crate::ofp::{TABLE_ALL, message, port_config};
 use crate::port::{Attached, Port, PortConfig, PortStats};
 use crate::switch::{Event, Switch};
-use crate::table::{Flow, Removal};
 use crate::time::Millis;
 use crate::wire::{Message, Reader};
 use packet::MacAddr;

@@ -3,6 +3,7 @@
 //! Each worker counts in a lane of its own. A flow has a slot, which is a cell in every lane. A slot is used again as soon as nobody
 //! refers to it any more: until then, a worker that still goes by an older table counts for the flow that it knows.
 
+use crate::wire::Put;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -166,6 +167,13 @@ impl Tally {
     /// Returns what these lanes have counted.
     pub fn sum(&self, lanes: &[Arc<Lane>]) -> Count {
         self.slot.sum(lanes).since(self.before)
+    }
+
+    /// Appends it, as statistics have it.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, lanes: &[Arc<Lane>]) {
+        let count = self.sum(lanes);
+        out.u64(count.packets);
+        out.u64(count.bytes);
     }
 }
 

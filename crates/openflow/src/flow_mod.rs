@@ -3,11 +3,11 @@
 use crate::action::{Known, Scope};
 use crate::aggregation::{self, ServiceChain};
 use crate::error::Error;
+use crate::flow::{Filter, Flow, Removal};
 use crate::instruction::Instructions;
 use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, flag};
 use crate::port::Ports;
-use crate::table::{Filter, Flow, Removal};
 use crate::tables::Tables;
 use crate::time::Millis;
 use crate::wire::Reader;

@@ -8,7 +8,6 @@ use crate::matching::Match;
 use crate::ofp::{group, port};
 use crate::port::write_duration;
 use crate::program::To;
-use crate::stats::write_count;
 use crate::time::Millis;
 use crate::wire::{Put, Reader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -136,9 +135,9 @@ impl Groups {
             out.u32(*id);
             out.u32(flows.get(id).copied().unwrap_or(0));
             out.zeros(4);
-            write_count(&mut out, &entry.group.tally, lanes);
+            entry.group.tally.write(&mut out, lanes);
             write_duration(&mut out, now.saturating_sub(entry.created));
-            entry.group.buckets.iter().for_each(|bucket| write_count(&mut out, &bucket.tally, lanes));
+            entry.group.buckets.iter().for_each(|bucket| bucket.tally.write(&mut out, lanes));
             out
         };
         meant.map(stats).collect()

@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::meter::{Band, Excess, Meter};
 use crate::ofp::meter;
 use crate::port::write_duration;
-use crate::stats::write_count;
 use crate::time::Millis;
 use crate::token_bucket::TokenBucket;
 use crate::wire::{Put, Reader};
@@ -136,9 +135,9 @@ impl Meters {
             out.u16((40 + 16 * entry.meter.bands.len()) as u16);
             out.zeros(6);
             out.u32(flows.get(id).copied().unwrap_or(0));
-            write_count(&mut out, &entry.meter.tally, lanes);
+            entry.meter.tally.write(&mut out, lanes);
             write_duration(&mut out, now.saturating_sub(entry.created));
-            entry.meter.bands.iter().for_each(|band| write_count(&mut out, &band.tally, lanes));
+            entry.meter.bands.iter().for_each(|band| band.tally.write(&mut out, lanes));
             out
         };
         Ok(self.meant(wanted)?.map(stats).collect())

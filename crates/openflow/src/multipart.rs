@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, Entries, Flows};
 use crate::error::Error;
+use crate::flow::Filter;
 use crate::instruction::Instructions;
 use crate::matching::Match;
 use crate::meters;
@@ -9,7 +10,7 @@ use crate::ofp::{multipart, port};
 use crate::port::Attached;
 use crate::stats::{group_features, table_features, table_stats};
 use crate::switch::{ConnectionId, Switch};
-use crate::table::{Filter, FlowTable};
+use crate::table::FlowTable;
 use crate::time::Millis;
 use crate::wire::{Message, Put, Reader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -2,11 +2,11 @@
 
 use crate::connection::{Connection, Notice};
 use crate::field::Field;
+use crate::flow::{Flow, Removal};
 use crate::matching::Match;
 use crate::ofp::{NO_BUFFER, flag, message};
 use crate::port::{Port, PortConfig, write_duration};
 use crate::switch::{PacketIn, Switch};
-use crate::table::{Flow, Removal};
 use crate::time::Millis;
 use crate::wire::{self, Put};
 

@@ -1,16 +1,15 @@
 //! Statistics and features of tables and flows, as multipart messages have them (Section 7.3.5).
 
 use crate::aggregation;
-use crate::counters::{Lane, Tally};
 use crate::field::{FIELDS, Field};
+use crate::flow::Flow;
 use crate::groups::MAX_GROUPS;
 use crate::limits::FORWARDING;
 use crate::ofp::{action, instruction};
 use crate::port::write_duration;
-use crate::table::{Flow, FlowTable};
+use crate::table::FlowTable;
 use crate::time::Millis;
 use crate::wire::Put;
-use std::sync::Arc;
 
 /// Types of actions that packets can be given.
 const ACTIONS: [u16; 13] = [
@@ -117,13 +116,6 @@ pub(crate) fn table_features(table: &FlowTable) -> Vec<u8> {
     let len = out.len() as u16;
     out[..2].copy_from_slice(&len.to_be_bytes());
     out
-}
-
-/// Appends what was counted.
-pub(crate) fn write_count(out: &mut Vec<u8>, tally: &Tally, lanes: &[Arc<Lane>]) {
-    let count = tally.sum(lanes);
-    out.u64(count.packets);
-    out.u64(count.bytes);
 }
 
 /// Builds an `ofp_group_features`: what groups of every kind can do.

@@ -3,9 +3,9 @@
 use crate::action::Action;
 use crate::aggregation::ServiceChain;
 use crate::connection::Connection;
+use crate::flow::Flow;
 use crate::ofp::message;
 use crate::port::{PortConfig, PortStats, Ports};
-use crate::table::Flow;
 use crate::tables::Tables;
 use crate::wire;
 use std::collections::{BTreeMap, VecDeque};

@@ -1,164 +1,16 @@
-//! A flow table: flows with their counters and timeouts, and the lookup of packets.
+//! A flow table: adds, changes, selects and removes flows.
 
-use crate::counters::{Count, Counters, Lane, Slot};
+use crate::counters::Lane;
 use crate::error::Error;
-use crate::groups::Groups;
+use crate::flow::{Entry, Filter, Flow, Removal};
 use crate::instruction::Instructions;
 use crate::matching::Match;
-use crate::meters::Meters;
-use crate::ofp::port;
-use crate::program::Program;
-use crate::rules::{FlowId, Rule, Rules};
+use crate::rules::FlowId;
+use crate::shared::Shared;
 use crate::time::Millis;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// A flow, with its counters and times.
-#[derive(Clone, Debug)]
-pub struct Flow {
-    /// The packets that it applies to.
-    pub matches: Match,
-    /// Its priority: of several flows that match, the highest one applies.
-    pub priority: u16,
-    /// The controller's own mark.
-    pub cookie: u64,
-    /// Flags of the FLOW_MOD that added it.
-    pub flags: u16,
-    /// Seconds without a packet after which it expires; 0 for never.
-    pub idle_timeout: u16,
-    /// Seconds after which it expires; 0 for never.
-    pub hard_timeout: u16,
-    /// Its instructions.
-    pub instructions: Instructions,
-    /// Time at which it was added.
-    pub created: Millis,
-    /// Time of its last packet; before the first one, the time at which it was added.
-    pub used: Millis,
-    /// Number of packets that it was applied to.
-    pub packets: u64,
-    /// Bytes of these packets.
-    pub bytes: u64,
-}
-
-/// A flow, and where workers count its packets.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    flow: Flow,
-    slot: Arc<Slot>,
-    /// All that was counted in the slot up to the last look, also for earlier flows.
-    told: Count,
-}
-
-impl Entry {
-    /// Returns what the data path needs of it.
-    fn rule(&self, table: u8, id: FlowId) -> Rule {
-        let Flow { matches, priority, cookie, instructions, .. } = &self.flow;
-        Rule {
-            flow: id,
-            slot: self.slot.clone(),
-            cookie: *cookie,
-            table,
-            is_miss: *priority == 0 && *matches == Match::any(),
-            program: Program::from(instructions),
-        }
-    }
-
-    /// Takes over what workers have counted since the last look. Returns the number of packets.
-    fn look(&mut self, lanes: &[Arc<Lane>], now: Millis) -> u64 {
-        let sum = self.slot.sum(lanes);
-        let Count { packets, bytes } = sum.since(self.told);
-        if packets > 0 {
-            self.told = sum;
-            self.flow.packets += packets;
-            self.flow.bytes += bytes;
-            self.flow.used = self.flow.used.max(now);
-        }
-        packets
-    }
-}
-
-/// The flows that a request selects (Section 6.4).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Filter {
-    pub matches: Match,
-    /// Priority, if only the flow of this priority and exactly this match is selected.
-    pub strict: Option<u16>,
-    pub cookie: u64,
-    pub cookie_mask: u64,
-    pub out_port: u32,
-    pub out_group: u32,
-}
-
-impl Filter {
-    fn means(&self, flow: &Flow) -> bool {
-        let matches = match self.strict {
-            Some(priority) => flow.priority == priority && flow.matches == self.matches,
-            None => flow.matches.is_within(&self.matches),
-        };
-        matches
-            && (flow.cookie ^ self.cookie) & self.cookie_mask == 0
-            && (self.out_port == port::ANY || flow.instructions.sends_to(self.out_port))
-            && (self.out_group == port::ANY || flow.instructions.groups().any(|group| group == self.out_group))
-    }
-}
-
-/// The reason why a flow was removed (Section 7.4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names say it.
-pub enum Removal {
-    IdleTimeout = 0,
-    HardTimeout = 1,
-    Delete = 2,
-    GroupDelete = 3,
-}
-
-/// The rules, groups, meters and counters, which all tables share.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub rules: Rules,
-    pub groups: Groups,
-    pub meters: Meters,
-    pub counters: Arc<Counters>,
-    /// The next flow's identifier.
-    next: u64,
-    /// The flows that have changed in a bundle, as they were before each change: table, identifier, flow.
-    changed: Option<Vec<(u8, FlowId, Option<Entry>)>>,
-}
-
-/// What all tables share as it was before a bundle.
-#[derive(Debug)]
-pub(crate) struct Before {
-    rules: Rules,
-    groups: Groups,
-    meters: Meters,
-}
-
-impl Shared {
-    /// Begins a bundle, whose changes can be undone.
-    pub fn begin(&mut self) -> Before {
-        self.changed = Some(Vec::new());
-        Before { rules: self.rules.clone(), groups: self.groups.clone(), meters: self.meters.clone() }
-    }
-
-    /// Ends a bundle.
-    pub fn commit(&mut self) {
-        self.changed = None;
-    }
-
-    /// Ends a bundle and undoes its changes, except those of flows: returns these, the last one first.
-    pub fn roll_back(&mut self, before: Before) -> impl Iterator<Item = (u8, FlowId, Option<Entry>)> + use<> {
-        (self.rules, self.groups, self.meters) = (before.rules, before.groups, before.meters);
-        self.changed.take().into_iter().flatten().rev()
-    }
-
-    /// Notes in a bundle that a flow changes.
-    fn note(&mut self, table: u8, id: FlowId, before: impl FnOnce() -> Option<Entry>) {
-        if let Some(changed) = &mut self.changed {
-            changed.push((table, id, before()));
-        }
-    }
-}
 
 /// A flow table.
 #[derive(Debug)]
@@ -257,8 +109,7 @@ impl FlowTable {
             shared.note(self.number, id, || Some(before));
         }
         let told = slot.sum(&lanes);
-        let id = FlowId(shared.next);
-        shared.next += 1;
+        let id = shared.flow_id();
         self.version += 1;
         let entry = Entry { flow, slot, told };
         shared.note(self.number, id, || None);

@@ -5,6 +5,7 @@ use crate::aggregation;
 use crate::classifier::Lookup;
 use crate::counters::Counters;
 use crate::error::Error;
+use crate::flow::{Flow, Removal};
 use crate::groups::{GroupMod, Groups};
 use crate::instruction::Instructions;
 use crate::key::Key;
@@ -13,7 +14,8 @@ use crate::meters::{MeterMod, Meters};
 use crate::ofp::TABLE_ALL;
 use crate::port::Ports;
 use crate::rules::{Rule, Rules};
-use crate::table::{Before, Flow, FlowTable, Removal, Shared};
+use crate::shared::{Before, Shared};
+use crate::table::FlowTable;
 use crate::time::Millis;
 use std::sync::Arc;
 
