@@ -55,6 +55,9 @@ pub struct DatapathPort {
     pub name: String,
     /// Its number.
     pub number: u32,
+    /// What controllers have configured there: `PORT_DOWN`, `NO_RECV`, `NO_FWD` and `NO_PACKET_IN`.
+    #[serde(default)]
+    pub config: Vec<String>,
 }
 
 /// Packet aggregation.

@@ -33,6 +33,17 @@ pub struct Port {
 pub struct PortConfig(pub u32);
 
 impl PortConfig {
+    /// Returns the names of its bits, as in the specification.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [
+            (port_config::DOWN, "PORT_DOWN"),
+            (port_config::NO_RECV, "NO_RECV"),
+            (port_config::NO_FWD, "NO_FWD"),
+            (port_config::NO_PACKET_IN, "NO_PACKET_IN"),
+        ];
+        all.into_iter().filter(move |(bit, _)| self.0 & bit != 0).map(|(_, name)| name)
+    }
+
     /// Reports whether packets that the port receives are taken.
     #[inline(always)]
     pub fn receives(self) -> bool {

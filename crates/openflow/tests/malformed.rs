@@ -37,8 +37,7 @@ fn valid() -> Vec<Vec<u8>> {
     for (kind, body) in [(0, &[][..]), (1, &filter), (2, &filter), (3, &[]), (4, &[0xff; 8]), (12, &[]), (13, &[])] {
         messages.push(message(18, 1, &[&[0, kind, 0, 0, 0, 0, 0, 0][..], body].concat()));
     }
-    for (kind, len) in [(0, 8), (2, 9), (5, 0), (7, 0), (9, 4), (17, 8), (20, 0), (22, 8), (24, 16), (26, 0)]
-    {
+    for (kind, len) in [(0, 8), (2, 9), (5, 0), (7, 0), (9, 4), (17, 8), (20, 0), (22, 8), (24, 16), (26, 0)] {
         messages.push(message(kind, 1, &vec![0; len]));
     }
     messages.push(message(28, 1, &[0xff; 24]));

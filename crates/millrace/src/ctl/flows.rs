@@ -2,7 +2,7 @@
 
 use super::tables::{table, text};
 use crate::control::{Flow, Flows};
-use engine::stats::DatapathStats;
+use engine::stats::{DatapathPort, DatapathStats};
 
 pub(super) fn show(flows: &Flows) -> String {
     let bridge = match &flows.datapath {
@@ -30,7 +30,11 @@ pub(super) fn show(flows: &Flows) -> String {
 }
 
 fn summary(datapath: &DatapathStats) -> String {
-    let ports: Vec<_> = datapath.ports.iter().map(|port| format!("{} is {}", port.number, port.name)).collect();
+    let port = |port: &DatapathPort| match port.config.join(", ") {
+        config if config.is_empty() => format!("{} is {}", port.number, port.name),
+        config => format!("{} is {} ({config})", port.number, port.name),
+    };
+    let ports: Vec<_> = datapath.ports.iter().map(port).collect();
     let mut lines = vec![
         format!("Bridge {}: {}.", datapath.bridge, ports.join(", ")),
         format!(
@@ -57,11 +61,10 @@ fn timeouts(flow: &Flow) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::stats::DatapathPort;
 
     #[test]
     fn it_shows_ports_and_flows() {
-        let port = DatapathPort { name: "wan".into(), number: 3 };
+        let port = DatapathPort { name: "wan".into(), number: 3, config: vec!["NO_FWD".into()] };
         let drops = [("no-flow".to_owned(), 2)].into();
         let datapath =
             DatapathStats { bridge: "br0".into(), ports: vec![port], packet_out_drops: drops, ..Default::default() };
@@ -74,7 +77,10 @@ mod tests {
             ..Flow::default()
         };
         let shown = show(&Flows { datapath: Some(datapath), flows: vec![flow] });
-        assert!(shown.contains("Bridge br0: 3 is wan.") && shown.contains("2 packets of controllers dropped: no-flow"));
+        assert!(
+            shown.contains("Bridge br0: 3 is wan (NO_FWD).")
+                && shown.contains("2 packets of controllers dropped: no-flow")
+        );
         let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows.last().unwrap()[..], ["0", "7", "in_port=3", "drop", "12", "0", "0s", "idle", "5s"], "{shown}");
         assert!(show(&Flows::default()).contains("no flows"));

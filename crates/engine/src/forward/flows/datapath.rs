@@ -143,10 +143,15 @@ impl Datapath {
         let searched = self.lookups.lock().unwrap().iter().map(|lookups| lookups.searched.get()).sum();
         let rings = self.rings.lock().unwrap();
         let sum = |of: fn(&Ring) -> u64| rings.iter().map(|ring| of(ring)).sum();
-        let port = |(name, number): (&String, &u32)| DatapathPort { name: name.clone(), number: *number };
+        let configs = numbered.configs.iter().map(|config| config.get().names().map(str::to_owned).collect());
+        let port = |((name, number), config): ((&String, &u32), _)| DatapathPort {
+            name: name.clone(),
+            number: *number,
+            config,
+        };
         DatapathStats {
             bridge: bridge.to_owned(),
-            ports: ports.iter().zip(&numbered.numbers[..]).map(port).collect(),
+            ports: ports.iter().zip(&numbered.numbers[..]).zip(configs).map(port).collect(),
             flows,
             lookups: looked_up,
             matched: looked_up.saturating_sub(missed),
