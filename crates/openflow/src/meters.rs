@@ -17,6 +17,9 @@ use std::sync::Arc;
 const MAX_METERS: usize = 4096;
 const MAX_BANDS: usize = 8;
 
+/// A burst without a size is that part of a second's packets.
+const BURSTS: u64 = 10;
+
 /// Bytes of a band.
 const BAND: usize = 16;
 
@@ -156,7 +159,6 @@ pub(crate) fn features() -> Vec<u8> {
     out.u32(MAX_METERS as u32);
     out.u32(1 << meter::DROP | 1 << meter::DSCP_REMARK);
     out.u32(meter::FLAGS.into());
-    // Colours are what DSCP_REMARK can tell apart; there is no other use of them.
     out.put(&[MAX_BANDS as u8, 0, 0, 0]);
     out
 }
@@ -182,11 +184,12 @@ fn read_bands(
         if bands.len() == MAX_BANDS {
             return Err(Error::MeterBands);
         }
-        // Rates and bursts are packets or kilobits. Without a burst, the bucket holds those of one second.
-        let depth = if flags & meter::BURST != 0 && burst != 0 { burst } else { rate };
-        let unit = if flags & meter::PKTPS != 0 { 1 } else { 1000 };
-        let per_second = NonZeroU64::new(u64::from(rate) * unit).ok_or(Error::MeterRate)?;
-        let bucket = TokenBucket::new(per_second, u64::from(depth) * unit);
+        // Rates and bursts are packets or kilobits.
+        let [rate_units, burst_units] =
+            [rate, burst].map(|number| u64::from(number) * if flags & meter::PKTPS != 0 { 1 } else { 1000 });
+        let has_burst = flags & meter::BURST != 0 && burst != 0;
+        let per_second = NonZeroU64::new(rate_units).ok_or(Error::MeterRate)?;
+        let bucket = TokenBucket::new(per_second, if has_burst { burst_units } else { rate_units / BURSTS });
         bands.push(Band { rate, bucket, excess, tally: tally()? });
     }
     Ok(bands.into())

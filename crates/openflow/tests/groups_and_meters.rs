@@ -91,7 +91,7 @@ fn meters_are_set_used_and_end_with_their_flows() {
         change.instructions = [instruction(6, &meter.to_be_bytes()), apply(&[output(2)])].concat();
         change.bytes()
     };
-    let (drop, remark) = ((1, 10, 0, 0), (2, 5, 20, 1));
+    let (drop, remark) = ((1, 10, 10, 0), (2, 5, 20, 1));
     assert_eq!(rig.refused(id, &through(7, 0)), (12, 3), "the meter is not there yet");
     rig.done(id, &meter_mod(0, 2 | 4, 7, &[drop, remark]));
     rig.done(id, &through(7, 0));
@@ -99,7 +99,7 @@ fn meters_are_set_used_and_end_with_their_flows() {
     let shown = rig.switch.tables().all()[0].flows().next().unwrap().instructions.to_string();
     assert_eq!(shown, "meter:7,output:2");
 
-    // Ten packets in a burst of the one band, twenty of the other: the bucket of a burst of zero is that of one second.
+    // A burst of ten packets by the one band, of twenty by the other.
     let meter = rig.switch.tables().rules().meter(7).unwrap();
     let excess: Vec<_> = (0..21).map(|_| meter.measure(0, 60).map(|band| band.excess)).collect();
     assert!(excess[..10].iter().all(Option::is_none), "{excess:?}");
@@ -107,11 +107,11 @@ fn meters_are_set_used_and_end_with_their_flows() {
     assert!(meter.measure(1_000_000_000, 60).is_none(), "a second later");
 
     let version = rig.switch.tables().version();
-    rig.done(id, &meter_mod(1, 1, 7, &[(1, 1, 0, 0)]));
+    rig.done(id, &meter_mod(1, 1, 7, &[(1, 10, 0, 0)]));
     assert_ne!(rig.switch.tables().version(), version, "the data path is to have it");
     let meter = rig.switch.tables().rules().meter(7).unwrap();
     let passed = (0..10).filter(|_| meter.measure(0, 25).is_none()).count();
-    assert_eq!(passed, 5, "a kilobit is five times 200 bits");
+    assert_eq!(passed, 5, "a tenth of ten kilobits is five times 200 bits");
 
     let mut refused = |message: Vec<u8>| rig.refused(id, &message);
     assert_eq!(refused(meter_mod(0, 1, 7, &[])), (12, 1), "it exists");
@@ -132,7 +132,7 @@ fn meters_are_set_used_and_end_with_their_flows() {
     let stats = rig.ask(id, &multipart(9, &all)).remove(0).body;
     assert_eq!((stats.len(), &stats[8..14], stats[23]), (8 + 56, &[0, 0, 0, 7, 0, 56][..], 1));
     let described = rig.ask(id, &multipart(10, &[0, 0, 0, 7, 0, 0, 0, 0])).remove(0).body;
-    assert_eq!(described[8..], [&[0, 24, 0, 1, 0, 0, 0, 7][..], &[0, 1, 0, 16, 0, 0, 0, 1], &[0; 8]].concat());
+    assert_eq!(described[8..], [&[0, 24, 0, 1, 0, 0, 0, 7][..], &[0, 1, 0, 16, 0, 0, 0, 10], &[0; 8]].concat());
     assert_eq!(rig.ask(id, &multipart(11, &[]))[0].body.len(), 8 + 16);
     assert_eq!(rig.refused(id, &multipart(9, &[0, 0, 0, 8, 0, 0, 0, 0])), (12, 3));
 
