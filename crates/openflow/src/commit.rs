@@ -3,10 +3,14 @@
 use crate::changes::PortMod;
 use crate::connection::Role;
 use crate::error::Error;
-use crate::ofp::{bundle, message};
+use crate::flow_mod::FlowMod;
+use crate::ofp::{VERSION, bundle, message};
 use crate::switch::{ConnectionId, Switch};
 use crate::time::Millis;
 use crate::wire::{self, Message, Put, Reader};
+
+/// Flows at most that the changes of a bundle look at, beside those that they name.
+const MAX_VISITS: usize = 10_000_000;
 
 impl Switch {
     /// Handles a message of the extension.
@@ -72,6 +76,9 @@ impl Switch {
             return Err(Error::BundleFlags);
         }
         let (len, added) = first(body.0).ok_or(Error::BundleLen)?;
+        if added.version != VERSION {
+            return Err(Error::BadVersion);
+        }
         if added.xid != xid {
             return Err(Error::BundleXid);
         }
@@ -85,9 +92,16 @@ impl Switch {
     /// Makes the changes of a bundle. If one fails, the controller is told which, and nothing has changed.
     fn commit(&mut self, id: ConnectionId, mut messages: &[u8], now: Millis) -> Result<(), Error> {
         let before = self.tables.begin();
-        let (mut removed, mut ports) = (Vec::new(), Vec::new());
+        let (mut removed, mut ports, mut visited) = (Vec::new(), Vec::new(), 0);
         while let Some((len, change)) = first(messages) {
+            visited += if change.kind != message::FLOW_MOD || FlowMod::visits_all(change.body()) {
+                self.tables.flows()
+            } else {
+                0
+            };
             let done = match change.kind {
+                // Other controllers wait meanwhile.
+                _ if visited > MAX_VISITS => Err(Error::BundleTooMany),
                 message::PORT_MOD => PortMod::read(change.body()).and_then(|change| {
                     self.check_port_change(&change)?;
                     ports.push(change);

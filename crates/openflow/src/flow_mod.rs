@@ -87,6 +87,14 @@ impl<'a> FlowMod<'a> {
         Ok(read)
     }
 
+    /// Reports whether a message with this body may have to look at all flows, and not only at the one that it names.
+    pub fn visits_all(body: Reader<'a>) -> bool {
+        let change = FlowMod::read(body);
+        change.is_ok_and(|change| {
+            matches!(change.command, Command::Modify | Command::Delete) || change.flags & flag::CHECK_OVERLAP != 0
+        })
+    }
+
     /// Applies it, at time `now`. Outputs must go to one of the `ports`. Returns the removed flows, with the number of their table.
     pub fn apply(&self, tables: &mut Tables, ports: &Ports, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
         let (meant, shared) = tables.meant_mut(self.table);

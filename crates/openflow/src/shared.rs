@@ -5,6 +5,7 @@ use crate::flow::Entry;
 use crate::groups::Groups;
 use crate::meters::Meters;
 use crate::rules::{FlowId, Rules};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The rules, groups, meters and counters, which all tables share.
@@ -16,8 +17,8 @@ pub(crate) struct Shared {
     pub counters: Arc<Counters>,
     /// The next flow's identifier.
     next: u64,
-    /// The flows that have changed in a bundle, as they were before each change: table, identifier, flow.
-    changed: Option<Vec<(u8, FlowId, Option<Entry>)>>,
+    /// In a bundle: the flows that have changed, by table and identifier, as they were before; new ones were not there.
+    changed: Option<BTreeMap<(u8, FlowId), Option<Box<Entry>>>>,
 }
 
 /// What all tables share as it was before a bundle.
@@ -38,7 +39,7 @@ impl Shared {
 
     /// Begins a bundle, whose changes can be undone.
     pub fn begin(&mut self) -> Before {
-        self.changed = Some(Vec::new());
+        self.changed = Some(BTreeMap::new());
         Before { rules: self.rules.clone(), groups: self.groups.clone(), meters: self.meters.clone() }
     }
 
@@ -47,16 +48,16 @@ impl Shared {
         self.changed = None;
     }
 
-    /// Ends a bundle and undoes its changes, except those of flows: returns these, the last one first.
-    pub fn roll_back(&mut self, before: Before) -> impl Iterator<Item = (u8, FlowId, Option<Entry>)> + use<> {
+    /// Ends a bundle and undoes its changes, except those of flows: returns how these were.
+    pub fn roll_back(&mut self, before: Before) -> BTreeMap<(u8, FlowId), Option<Box<Entry>>> {
         (self.rules, self.groups, self.meters) = (before.rules, before.groups, before.meters);
-        self.changed.take().into_iter().flatten().rev()
+        self.changed.take().unwrap_or_default()
     }
 
-    /// Notes in a bundle that a flow changes.
+    /// Notes in a bundle that a flow changes, which was like this before.
     pub fn note(&mut self, table: u8, id: FlowId, before: impl FnOnce() -> Option<Entry>) {
         if let Some(changed) = &mut self.changed {
-            changed.push((table, id, before()));
+            changed.entry((table, id)).or_insert_with(|| before().map(Box::new));
         }
     }
 }

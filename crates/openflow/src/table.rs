@@ -155,10 +155,12 @@ impl FlowTable {
         let lanes = shared.counters.lanes();
         for id in self.meant(shared, filter) {
             let Some(entry) = self.flows.get_mut(&id) else { continue };
+            if reset_counters {
+                self.matched += entry.look(&lanes, entry.flow.used);
+            }
             shared.note(self.number, id, || Some(entry.clone()));
             entry.flow.instructions = instructions.clone();
             if reset_counters {
-                self.matched += entry.look(&lanes, entry.flow.used);
                 (entry.flow.packets, entry.flow.bytes) = (0, 0);
             }
             shared.rules.insert(self.number, &entry.flow.matches, entry.flow.priority, entry.rule(self.number, id));
@@ -177,9 +179,9 @@ impl FlowTable {
     }
 
     /// Undoes a change of a flow, whose rule is as before already.
-    pub(crate) fn undo(&mut self, id: FlowId, before: Option<Entry>) {
+    pub(crate) fn undo(&mut self, id: FlowId, before: Option<Box<Entry>>) {
         match before {
-            Some(entry) => self.flows.insert(id, entry),
+            Some(entry) => self.flows.insert(id, *entry),
             None => self.flows.remove(&id),
         };
         self.version += 1;

@@ -142,6 +142,11 @@ impl Tables {
         Ok(self.delete_where(uses, Removal::Delete, now))
     }
 
+    /// Returns the number of flows.
+    pub(crate) fn flows(&self) -> usize {
+        self.tables.iter().map(FlowTable::len).sum()
+    }
+
     /// Begins a bundle of changes. Returns what [`Self::roll_back`] needs; [`Self::commit`] ends it, too.
     pub(crate) fn begin(&mut self) -> Before {
         self.shared.begin()
@@ -154,7 +159,7 @@ impl Tables {
 
     /// Ends a bundle, and undoes its changes.
     pub(crate) fn roll_back(&mut self, before: Before) {
-        for (table, id, flow) in self.shared.roll_back(before) {
+        for ((table, id), flow) in self.shared.roll_back(before) {
             self.tables[usize::from(table)].undo(id, flow);
         }
     }

@@ -94,6 +94,10 @@ fn what_is_wrong_with_bundles_is_told() {
     other[7] += 1;
     assert_eq!(refused(&other), (0xffff, 2309));
     assert_eq!(refused(&add(1, 3, &message(13, 1, &[0; 16]))), (0xffff, 2310));
+    let mut other = add(1, 3, &change);
+    other[24] = 1;
+    assert_eq!(rig.ask(id, &other).remove(0).error(), (1, 0));
+    let mut refused = |request: &[u8]| rig.ask(id, request).remove(0).error();
     let mut long = change.clone();
     long[2..4].copy_from_slice(&500u16.to_be_bytes());
     assert_eq!(refused(&add(1, 3, &long)), (0xffff, 2308));
@@ -124,6 +128,24 @@ fn a_controller_has_room_for_so_many_messages() {
     assert_eq!((error, added / (1 << 20)), ((0xffff, 2312), 31));
     assert_eq!(rig.ask(id, &control(1, DISCARD, 0))[0].body[13], 7);
     assert_eq!(rig.ask(id, &add(1, 0, &large)), [], "there is room again");
+}
+
+#[test]
+fn a_bundle_is_no_endless_work() {
+    let mut rig = Rig::new();
+    rig.switch.tables_mut().forwarding_mut()[0].set_limit(4000);
+    let id = rig.connect();
+    for vid in 0..4000 {
+        rig.ask(id, &flow(0, vid, 1));
+    }
+    // Each looks at all flows, and means none.
+    let none = flow(3, 4001, 1);
+    (0..2500).for_each(|_| assert_eq!(rig.ask(id, &add(1, 0, &none)), []));
+    assert_eq!(rig.ask(id, &control(1, COMMIT, 0))[0].kind, 4);
+    (0..2501).for_each(|_| assert_eq!(rig.ask(id, &add(1, 0, &none)), []));
+    let answers = rig.ask(id, &control(1, COMMIT, 0));
+    assert_eq!(answers.iter().map(|answer| answer.error()).collect::<Vec<_>>(), [(0xffff, 2312), (0xffff, 2313)]);
+    assert_eq!(rig.switch.tables().all()[0].len(), 4000);
 }
 
 proptest! {
