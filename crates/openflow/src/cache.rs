@@ -10,7 +10,7 @@ const WAYS: usize = 2;
 #[derive(Debug)]
 pub struct Cache<K, V> {
     /// Pairs of slots; the front one was used last.
-    slots: Box<[[Option<Slot<K, V>>; WAYS]]>,
+    slots: Box<[Pair<K, V>]>,
     seed: u64,
 }
 
@@ -22,6 +22,8 @@ pub trait CacheKey: Copy {
     /// Reports whether both are equal, without a call to memcmp.
     fn is(&self, other: &Self) -> bool;
 }
+
+type Pair<K, V> = [Option<Slot<K, V>>; WAYS];
 
 #[derive(Clone, Copy, Debug)]
 struct Slot<K, V> {

@@ -17,9 +17,12 @@ pub(crate) struct Shared {
     pub counters: Arc<Counters>,
     /// The next flow's identifier.
     next: u64,
-    /// In a bundle: the flows that have changed, by table and identifier, as they were before; new ones were not there.
-    changed: Option<BTreeMap<(u8, FlowId), Option<Box<Entry>>>>,
+    /// In a bundle: the flows that have changed.
+    changed: Option<Changed>,
 }
+
+/// Flows by table and identifier, as they were before a bundle; new ones were not there.
+pub(crate) type Changed = BTreeMap<(u8, FlowId), Option<Box<Entry>>>;
 
 /// What all tables share as it was before a bundle.
 #[derive(Debug)]
@@ -49,7 +52,7 @@ impl Shared {
     }
 
     /// Ends a bundle and undoes its changes, except those of flows: returns how these were.
-    pub fn roll_back(&mut self, before: Before) -> BTreeMap<(u8, FlowId), Option<Box<Entry>>> {
+    pub fn roll_back(&mut self, before: Before) -> Changed {
         (self.rules, self.groups, self.meters) = (before.rules, before.groups, before.meters);
         self.changed.take().unwrap_or_default()
     }
