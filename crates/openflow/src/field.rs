@@ -176,10 +176,10 @@ impl Field {
             || matches!(self, ArpSpa | ArpTpa | ArpSha | ArpTha | Ipv6Flabel)
     }
 
-    /// Reports whether it may be set. SCTP's checksum covers the whole packet, of which only the head is looked at.
+    /// Reports whether it may be set.
     pub(crate) const fn settable(self) -> bool {
         use Field::*;
-        !matches!(self, InPort | Metadata | EthType | IpProto | SctpSrc | SctpDst)
+        !matches!(self, InPort | Metadata | EthType | IpProto)
     }
 
     /// Reads an OXM header. Returns the field, or `None` in its place if it is unknown; whether there is a mask; and the

@@ -27,6 +27,9 @@ pub(crate) struct Offsets {
 /// Place of the network header behind eight tags: more are no tags.
 const FURTHEST: usize = header_len::ETHERNET + 8 * header_len::VLAN_TAG;
 
+/// The flag of IPv4 that a fragment follows.
+const MORE_FRAGMENTS: u16 = 0x2000;
+
 /// Hardware type, protocol type and lengths of ARP between IPv4 addresses on Ethernet (RFC 826).
 const ARP_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 
@@ -128,6 +131,20 @@ impl Offsets {
                 return;
             }
         }
+    }
+
+    /// Returns the length of an SCTP packet whose header is complete, if IP's header tells it: of a fragment, or behind extension
+    /// headers, it does not.
+    pub fn sctp_len(&self, packet: &[u8]) -> Option<usize> {
+        let (at, transport) = (self.network, self.transport?);
+        let number = |at: usize| packet.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));
+        let is_whole = self.protocol == ip_protocol::SCTP && packet.len() >= transport + header_len::SCTP;
+        let end = match self.ip? {
+            4 if number(at + 6)? & MORE_FRAGMENTS == 0 => at + usize::from(number(at + 2)?),
+            6 if transport == at + header_len::IPV6 => transport + usize::from(number(at + 4)?),
+            _ => return None,
+        };
+        end.checked_sub(transport).filter(|len| is_whole && *len >= header_len::SCTP)
     }
 
     /// Reports whether it is ARP between IPv4 addresses on Ethernet.

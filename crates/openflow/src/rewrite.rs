@@ -1,4 +1,4 @@
-//! Applies actions to the headers of a packet, and updates its checksums incrementally (RFC 1624).
+//! Applies actions to the headers of a packet, and updates its checksums incrementally (RFC 1624, and SCTP's).
 //!
 //! Only the first bytes of the packet are copied and changed; the rest stays in place, and is sent behind them.
 
@@ -8,8 +8,9 @@ use crate::key::HEADER_BYTES;
 use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets};
 use crate::ttl;
 use packet::checksum::{self, Change};
+use packet::crc32c;
 use packet::header_len::{MAC_ADDRESSES, MPLS, VLAN_TAG};
-use packet::ip_protocol::{ICMP, ICMPV6, TCP, UDP};
+use packet::ip_protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
 /// Bytes in front, for added VLAN tags and MPLS labels.
 const ROOM: usize = 32;
@@ -155,6 +156,8 @@ fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
         (Field::Ipv6Dst, Some(6), _) => whole(ip + 24),
         (Field::TcpSrc, _, TCP) | (Field::UdpSrc, _, UDP) => whole(transport?),
         (Field::TcpDst, _, TCP) | (Field::UdpDst, _, UDP) => whole(transport? + 2),
+        (Field::SctpSrc, _, SCTP) if offsets.sctp_len(packet).is_some() => whole(transport?),
+        (Field::SctpDst, _, SCTP) if offsets.sctp_len(packet).is_some() => whole(transport? + 2),
         (Field::Icmpv4Type, Some(4), ICMP) | (Field::Icmpv6Type, Some(6), ICMPV6) => part(transport?, 2, 8),
         (Field::Icmpv4Code, Some(4), ICMP) | (Field::Icmpv6Code, Some(6), ICMPV6) => part(transport?, 2, 0),
         (Field::NdTarget, Some(6), ICMPV6) => whole(offsets.neighbour(packet, kind()?)?),
@@ -232,6 +235,12 @@ fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u128) {
     }
     let transport = offsets.transport.filter(|_| offsets.ip.is_some());
     match offsets.protocol {
+        SCTP if covered == Covered::Transport => {
+            let (Some(start), Some(packet_len)) = (transport, offsets.sctp_len(packet)) else { return };
+            let after = packet_len - (at + len - start);
+            let difference = crc32c::change(&old[16 - len..], &new[16 - len..], after).to_le_bytes();
+            packet[start + 8..start + 12].iter_mut().zip(difference).for_each(|(byte, change)| *byte ^= change);
+        }
         TCP => adjust(packet, transport.map(|at| at + 16), change, false),
         UDP => adjust(packet, transport.map(|at| at + 6), change, true),
         // ICMPv6 covers the addresses, ICMP does not.

@@ -273,6 +273,55 @@ fn a_frame_with_a_length_has_no_ethertype() {
     assert_eq!(Key::extract(&frame[..13], 1, 0), None);
 }
 
+/// Computes SCTP's checksum bit by bit, as it is sent.
+fn crc32c(bytes: &[u8]) -> [u8; 4] {
+    let bit = |crc: u32, _| if crc & 1 == 0 { crc >> 1 } else { crc >> 1 ^ 0x82f6_3b78 };
+    (!bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), bit))).to_le_bytes()
+}
+
+proptest! {
+    #[test]
+    fn ports_of_sctp_are_set_with_the_checksum_of_all_behind_them(
+        v6 in any::<bool>(),
+        tag in any::<bool>(),
+        payload in prop::collection::vec(any::<u8>(), 0..1400),
+        ports in any::<[u16; 2]>(),
+    ) {
+        // The same header as that of another protocol, with SCTP's instead of the first bytes of its payload.
+        let mut original = packet(v6, 132, &[7; 32], &[&[0; 4][..], &payload].concat());
+        let start = original.len() - payload.len() - 12;
+        original[start + 8..start + 12].fill(0);
+        let checksum = crc32c(&original[start..]);
+        original[start + 8..start + 12].copy_from_slice(&checksum);
+        // Ethernet pads short packets.
+        original.extend([0; 3]);
+        let mut headers = Headers::new(&original, 0);
+        if tag {
+            headers.apply(&Action::PushVlan(0x8100));
+        }
+        for (field, port) in [(Field::SctpSrc, ports[0]), (Field::SctpDst, ports[1])] {
+            headers.apply(&Action::SetField(field, port.into()));
+        }
+        let mut changed = [headers.bytes(), &original[headers.taken()..]].concat();
+        let key = Key::extract(&changed, 1, 0).unwrap();
+        prop_assert_eq!([Field::SctpSrc, Field::SctpDst].map(|field| key.get(field)), ports.map(u128::from));
+        let start = start + if tag { 4 } else { 0 };
+        let came: [u8; 4] = changed[start + 8..start + 12].try_into().unwrap();
+        changed[start + 8..start + 12].fill(0);
+        prop_assert_eq!(came, crc32c(&changed[start..changed.len() - 3]));
+    }
+}
+
+#[test]
+fn ports_of_sctp_stay_where_the_checksum_can_not_be_known() {
+    let mut first = packet(false, 132, &[7; 32], &[0; 40]);
+    // More fragments follow.
+    first[20] = 0x20;
+    let mut headers = Headers::new(&first, 0);
+    headers.apply(&Action::SetField(Field::SctpSrc, 9));
+    assert_eq!(headers.bytes(), &first[..headers.taken()]);
+}
+
 #[test]
 fn a_drop_precedence_is_raised_within_its_class() {
     let raised = |v6: bool, before: u128, levels: u8| {

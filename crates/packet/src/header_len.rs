@@ -14,6 +14,8 @@ pub const IPV4: usize = 20;
 pub const IPV6: usize = 40;
 /// A UDP header.
 pub const UDP: usize = 8;
+/// An SCTP header, without chunks.
+pub const SCTP: usize = 12;
 
 /// The shortest payload of an Ethernet frame (IEEE 802.3): shorter payloads are padded with zeros on the way.
 pub const MIN_ETHERNET_PAYLOAD: usize = 46;

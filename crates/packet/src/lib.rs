@@ -17,6 +17,7 @@
 mod buffers;
 pub mod checksum;
 pub mod copy;
+pub mod crc32c;
 pub mod ethertype;
 mod frame;
 mod frame_block;

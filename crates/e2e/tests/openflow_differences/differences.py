@@ -160,6 +160,7 @@ CHANGES = {
     "icmp": ["set_field:3->icmp_code"],
     "ipv6": ["set_field:fd00::9->ipv6_dst", "set_field:5->ipv6_label", "dec_ttl", "set_field:2->nw_ecn"],
     "udp6": ["set_field:99->udp_dst"],
+    "sctp": ["set_field:99->sctp_src", "set_field:5060->sctp_dst"],
     "arp": ["set_field:2->arp_op", "set_field:10.0.0.7->arp_spa", "set_field:02:00:00:00:00:07->arp_tha"],
     "mpls": ["set_field:77->mpls_label", "set_field:3->mpls_tc", "dec_mpls_ttl"],
 }
