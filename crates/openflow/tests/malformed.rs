@@ -48,11 +48,7 @@ fn valid() -> Vec<Vec<u8>> {
     messages.push(message(29, 1, &[&[0, 0, 0, 6, 0, 0, 0, 7][..], &band(1), &band(2)].concat()));
     let down = [&[0, 0, 0, 1, 0, 0, 0, 0][..], &[2; 6], &[0; 2], &[0, 0, 0, 1, 0, 0, 0, 1], &[0; 8]].concat();
     messages.push(message(16, 1, &down));
-    // Bundles: each of these opened, some filled, and committed.
-    let bundle = |kind: u32, words: [u32; 2], rest: &[u8]| {
-        let words = [0x4f4e_4600, kind, words[0], words[1]].map(u32::to_be_bytes).concat();
-        message(4, 1, &[&words[..], rest].concat())
-    };
+    // A bundle that is opened, and all that another one can have.
     messages.push(bundle(2300, [1, 3], &[]));
     let added = messages.iter().filter(|added| [14, 15, 16, 29].contains(&added[1])).map(|added| {
         let mut inner = added.clone();
@@ -60,9 +56,14 @@ fn valid() -> Vec<Vec<u8>> {
         bundle(2301, [2, 3], &inner)
     });
     let added: Vec<_> = added.collect();
-    messages.extend(added.iter().cloned());
-    messages.push([&added[0][..], &bundle(2300, [2, 4 << 16 | 3], &[])].concat());
+    messages.extend(added);
     messages
+}
+
+/// Builds a message about a bundle: its type, the first numbers, and the rest.
+fn bundle(kind: u32, words: [u32; 2], rest: &[u8]) -> Vec<u8> {
+    let words = [0x4f4e_4600, kind, words[0], words[1]].map(u32::to_be_bytes).concat();
+    message(4, 1, &[&words[..], rest].concat())
 }
 
 #[test]
@@ -120,7 +121,8 @@ proptest! {
             rig.switch.expire(100_000);
             rig.take(id);
         }
-        // The channel still works.
+        // Whatever is in the bundle by now takes effect, or fails, and the channel still works.
+        rig.ask(id, &bundle(2300, [2, 4 << 16 | 3], &[]));
         let answers = rig.ask(id, &message(20, 5, &[]));
         prop_assert_eq!(answers.last().map(|answer| (answer.kind, answer.xid)), Some((21, 5)));
     }

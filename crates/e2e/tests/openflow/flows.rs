@@ -259,7 +259,7 @@ fn errors_are_those_of_the_specification() -> Result<()> {
         ("priority=1,actions=group:1", "OFPBAC_BAD_OUT_GROUP"),
         ("priority=1,actions=goto_table:16", "OFPBIC_BAD_TABLE_ID"),
         ("priority=1,actions=output:7", "OFPBAC_BAD_OUT_PORT"),
-        ("priority=1,actions=meter:1,output:1", "OFPBIC_UNSUP_INST"),
+        ("priority=1,actions=meter:1,output:1", "OFPMMFC_UNKNOWN_METER"),
         ("table=17,priority=1,actions=output:1", "OFPFMFC_BAD_TABLE_ID"),
         ("priority=1,actions=LOCAL", "OFPBAC_BAD_OUT_PORT"),
     ] {
