@@ -20,9 +20,6 @@ const TICK: Duration = Duration::from_millis(20);
 /// Interval at which [`Daemon::wait_for`] looks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Time for a line that a process wrote just before it ended.
-const LAST_LINE: Duration = Duration::from_millis(200);
-
 /// Time for the pipes of a process that has ended to be read to their end; a grandchild may hold them open for longer.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
@@ -154,7 +151,11 @@ impl Daemon {
             // In this order, so that output written just before the process ended still counts.
             let ended = self.exit_status()?;
             let left = deadline.saturating_duration_since(Instant::now());
-            let patience = if ended.is_some() { LAST_LINE } else { left.min(TICK) };
+            if ended.is_some() {
+                // On a busy machine the threads that read its pipes may be far behind.
+                self.log.wait_closed(Instant::now() + LAST_OUTPUT);
+            }
+            let patience = if ended.is_some() { Duration::ZERO } else { left.min(TICK) };
             if let Some(result) = probe(patience) {
                 return Ok(result);
             }
@@ -298,6 +299,12 @@ mod tests {
         let (number, _) = daemon.wait_for_line_since(1, "the word", SOON, |line| line == "got word").unwrap();
         assert_eq!(number, 1);
         assert!(daemon.wait(SOON).unwrap().success());
+    }
+
+    #[test]
+    fn a_line_that_is_read_after_the_end_counts() {
+        let mut daemon = Daemon::spawn("late", shell("(sleep 1; echo late) & exit 0")).unwrap();
+        daemon.wait_for_line("a late line", SOON, |line| line == "late").unwrap();
     }
 
     #[test]
