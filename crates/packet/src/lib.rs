@@ -28,7 +28,7 @@ mod mac_addr;
 pub use buffers::Buffers;
 pub use frame::{
     Burst, BurstStorage, Ethernet, Frame, Frames, LeasedFrames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Mapped,
-    Origin, Segment,
+    Offer, Origin, Segment,
 };
 pub use frame_block::FrameBlock;
 pub use mac_addr::{MacAddr, ParseMacAddrError};

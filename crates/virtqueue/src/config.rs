@@ -36,6 +36,9 @@ pub mod features {
     pub const RING_PACKED: u64 = 1 << 34;
     /// The device uses buffers in the order in which they were made available (§2.7.9, §2.8.9).
     pub const IN_ORDER: u64 = 1 << 35;
+    /// The device may return other buffers of a group than those that were made available ([`crate::exchange`]). Millrace's own, in
+    /// the range that virtio reserves for extensions (§2.2).
+    pub const EXCHANGE: u64 = 1 << 49;
 }
 
 /// Ring format.

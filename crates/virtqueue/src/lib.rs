@@ -5,6 +5,7 @@
 //! bytes of frames are read through [`packet`], whose frames borrow from the queue that they come from.
 //!
 //! - [`memory`]: the regions a guest shares, mapped as extents, and address translation.
+//! - [`exchange`]: buffers of a group that change hands instead of being copied.
 //! - [`device`]: the switch's side of a ring; [`driver`]: the network function's side.
 #![warn(unreachable_pub)]
 
@@ -13,6 +14,7 @@ mod config;
 pub mod device;
 pub mod driver;
 mod error;
+pub mod exchange;
 mod layout;
 pub mod memory;
 pub mod ordering;

@@ -1,7 +1,7 @@
 //! Frames taken together from one queue.
 #![allow(unsafe_code)]
 
-use super::{Frame, Frames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, Origin, Segment};
+use super::{Frame, Frames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, Offer, Origin, Segment};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -34,6 +34,7 @@ impl BurstStorage {
             unread_from: u32::MAX,
             queue: 0,
             kept: Cell::new(0),
+            offer: None,
             lent: PhantomData,
         }
     }
@@ -52,6 +53,8 @@ pub struct Burst<'s, 'q> {
     /// The queue of the frames, if their chains can be kept, and a bit for each kept chain.
     queue: u64,
     kept: Cell<u32>,
+    /// The queue's record of buffers given for those of its frames.
+    offer: Option<&'q Offer>,
     lent: PhantomData<&'q [u8]>,
 }
 
@@ -121,6 +124,12 @@ impl<'q> Burst<'_, 'q> {
         self.queue = queue;
     }
 
+    /// Sets the record of buffers given for those of the chains.
+    #[inline(always)]
+    pub fn set_offer(&mut self, offer: &'q Offer) {
+        self.offer = Some(offer);
+    }
+
     /// Returns the kept chains, as a bit for each place in the burst.
     #[inline(always)]
     pub fn kept(&self) -> u32 {
@@ -176,6 +185,7 @@ impl<'q> Burst<'_, 'q> {
             return self.push_segments(frames.segments(frame));
         }
         self.queue = frames.queue;
+        self.offer = frames.offer;
         // The segment indices refer to the other burst, which may hold more segments.
         self.put(Frame { more_start: 0, ..*frame });
         true
@@ -215,6 +225,8 @@ impl<'q> Burst<'_, 'q> {
                 segments: std::slice::from_raw_parts(self.storage.segments.as_ptr().cast(), self.segments),
                 queue: self.queue,
                 kept: &self.kept,
+                offer: self.offer,
+                may_exchange: false,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A selection of a burst's frames, read and sent.
 #![allow(unsafe_code)]
 
-use super::{Ethernet, Frame, MIN_FRAME, Segment};
+use super::{Ethernet, Frame, MIN_FRAME, Offer, Segment};
 use std::cell::Cell;
 
 /// Some frames of a burst, in order, on their way to a queue.
@@ -11,6 +11,8 @@ pub struct Frames<'b> {
     pub(super) segments: &'b [Segment<'b>],
     pub(super) queue: u64,
     pub(super) kept: &'b Cell<u32>,
+    pub(super) offer: Option<&'b Offer>,
+    pub(super) may_exchange: bool,
 }
 
 impl<'b> Frames<'b> {
@@ -56,6 +58,30 @@ impl<'b> Frames<'b> {
     #[inline(always)]
     pub fn keep_places(&self, places: u32) {
         self.kept.set(self.kept.get() | places);
+    }
+
+    /// Allows to exchange the buffers of these frames: each goes to one output only, and nobody reads it afterwards.
+    #[inline(always)]
+    pub fn exchangeable(self) -> Frames<'b> {
+        Frames { may_exchange: true, ..self }
+    }
+
+    /// Forbids what [`Frames::exchangeable`] allows: others still read these frames.
+    #[inline(always)]
+    pub fn only_copied(self) -> Frames<'b> {
+        Frames { may_exchange: false, ..self }
+    }
+
+    /// Reports whether the buffers of these frames may be exchanged.
+    #[inline(always)]
+    pub fn may_exchange(&self) -> bool {
+        self.may_exchange
+    }
+
+    /// Returns the record of buffers given for those of these frames, if their queue has one.
+    #[inline(always)]
+    pub fn offer(&self) -> Option<&'b Offer> {
+        self.offer
     }
 
     /// Returns other frames with the same segments: a selection in an order of the caller's choice.

@@ -135,6 +135,8 @@ impl LeasedFrames {
                 segments: &self.segments[from.segments..to.segments],
                 queue: 0,
                 kept: &self.kept,
+                offer: None,
+                may_exchange: false,
             };
             from = to;
             group

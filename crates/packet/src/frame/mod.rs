@@ -4,6 +4,7 @@ mod burst;
 mod ethernet;
 mod frames;
 mod leased;
+mod offer;
 mod segment;
 mod trim;
 
@@ -11,6 +12,7 @@ pub use burst::{Burst, BurstStorage};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
 pub use leased::{LeasedFrames, Mapped};
+pub use offer::Offer;
 pub use segment::Segment;
 
 /// Maximum number of frames in a burst.
@@ -98,6 +100,12 @@ impl<'a> Frame<'a> {
     #[inline(always)]
     pub fn is_part(&self) -> bool {
         self.origin.place == Origin::PART.place
+    }
+
+    /// Returns the place in its burst of the chain that the frame lies in, alone and whole behind a virtio header.
+    #[inline(always)]
+    pub fn chain_place(&self) -> Option<u8> {
+        self.origin.is_chain().then_some(self.origin.place)
     }
 
     /// Returns where the frame lies if it is rebuilt behind other headers: its chain can no longer be kept.

@@ -3,12 +3,14 @@
 
 use super::lend;
 use super::taken::TakenChain;
-use packet::MAX_BURST;
+use packet::{Burst, MAX_BURST, Offer};
 use std::cell::Cell;
 
 /// A transmit queue's record of the chains that it has taken.
 pub(super) struct Kept {
     id: u64,
+    /// The buffers given for those of the present burst, if the queue is in a group.
+    offer: Option<Offer>,
     /// Every chain of the present burst.
     taken: [Cell<TakenChain>; MAX_BURST],
     count: Cell<usize>,
@@ -26,6 +28,7 @@ impl Kept {
     pub(super) fn new(size: u16) -> Kept {
         Kept {
             id: lend::queue_id(),
+            offer: None,
             taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
             count: Cell::new(0),
             slots: (0..size).map(|_| Cell::new(0)).collect(),
@@ -39,6 +42,20 @@ impl Kept {
     #[inline(always)]
     pub(super) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Offers the buffers of chains for others.
+    pub(super) fn set_offer(&mut self, offer: Offer) {
+        self.offer = Some(offer);
+    }
+
+    /// Tells a burst that the chains of its frames are recorded here.
+    #[inline(always)]
+    pub(super) fn mark<'q>(&'q self, burst: &mut Burst<'_, 'q>) {
+        burst.set_queue(self.id);
+        if let Some(offer) = &self.offer {
+            burst.set_offer(offer);
+        }
     }
 
     /// Records the chain at `place` of the burst.
@@ -81,18 +98,18 @@ impl Kept {
         }
     }
 
-    /// Passes every chain that is not kept to `put`.
+    /// Passes every chain that is not kept to `put`, and the number of the buffer given for its own, plus one, or zero.
     #[inline(always)]
-    pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain)) {
+    pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain, u16)) {
         let back = &self.back[..self.back_count.take()];
         for chain in back {
-            put(chain.get());
+            put(chain.get(), 0);
         }
         self.out.set(self.out.get() - back.len() as u16);
-        for chain in &self.taken[..self.count.take()] {
+        for (place, chain) in self.taken[..self.count.take()].iter().enumerate() {
             let chain = chain.get();
             if chain.slots != 0 {
-                put(chain);
+                put(chain, self.offer.as_ref().map_or(0, |offer| offer.take(place)));
             }
         }
     }
@@ -137,7 +154,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Burst(ids, places) => {
-                        kept.give_back(|chain| seen.push((chain.id, chain.slots)));
+                        kept.give_back(|chain, _| seen.push((chain.id, chain.slots)));
                         let room = usize::from(SIZE) - held.len();
                         for (place, &id) in ids.iter().take(room).enumerate() {
                             number += 1;
@@ -146,13 +163,13 @@ mod tests {
                             if keeps { held.insert(id, number); } else { due.push((id, number)) };
                         }
                         kept.keep(places & ((1u32 << ids.len().min(room)) - 1));
-                        kept.give_back(|chain| seen.push((chain.id, chain.slots)));
+                        kept.give_back(|chain, _| seen.push((chain.id, chain.slots)));
                     }
                     Step::Release(ids) => ids.into_iter().for_each(|id| {
                         kept.release(id);
                         due.extend(held.remove(&id).map(|number| (id, number)));
                     }),
-                    Step::GiveBack => kept.give_back(|chain| seen.push((chain.id, chain.slots))),
+                    Step::GiveBack => kept.give_back(|chain, _| seen.push((chain.id, chain.slots))),
                 }
                 let waiting = kept.back_count.get();
                 prop_assert_eq!(usize::from(kept.out()), held.len() + waiting);
@@ -161,7 +178,7 @@ mod tests {
                 kept.release(id);
                 due.extend(held.remove(&id).map(|number| (id, number)));
             }
-            kept.give_back(|chain| seen.push((chain.id, chain.slots)));
+            kept.give_back(|chain, _| seen.push((chain.id, chain.slots)));
             seen.sort_unstable();
             due.sort_unstable();
             prop_assert_eq!((seen, kept.out()), (due, 0));

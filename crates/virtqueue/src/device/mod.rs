@@ -23,6 +23,7 @@ mod transmitq;
 
 use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
+use crate::exchange::Joined;
 use crate::memory::{DirtyLog, Memory, Unlogged};
 use packet::{Burst, Frames};
 use std::cell::Cell;
@@ -111,6 +112,11 @@ impl<L: DirtyLog> Dequeue<L> {
     /// Allows keeping the chains of simple frames, unless this queue must return chains in order.
     pub fn allow_keeping(&mut self) {
         each!(self, q => q.allow_keeping())
+    }
+
+    /// Allows to exchange the buffers of simple frames for others of the group, unless this queue must return chains in order.
+    pub fn allow_exchange(&mut self, joined: &Joined) {
+        each!(self, q => q.allow_exchange(joined))
     }
 
     /// Returns the number of this queue, by which its frames are kept ([`Frames::keep`]); zero if they cannot be.
@@ -210,6 +216,18 @@ impl<L: DirtyLog> Enqueue<L> {
             Self::Split(queue) => Self::Split(queue.without_copies()),
             Self::Packed(queue) => Self::Packed(queue.without_copies()),
         }
+    }
+
+    /// Allows to deliver frames that lie in buffers of the group by exchanging these for posted ones, unless this queue must
+    /// return buffers in order.
+    pub fn allow_exchange(&mut self, joined: Joined) {
+        each!(self, q => q.allow_exchange(joined))
+    }
+
+    /// Reports whether frames are delivered without being read, as most of the last ones were.
+    #[inline]
+    pub fn exchanges(&self) -> bool {
+        each!(self, q => q.exchanges())
     }
 
     /// Copies `frames` into posted buffers, in order, and publishes them at once.

@@ -9,6 +9,7 @@ use super::posted::{Posted, PostedQueue};
 use super::ring::DeviceRing;
 use crate::config::{QueueConfig, features};
 use crate::error::{Dropped, Fatal};
+use crate::exchange::{Copied, Joined, Tally};
 use crate::layout::NET_HEADER;
 use packet::copy::Copier;
 use packet::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Origin, Segment};
@@ -53,8 +54,9 @@ pub(super) trait ReceiveRing {
     /// Stores where a call stands: before [`ReceiveRing::publish`], and before [`ReceiveRing::used`] is called again.
     fn set_used(&self, used: Self::Used);
 
-    /// Returns the chain that ends with `last` to the guest, with `written` bytes in it, at least one.
-    fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32);
+    /// Returns the chain that ends with `last` to the guest, with `written` bytes in it, at least one. If `instead` is not zero,
+    /// it is the number of the group's buffer, plus one, that the guest gets for the chain's own.
+    fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32, instead: u16);
 
     /// Returns the chain that ends with `last` to the guest, empty.
     fn put_unused(&self, used: &mut Self::Used, last: Posted);
@@ -73,6 +75,9 @@ pub struct Receiveq<R> {
     copier: Copier,
     mergeable: bool,
     size: u16,
+    /// Where buffers are exchanged, if the guest is in a group, and whether most of the last frames were.
+    joined: Option<Joined>,
+    exchanges: Cell<bool>,
     dropped: Cell<DropCounts>,
     /// Identifies this queue on its loans.
     id: u64,
@@ -114,6 +119,8 @@ impl<R: ReceiveRing> Receiveq<R> {
             copier: Copier::detect(),
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
+            joined: None,
+            exchanges: Cell::new(false),
             dropped: Cell::default(),
             id: lend::queue_id(),
             lends: Cell::new(Lends::Never),
@@ -127,6 +134,15 @@ impl<R: ReceiveRing> Receiveq<R> {
         Receiveq { copier: Copier::omitting(), ..self }
     }
 
+    pub(super) fn allow_exchange(&mut self, joined: Joined) {
+        self.joined = (!self.ring().in_order()).then_some(joined);
+    }
+
+    #[inline(always)]
+    pub(super) fn exchanges(&self) -> bool {
+        self.exchanges.get()
+    }
+
     pub(super) fn ring(&self) -> &R::Ring {
         self.ring.ring()
     }
@@ -137,19 +153,49 @@ impl<R: ReceiveRing> Receiveq<R> {
 
     #[inline(always)]
     pub(super) fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
-        if self.filled.is_empty() { self.deliver::<false>(frames) } else { self.deliver::<true>(frames) }
+        match &self.joined {
+            Some(joined) if self.filled.is_empty() => self.exchange(frames, joined),
+            _ if self.filled.is_empty() => self.deliver::<false>(frames, |_, _| 0),
+            _ => self.deliver::<true>(frames, |_, _| 0),
+        }
     }
 
-    /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue.
+    /// Delivers `frames`, as far as possible without copying them.
     #[inline(always)]
-    fn deliver<const LENT: bool>(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
+    fn exchange(&self, frames: Frames<'_>, joined: &Joined) -> Result<Delivered, Fatal> {
+        let mut tally = Tally::default();
+        let (done, why) = match joined.accept(&frames) {
+            Ok(offer) => {
+                let done = self.deliver::<false>(frames, |frame, buffer| {
+                    let outcome = joined.exchange(offer, frame, buffer.ptr);
+                    tally.add(outcome);
+                    outcome.unwrap_or(0)
+                })?;
+                (done, Copied::Changed)
+            }
+            Err(reason) => (self.deliver::<false>(frames, |_, _| 0)?, reason),
+        };
+        tally.add_copied(why, done.frames - tally.frames());
+        self.exchanges.set(2 * tally.exchanged() > done.frames);
+        joined.count(frames.offer(), tally);
+        Ok(done)
+    }
+
+    /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue. `exchange` may exchange the buffer of a
+    /// frame for the posted one: then it returns the number of the former, plus one, and else zero.
+    #[inline(always)]
+    fn deliver<const LENT: bool>(
+        &self,
+        frames: Frames<'_>,
+        mut exchange: impl FnMut(&Frame<'_>, Posted) -> u16,
+    ) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
         let writer = self.ring().writer();
         let wanted = frames.len() as u32;
         self.reading.renew();
         self.filling.renew();
         if !LENT && self.posted.len() < wanted {
-            self.ring.look_ahead(&self.posted, wanted, true, &self.reading)?;
+            self.ring.look_ahead(&self.posted, wanted, !self.exchanges.get(), &self.reading)?;
         }
         let (mut used, mut front) = (self.ring.used(), self.posted.front());
         for (i, frame) in frames.as_slice().iter().enumerate() {
@@ -159,7 +205,7 @@ impl<R: ReceiveRing> Receiveq<R> {
                     // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
                     unsafe { write_header(writer, claimed.buffer.ptr) };
                 }
-                self.ring.put_used(&mut used, claimed.buffer, need);
+                self.ring.put_used(&mut used, claimed.buffer, need, 0);
                 done.frames += 1;
                 done.bytes += u64::from(frame.len());
                 continue;
@@ -167,14 +213,17 @@ impl<R: ReceiveRing> Receiveq<R> {
             if let Some(buffer) = front.first() {
                 let buffer = buffer.get();
                 if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
-                    // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
-                    // frame's first segment is all of it.
-                    unsafe {
-                        write_header(writer, buffer.ptr);
-                        let payload = buffer.ptr.add(NET_HEADER as usize);
-                        writer.copy(self.copier, payload, frame.first().as_ptr(), frame.len() as usize);
+                    let instead = exchange(frame, buffer);
+                    if instead == 0 {
+                        // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
+                        // frame's first segment is all of it.
+                        unsafe {
+                            write_header(writer, buffer.ptr);
+                            let payload = buffer.ptr.add(NET_HEADER as usize);
+                            writer.copy(self.copier, payload, frame.first().as_ptr(), frame.len() as usize);
+                        }
                     }
-                    self.ring.put_used(&mut used, buffer, need);
+                    self.ring.put_used(&mut used, buffer, need, instead);
                     front.pass();
                     done.frames += 1;
                     done.bytes += u64::from(frame.len());
@@ -210,7 +259,8 @@ impl<R: ReceiveRing> Receiveq<R> {
         }
         self.ring.publish();
         // Only after a burst: reading ahead while idle would steal cache lines from a guest that is posting.
-        self.ring.look_ahead(&self.posted, LOOK_AHEAD, self.lends.get() != Lends::Now, &self.reading)?;
+        let fetch = self.lends.get() != Lends::Now && !self.exchanges.get();
+        self.ring.look_ahead(&self.posted, LOOK_AHEAD, fetch, &self.reading)?;
         Ok(done)
     }
 
@@ -414,7 +464,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             left -= filled;
             if buffer.is_last() {
                 let mut used = self.ring.used();
-                self.ring.put_used(&mut used, buffer, in_chain);
+                self.ring.put_used(&mut used, buffer, in_chain, 0);
                 self.ring.set_used(used);
                 in_chain = 0;
             }

@@ -57,8 +57,8 @@ impl<R: ReceiveRing> ReceiveRing for Rogue<R> {
         self.ring.set_used(used);
     }
 
-    fn put_used(&self, used: &mut R::Used, last: Posted, written: u32) {
-        self.ring.put_used(used, last, written);
+    fn put_used(&self, used: &mut R::Used, last: Posted, written: u32, instead: u16) {
+        self.ring.put_used(used, last, written, instead);
     }
 
     fn put_unused(&self, used: &mut R::Used, last: Posted) {

@@ -7,6 +7,7 @@ use super::keep::Kept;
 use super::ring::{DeviceRing, Head};
 use super::taken::TakenChain;
 use crate::error::Fatal;
+use crate::exchange::Joined;
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
 use packet::copy::prefetch;
@@ -24,7 +25,7 @@ pub(super) trait TransmitRing {
 
     /// Adds the frames of available chains to `burst`, and records the chains in `kept` if there is one. Returns their
     /// number.
-    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>, intake: &Intake) -> Result<usize, Fatal>;
+    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal>;
 
     /// Returns all taken chains to the guest and publishes them at once: those that `kept` gives back, if there is one.
     fn recycle(&self, kept: Option<&Kept>);
@@ -51,6 +52,15 @@ impl<R: TransmitRing> Transmitq<R> {
     pub(super) fn allow_keeping(&mut self) {
         if !self.ring().in_order() {
             self.kept = Some(Kept::new(self.ring().areas().size));
+        }
+    }
+
+    pub(super) fn allow_exchange(&mut self, joined: &Joined) {
+        if self.kept.is_none() {
+            self.allow_keeping();
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.set_offer(joined.offer());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Bookkeeping of free descriptors or buffer ids, and of the chains that the device holds.
 
-use super::{Buffer, UsedBuffer};
+use super::Buffer;
 
 /// Free numbers below a ring's size, which name descriptors or chains.
 pub(super) struct Ids {
@@ -86,7 +86,7 @@ pub(super) struct Outstanding {
     /// The chain with this id.
     chains: Box<[OutstandingChain]>,
     /// The chain that ends the batch announced by the device, if one is in progress.
-    batch: Option<UsedBuffer>,
+    batch: Option<Last>,
 }
 
 /// A chain that the device holds, or none.
@@ -96,6 +96,13 @@ struct OutstandingChain {
     descriptors: u16,
     /// Bytes that the device may write.
     writable: u32,
+}
+
+/// The chain that ends a batch.
+#[derive(Clone, Copy)]
+struct Last {
+    id: u16,
+    len: u32,
 }
 
 /// Meaning of a used entry.
@@ -132,14 +139,14 @@ impl Outstanding {
         let chain = self.chains.get_mut(id as usize).filter(|chain| chain.descriptors > 0)?;
         let id = id as u16;
         if oldest.is_some_and(|oldest| oldest != id) {
-            return self.go_on(oldest?, UsedBuffer { id, len });
+            return self.go_on(oldest?, Last { id, len });
         }
         Some(Done { id, len, descriptors: std::mem::take(&mut chain.descriptors) })
     }
 
     /// Returns the `oldest` chain of a batch that ends with `last`.
     #[inline(always)]
-    fn go_on(&mut self, oldest: u16, last: UsedBuffer) -> Option<Done> {
+    fn go_on(&mut self, oldest: u16, last: Last) -> Option<Done> {
         let is_last = oldest == last.id;
         self.batch = (!is_last).then_some(last);
         let chain = &mut self.chains[usize::from(oldest)];

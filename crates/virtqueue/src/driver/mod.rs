@@ -29,6 +29,8 @@ pub struct UsedBuffer {
     pub id: u16,
     /// Bytes written by the device.
     pub len: u32,
+    /// Number of the group's buffer that came back instead, if it is not the one that was added ([`crate::exchange`]).
+    pub instead: Option<u16>,
 }
 
 /// One queue, driver side.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 /// The driver side of a packed ring.
 pub struct PackedDriver {
     areas: Areas,
+    exchanges: bool,
     /// Free buffer ids, and the number of free slots.
     ids: Ids,
     free: u16,
@@ -43,6 +44,7 @@ impl PackedDriver {
         let start = Position { slot: 0, wrap: true };
         Ok(PackedDriver {
             areas,
+            exchanges: config.negotiated.has(features::EXCHANGE),
             ids: Ids::new(size, config.negotiated.has(features::IN_ORDER)),
             free: size,
             outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
@@ -101,12 +103,14 @@ impl PackedDriver {
             .outstanding
             .next(self.ids.oldest(), || (tail.packed_id().into(), tail.len()))
             .ok_or(Fatal::BadHead { head: tail.packed_id(), size: self.areas.size })?;
+        // A number that is too high is no buffer's, and stays so.
+        let instead = if self.exchanges { get(self.areas.addr(at.slot)).min(u16::MAX.into()) } else { 0 };
         // The next lap writes here. Stores to one line after the other would wait until the device's processor gives them up.
         prefetch_write(self.areas.tail(at.slot).as_ptr().cast());
         self.used = at.advance(done.descriptors, self.areas.size);
         self.free += done.descriptors;
         self.ids.give_back(done.id);
-        Ok(Some(UsedBuffer { id: done.id, len: done.len }))
+        Ok(Some(UsedBuffer { id: done.id, len: done.len, instead: (instead as u16).checked_sub(1) }))
     }
 
     #[inline(always)]

@@ -16,6 +16,7 @@ pub struct SplitDriver {
     areas: Areas,
     mask: u16,
     event_idx: bool,
+    exchanges: bool,
     /// Free descriptors.
     ids: Ids,
     outstanding: Outstanding,
@@ -45,6 +46,7 @@ impl SplitDriver {
             areas,
             mask: size - 1,
             event_idx: config.negotiated.has(features::EVENT_IDX),
+            exchanges: config.negotiated.has(features::EXCHANGE),
             ids: Ids::new(size, config.negotiated.has(features::IN_ORDER)),
             outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
             next_of: vec![0; size.into()].into(),
@@ -105,11 +107,13 @@ impl SplitDriver {
                 return Err(Fatal::IndexJump { moved, size: self.areas.size });
             }
         }
-        let (id, len) = self.areas.used_element(self.used & self.mask);
+        let (id_at, len_at) = self.areas.used_element(self.used & self.mask);
+        let word = get(id_at);
+        let (id, instead) = if self.exchanges { (word & 0xffff, word >> 16) } else { (word, 0) };
         let done = self
             .outstanding
-            .next(self.ids.oldest(), || (get(id), get(len)))
-            .ok_or(Fatal::BadHead { head: get(id) as u16, size: self.areas.size })?;
+            .next(self.ids.oldest(), || (id, get(len_at)))
+            .ok_or(Fatal::BadHead { head: id as u16, size: self.areas.size })?;
         self.used = self.used.wrapping_add(1);
         if self.moves {
             // The device has read the line, and one store after the other would wait until the device's processor gives it up.
@@ -121,7 +125,7 @@ impl SplitDriver {
             at = self.next_of[usize::from(at)];
             self.ids.give_back(at);
         }
-        Ok(Some(UsedBuffer { id: done.id, len: done.len }))
+        Ok(Some(UsedBuffer { id: done.id, len: done.len, instead: (instead as u16).checked_sub(1) }))
     }
 
     #[inline(always)]

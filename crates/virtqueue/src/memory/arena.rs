@@ -40,12 +40,13 @@ impl Arena {
 
     fn try_huge(len: u64) -> Result<Memory, MemoryError> {
         let failed = |source| MemoryError::Map { guest_addr: Self::BASE, len, source };
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
         let file = memfd_create("millrace", flags).map_err(failed)?;
         let len = len.next_multiple_of(HUGE_PAGE);
         ftruncate(&file, len).map_err(failed)?;
         // Reserves the pages now, so that a lack of pages does not cause a fault later.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len).map_err(failed)?;
+        seal(&file).map_err(failed)?;
         Memory::map(vec![Self::region(len, file)])
     }
 
@@ -127,12 +128,16 @@ unsafe impl Mapped for Arena {
 /// Creates a memory file of `len` bytes.
 #[cfg(not(miri))]
 fn memory_file(len: u64) -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::{SealFlags, fcntl_add_seals};
     let file = memfd_create("millrace", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, len)?;
-    // The device maps this memory too: the seal guarantees that it cannot shrink.
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
+    seal(&file)?;
     Ok(file)
+}
+
+/// Guarantees that the file cannot shrink: others map this memory, too.
+fn seal(file: &OwnedFd) -> rustix::io::Result<()> {
+    use rustix::fs::{SealFlags, fcntl_add_seals};
+    fcntl_add_seals(file, SealFlags::SHRINK | SealFlags::SEAL)
 }
 
 /// Creates a file of `len` bytes: Miri has no memory files, and maps none, so any file will do.

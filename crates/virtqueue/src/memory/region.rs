@@ -36,6 +36,19 @@ impl Region {
         rustix::fs::fcntl_get_seals(&*self.file).is_ok()
     }
 
+    /// Reports whether this is part of `file`, by whatever descriptor.
+    #[cfg(not(miri))]
+    pub(crate) fn is_of(&self, file: &OwnedFd) -> bool {
+        let identity = |file: &OwnedFd| rustix::fs::fstat(file).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+        identity(&self.file).is_some_and(|own| identity(file) == Some(own))
+    }
+
+    /// Miri does not support fstat, and memory is not shared there between descriptors.
+    #[cfg(miri)]
+    pub(crate) fn is_of(&self, file: &Arc<OwnedFd>) -> bool {
+        Arc::ptr_eq(&self.file, file)
+    }
+
     #[cfg(not(miri))]
     fn file_size(&self) -> rustix::io::Result<u64> {
         Ok(rustix::fs::fstat(&*self.file)?.st_size as u64)

@@ -24,6 +24,7 @@ pub struct PackedRing<L> {
     areas: Areas,
     writer: Writer<L>,
     in_order: bool,
+    exchanges: bool,
     /// Next descriptor that the guest will make available.
     next_avail: Cell<Position>,
     used: Cell<Used>,
@@ -91,6 +92,7 @@ impl<L: DirtyLog> PackedRing<L> {
             areas,
             writer: Writer::new(memory, log),
             in_order: config.negotiated.has(features::IN_ORDER),
+            exchanges: config.negotiated.has(features::EXCHANGE),
             next_avail: Cell::new(start),
             used: Cell::new(Used { next: start, bits: packed_used_bits(start.wrap), first: None }),
             published: Cell::new(start),
@@ -129,10 +131,14 @@ impl<L: DirtyLog> PackedRing<L> {
         self.published.get().distance(self.next_avail.get(), self.areas.size)
     }
 
-    /// Writes a used descriptor for a chain, with these further flags.
+    /// Writes a used descriptor for a chain, with these further flags. `instead` is as in
+    /// [`ReceiveRing::put_used`](super::receiveq::ReceiveRing::put_used).
     #[inline(always)]
-    fn put_used_chain(&self, used: &mut Used, chain: TakenChain, len: u32, flags: u16) {
+    fn put_used_chain(&self, used: &mut Used, chain: TakenChain, len: u32, flags: u16, instead: u16) {
         let at = used.next;
+        if self.exchanges {
+            self.writer.put(self.areas.addr(at.slot), instead.into());
+        }
         let tail = Tail::packed(len, chain.id, flags | used.bits);
         if used.first.is_none() {
             used.first = Some(FirstUsed { slot: at.slot, tail });

@@ -81,13 +81,13 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
     }
 
     #[inline(always)]
-    fn put_used(&self, used: &mut Used, last: Posted, written: u32) {
+    fn put_used(&self, used: &mut Used, last: Posted, written: u32, instead: u16) {
         // WRITE tells that something was written (§2.8.4).
-        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, written, F_WRITE);
+        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, written, F_WRITE, instead);
     }
 
     fn put_unused(&self, used: &mut Used, last: Posted) {
-        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, 0, 0);
+        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, 0, 0, 0);
     }
 
     #[inline(always)]

@@ -65,7 +65,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     }
 
     #[inline(always)]
-    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>, intake: &Intake) -> Result<usize, Fatal> {
+    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
         let budget = Budget::new();
         let (mut scan, mut taken) = (ring.scan(), 0);
@@ -93,7 +93,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
         ring.next_avail.set(scan.at);
         match kept {
             None => self.count.set(taken),
-            Some(kept) => burst.set_queue(kept.id()),
+            Some(kept) => kept.mark(burst),
         }
         Ok(taken)
     }
@@ -102,7 +102,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn recycle(&self, kept: Option<&Kept>) {
         let ring = &self.ring;
         let mut used = ring.used.get();
-        let mut put = |chain| ring.put_used_chain(&mut used, chain, 0, 0);
+        let mut put = |chain, instead| ring.put_used_chain(&mut used, chain, 0, 0, instead);
         if let Some(kept) = kept {
             kept.give_back(put);
         } else {
@@ -110,10 +110,10 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
             if ring.in_order {
                 // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
                 if let Some(last) = taken.last() {
-                    put(TakenChain { id: last.get().id, slots: ring.slots_taken() });
+                    put(TakenChain { id: last.get().id, slots: ring.slots_taken() }, 0);
                 }
             } else {
-                taken.iter().for_each(|chain| put(chain.get()));
+                taken.iter().for_each(|chain| put(chain.get(), 0));
             }
         }
         ring.used.set(used);

@@ -90,11 +90,12 @@ impl<L: DirtyLog> SplitRing<L> {
         Ok(Head { index: head, descriptor: self.areas.descriptor(head) })
     }
 
-    /// Writes the used element at used index `at`. It mostly equals the previous lap's.
+    /// Writes the used element at used index `at`. It mostly equals the previous lap's. `instead` is as in
+    /// [`ReceiveRing::put_used`](super::receiveq::ReceiveRing::put_used).
     #[inline(always)]
-    fn put_used_at(&self, at: u16, head: u16, len: u32) {
+    fn put_used_at(&self, at: u16, head: u16, len: u32, instead: u16) {
         let (id_at, len_at) = self.areas.used_element(at & self.mask);
-        self.writer.put_changed(id_at, head.into());
+        self.writer.put_changed(id_at, u32::from(instead) << 16 | u32::from(head));
         self.writer.put_changed(len_at, len);
     }
 

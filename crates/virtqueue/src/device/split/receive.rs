@@ -80,13 +80,13 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
     }
 
     #[inline(always)]
-    fn put_used(&self, used: &mut u16, last: Posted, written: u32) {
-        self.put_used_at(*used, last.id, written);
+    fn put_used(&self, used: &mut u16, last: Posted, written: u32, instead: u16) {
+        self.put_used_at(*used, last.id, written, instead);
         *used = used.wrapping_add(1);
     }
 
     fn put_unused(&self, used: &mut u16, last: Posted) {
-        self.put_used(used, last, 0);
+        self.put_used(used, last, 0, 0);
     }
 
     #[inline(always)]

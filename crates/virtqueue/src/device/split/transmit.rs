@@ -38,7 +38,7 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
     }
 
     #[inline(always)]
-    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&Kept>, intake: &Intake) -> Result<usize, Fatal> {
+    fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
         let wanted = (burst.room() as u16).min(ring.areas.size);
         let mut count = ring.available(wanted)?.min(wanted);
@@ -60,14 +60,14 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
             if let Some(kept) = kept {
                 kept.take(taken.into(), TakenChain { id: head.index, slots: 1 });
             } else if !ring.in_order {
-                ring.put_used_at(used.wrapping_add(taken), head.index, 0);
+                ring.put_used_at(used.wrapping_add(taken), head.index, 0, 0);
             }
             self.last.set(head.index);
             taken += 1;
         }
         ring.next_avail.set(avail.wrapping_add(taken));
         if let Some(kept) = kept {
-            burst.set_queue(kept.id());
+            kept.mark(burst);
         } else {
             ring.next_used.set(used.wrapping_add(taken));
         }
@@ -79,14 +79,14 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
         let ring = &self.ring;
         if let Some(kept) = kept {
             let mut next = ring.next_used.get();
-            kept.give_back(|chain| {
-                ring.put_used_at(next, chain.id, 0);
+            kept.give_back(|chain, instead| {
+                ring.put_used_at(next, chain.id, 0, instead);
                 next = next.wrapping_add(1);
             });
             ring.next_used.set(next);
         } else if ring.in_order && ring.next_used.get() != ring.published.get() {
             // One element, where the batch starts, stands for the whole batch (virtio 1.2 §2.7.9).
-            ring.put_used_at(ring.published.get(), self.last.get(), 0);
+            ring.put_used_at(ring.published.get(), self.last.get(), 0, 0);
         }
         ring.publish_used();
     }

@@ -1,0 +1,67 @@
+//! Buffers offered in exchange for others.
+
+use super::MAX_BURST;
+use std::cell::Cell;
+
+/// A receive queue's record of the buffers that it gets back instead of those that its frames came in.
+///
+/// The frames of such a queue lie in buffers of a group's memory. An output that posts buffers of the same memory may take a
+/// frame's buffer for good, and give one of its own for it: the frame changes hands without a copy.
+pub struct Offer {
+    group: u64,
+    seat: u16,
+    port: u16,
+    /// Address of the group's memory, as the queue has it mapped.
+    start: usize,
+    /// By place in the burst: the buffer given for the one there, plus one; zero if none was.
+    given: [Cell<u16>; MAX_BURST],
+}
+
+impl Offer {
+    /// Returns the record of a queue of `seat`, at `port` of the group, which has the group's memory mapped at `start`.
+    pub fn new(group: u64, seat: u16, port: u16, start: usize) -> Offer {
+        Offer { group, seat, port, start, given: [const { Cell::new(0) }; MAX_BURST] }
+    }
+
+    /// Returns the number of the group.
+    #[inline(always)]
+    pub fn group(&self) -> u64 {
+        self.group
+    }
+
+    /// Returns the number by which the function's buffers are marked.
+    #[inline(always)]
+    pub fn seat(&self) -> u16 {
+        self.seat
+    }
+
+    /// Returns the number of the port in its group.
+    #[inline(always)]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the distance from the start of the group's memory to `at`, which may lie elsewhere.
+    #[inline(always)]
+    pub fn offset(&self, at: *const u8) -> u64 {
+        at.addr().wrapping_sub(self.start) as u64
+    }
+
+    /// Reports whether the buffer at this place was given away.
+    #[inline(always)]
+    pub fn is_given(&self, place: u8) -> bool {
+        self.given[usize::from(place)].get() != 0
+    }
+
+    /// Gives `buffer` for the one at this place.
+    #[inline(always)]
+    pub fn give(&self, place: u8, buffer: u16) {
+        self.given[usize::from(place)].set(buffer + 1);
+    }
+
+    /// Returns the buffer given for the one at this place, plus one, or zero; and forgets it.
+    #[inline(always)]
+    pub fn take(&self, place: usize) -> u16 {
+        self.given[place].take()
+    }
+}

@@ -1,0 +1,185 @@
+//! A group: its memory, and who has which of the buffers.
+
+use super::counts::{Counters, Counts};
+use super::geometry::Geometry;
+use crate::memory::{Arena, Memory, MemoryError};
+use rustix::fd::OwnedFd;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// The owner of a buffer that nobody has.
+const NOBODY: u16 = 0;
+
+/// How a group is made.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupOptions {
+    /// Number of ports.
+    pub ports: u16,
+    /// The buffers.
+    pub geometry: Geometry,
+    /// Length in bytes from which frames are exchanged.
+    pub threshold: u32,
+    /// Whether to use huge pages, if there are any.
+    pub huge: bool,
+}
+
+/// A group of functions that exchange buffers.
+#[derive(Debug)]
+pub struct Group {
+    id: u64,
+    options: GroupOptions,
+    memory: Arc<Memory>,
+    /// The seat that has each buffer. An exchange swaps two of them, so that each seat has as many as it was given, whatever
+    /// its function claims.
+    pub(super) owners: Box<[AtomicU16]>,
+    seats: Mutex<Seats>,
+    /// By source and destination. Behind the ports' own rows is one of frames from outside.
+    counters: Box<[Counters]>,
+}
+
+#[derive(Debug)]
+struct Seats {
+    /// Buffers that nobody has, the one that was freed first in front: a function that lost its connection may still read it.
+    free: VecDeque<u16>,
+    by_token: BTreeMap<u64, Weak<Seat>>,
+    last: u16,
+}
+
+/// Error: a function can't join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The message says what the fields are.
+#[error(
+    "it asks for {wanted} buffers, and {free} of the group's {count} are free; raise `buffers` of the [[exchange]]"
+)]
+pub struct TooFewBuffers {
+    pub wanted: u16,
+    pub free: usize,
+    pub count: u16,
+}
+
+impl Group {
+    /// Makes a group and its memory.
+    pub fn new(options: GroupOptions) -> Result<Arc<Group>, MemoryError> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let memory = Arena::new(options.geometry.bytes(), options.huge)?.memory().clone();
+        let count = options.geometry.count();
+        let rows = usize::from(options.ports) + 1;
+        Ok(Arc::new(Group {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            options,
+            memory,
+            owners: (0..count).map(|_| AtomicU16::new(NOBODY)).collect(),
+            seats: Mutex::new(Seats { free: (0..count).collect(), by_token: BTreeMap::new(), last: NOBODY }),
+            counters: (0..rows * usize::from(options.ports)).map(|_| Counters::default()).collect(),
+        }))
+    }
+
+    /// Returns a number that no other group of this process has.
+    #[inline(always)]
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Returns how it was made.
+    #[inline(always)]
+    pub fn options(&self) -> &GroupOptions {
+        &self.options
+    }
+
+    /// Returns the file that its memory is.
+    pub fn file(&self) -> &Arc<OwnedFd> {
+        &self.memory.regions()[0].file
+    }
+
+    /// Returns the seat of the function that goes by this token, which gets `wanted` buffers if it is new.
+    pub fn join(self: &Arc<Group>, token: u64, wanted: u16) -> Result<Arc<Seat>, TooFewBuffers> {
+        let mut seats = self.seats();
+        if let Some(seat) = seats.by_token.get(&token).and_then(Weak::upgrade) {
+            return Ok(seat);
+        }
+        let (free, count) = (seats.free.len(), self.options.geometry.count());
+        if wanted == 0 || usize::from(wanted) > free {
+            return Err(TooFewBuffers { wanted, free, count });
+        }
+        seats.by_token.retain(|_, seat| seat.strong_count() > 0);
+        // Each seat has a buffer at least, and there are fewer buffers than numbers.
+        let taken = |number: u16| self.owners.iter().any(|owner| owner.load(Ordering::Relaxed) == number);
+        let mut numbers = (1..u16::MAX).map(|step| seats.last.wrapping_add(step)).filter(|number| *number != NOBODY);
+        let number = numbers.find(|number| !taken(*number)).expect("a buffer is free, and so is a number");
+        seats.last = number;
+        for buffer in seats.free.drain(..usize::from(wanted)) {
+            self.owners[usize::from(buffer)].store(number, Ordering::Relaxed);
+        }
+        let seat = Arc::new(Seat { group: self.clone(), number });
+        seats.by_token.insert(token, Arc::downgrade(&seat));
+        Ok(seat)
+    }
+
+    /// Returns the number of buffers that no function has.
+    pub fn free(&self) -> usize {
+        self.seats().free.len()
+    }
+
+    /// Returns the number of functions.
+    pub fn functions(&self) -> usize {
+        self.seats().by_token.values().filter(|seat| seat.strong_count() > 0).count()
+    }
+
+    /// Returns the numbers of frames from one port to another; those from outside come from the port behind the last.
+    pub fn counts(&self, from: u16, to: u16) -> Counts {
+        self.counters(from, to).read()
+    }
+
+    #[inline(always)]
+    pub(super) fn counters(&self, from: u16, to: u16) -> &Counters {
+        &self.counters[usize::from(from) * usize::from(self.options.ports) + usize::from(to)]
+    }
+
+    fn seats(&self) -> MutexGuard<'_, Seats> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owned_by(&self, seat: u16) -> impl Iterator<Item = u16> {
+        (0..)
+            .zip(&self.owners)
+            .filter(move |(_, owner)| owner.load(Ordering::Relaxed) == seat)
+            .map(|(buffer, _)| buffer)
+    }
+}
+
+/// A function's place in a group. When the last of its queues is gone, its buffers are free for others.
+#[derive(Debug)]
+pub struct Seat {
+    group: Arc<Group>,
+    number: u16,
+}
+
+impl Seat {
+    /// Returns the group.
+    #[inline(always)]
+    pub fn group(&self) -> &Arc<Group> {
+        &self.group
+    }
+
+    /// Returns its number, by which the buffers that it has are marked.
+    #[inline(always)]
+    pub(super) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Returns the numbers of the buffers that it has. They change while its queues run.
+    pub fn buffers(&self) -> Vec<u16> {
+        self.group.owned_by(self.number).collect()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut seats = self.group.seats();
+        for buffer in self.group.owned_by(self.number) {
+            self.group.owners[usize::from(buffer)].store(NOBODY, Ordering::Relaxed);
+            seats.free.push_back(buffer);
+        }
+    }
+}

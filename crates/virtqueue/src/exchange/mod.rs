@@ -1,0 +1,23 @@
+//! Buffers that change hands instead of being copied, within a group of functions that trust each other.
+//!
+//! All functions of a [`Group`] take their buffers from one memory. If one of them sends a frame in such a buffer, and another
+//! has posted one, then the two buffers are exchanged: each gets the other's instead of its own. docs/exchange.md specifies how
+//! rings say so ([`crate::features::EXCHANGE`]), and what a member that lies can do.
+//!
+//! - [`Geometry`]: where the buffers lie; [`Group`]: the memory, and who has which buffer;
+//! - [`Seat`]: one function; [`Grant`]: what it is told;
+//! - [`Joined`]: a queue of a member, as the device exchanges through it;
+//! - [`Counts`]: frames that were exchanged and copied, and why.
+
+mod counts;
+mod geometry;
+mod grant;
+mod group;
+mod joined;
+
+pub(crate) use counts::Tally;
+pub use counts::{Copied, Counts};
+pub use geometry::{Geometry, HEADROOM, MAX_BUFFERS};
+pub use grant::Grant;
+pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
+pub use joined::Joined;
