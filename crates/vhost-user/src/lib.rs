@@ -14,11 +14,13 @@ mod event;
 pub mod frontend;
 mod mode;
 mod rate_limited_log;
+mod shared_object;
 mod socket;
 mod wait;
 
 pub use event::Event;
 pub use mode::Mode;
+pub use shared_object::SharedObject;
 pub use socket::{Access, SocketError, claim, keep_sockets};
 
 /// Largest number of queue pairs of a device: vhost-user queue indices have eight bits.

@@ -9,8 +9,11 @@ use super::{Options, Queues, Wire};
 use crate::descriptors::Exhausted;
 use crate::event::{Event, EventError};
 use crate::rate_limited_log::RateLimitedLog;
+use crate::shared_object::SharedObject;
+use rustix::fd::OwnedFd;
 use std::fmt::Write;
 use std::sync::Arc;
+use uuid::Uuid;
 use vhost::vhost_user::VhostUserProtocolFeatures;
 use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError, Region};
 use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
@@ -44,6 +47,10 @@ pub(super) enum Refused {
     Unsupported,
     #[error("queue {index} cannot be stopped: {why}")]
     Unstopped { index: usize, why: String },
+    #[error("there is no such shared object")]
+    NoObject,
+    #[error("{0}")]
+    Object(String),
     #[error("cannot answer: {0}")]
     Answer(std::io::Error),
 }
@@ -54,6 +61,7 @@ pub(super) struct Device {
     log: Arc<RateLimitedLog>,
     pub(super) rings: Vec<Vring>,
     withheld: u64,
+    exchanges: bool,
     any_memory: bool,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
@@ -75,6 +83,7 @@ impl Device {
             log,
             rings,
             withheld: options.withheld,
+            exchanges: options.exchanges,
             any_memory: options.any_memory,
             memory: None,
             repeats: Repeats::default(),
@@ -95,6 +104,7 @@ impl Device {
     /// provides that queue itself. No offloads, no dirty log.
     pub(super) fn offered(&self) -> u64 {
         let mq = if self.rings.len() > 2 { features::MQ } else { 0 };
+        let exchange = if self.exchanges { features::EXCHANGE } else { 0 };
         let all = features::VERSION_1
             | features::MRG_RXBUF
             | features::INDIRECT_DESC
@@ -102,15 +112,17 @@ impl Device {
             | features::RING_PACKED
             | features::IN_ORDER
             | features::PROTOCOL_FEATURES
-            | mq;
+            | mq
+            | exchange;
         all & !self.withheld
     }
 
     pub(super) fn offered_protocol_features(&self) -> VhostUserProtocolFeatures {
-        VhostUserProtocolFeatures::MQ
+        let usual = VhostUserProtocolFeatures::MQ
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
-            | VhostUserProtocolFeatures::RESET_DEVICE
+            | VhostUserProtocolFeatures::RESET_DEVICE;
+        if self.exchanges { usual | VhostUserProtocolFeatures::SHARED_OBJECT } else { usual }
     }
 
     pub(super) fn set_features(&mut self, accepted: u64) -> Result<(), Refused> {
@@ -134,6 +146,12 @@ impl Device {
         }
         self.protocol_features = accepted;
         Ok(())
+    }
+
+    /// Returns a file for a function that exchanges buffers.
+    pub(super) fn shared_object(&self, name: &Uuid) -> Result<OwnedFd, Refused> {
+        let object = SharedObject::named(name).ok_or(Refused::NoObject)?;
+        self.queues.shared_object(object).map_err(Refused::Object)
     }
 
     pub(super) fn set_size(&mut self, index: u32, size: u32) -> Result<(), Refused> {
@@ -326,6 +344,7 @@ impl Device {
                     (features::INDIRECT_DESC, "indirect"),
                     (features::EVENT_IDX, "event_idx"),
                     (features::IN_ORDER, "in_order"),
+                    (features::EXCHANGE, "exchange"),
                 ];
                 for (_, name) in names.iter().filter(|(bit, _)| negotiated.has(*bit)) {
                     let _ = write!(line, ", {name}");

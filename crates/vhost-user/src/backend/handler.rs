@@ -170,8 +170,8 @@ impl VhostUserBackendReqHandlerMut for Device {
         unsupported()
     }
 
-    fn get_shared_object(&mut self, _: VhostUserSharedMsg) -> Result<File> {
-        unsupported()
+    fn get_shared_object(&mut self, asked: VhostUserSharedMsg) -> Result<File> {
+        Ok(self.shared_object(&asked.uuid)?.into())
     }
 
     fn get_inflight_fd(&mut self, _: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {

@@ -12,7 +12,8 @@ mod service;
 mod session;
 mod vring;
 
-use crate::{Access, Event, Mode, SocketError};
+use crate::{Access, Event, Mode, SharedObject, SocketError};
+use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
@@ -36,12 +37,15 @@ pub struct Options {
     pub any_memory: bool,
     /// Supported virtio features that are not offered.
     pub withheld: u64,
+    /// Whether the owner of the queues exchanges buffers ([`Queues::shared_object`]).
+    pub exchanges: bool,
 }
 
 impl Options {
     /// Returns options with all features, for guests that share memory.
     pub fn new(socket: impl Into<PathBuf>, mode: Mode, queue_pairs: u16) -> Options {
-        Options { socket: socket.into(), mode, queue_pairs, access: Access::default(), any_memory: false, withheld: 0 }
+        let access = Access::default();
+        Options { socket: socket.into(), mode, queue_pairs, access, any_memory: false, withheld: 0, exchanges: false }
     }
 }
 
@@ -79,6 +83,12 @@ pub trait Queues: Send + Sync {
     /// runs; the session then restarts the queue.
     fn rewire(&self, _index: usize, wire: Wire) -> Result<(), Wire> {
         Err(wire)
+    }
+
+    /// Returns a file for a function that exchanges buffers; called before its queues start, if [`Options::exchanges`] is set.
+    /// An error says why it gets none.
+    fn shared_object(&self, _object: SharedObject) -> Result<OwnedFd, String> {
+        Err("nothing is exchanged here".into())
     }
 
     /// Returns the cost to others of starting or stopping a queue, relative to a queue that workers only poll. The

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
-use virtqueue::driver::{Buffer, Queue};
+use virtqueue::driver::{Buffer, Queue, UsedBuffer};
 use virtqueue::{Fatal, ordering};
 
 /// The driver end of one running queue.
@@ -31,6 +31,8 @@ pub struct Returned<'q, T> {
     pub entry: &'q mut T,
     /// Bytes that the device wrote.
     pub len: u32,
+    /// Number of the group's buffer that came back instead ([`virtqueue::exchange`]).
+    pub instead: Option<u16>,
 }
 
 impl<T: Default> DriverQueue<T> {
@@ -82,7 +84,13 @@ impl<T> DriverQueue<T> {
     #[inline(always)]
     pub fn pop(&mut self) -> Result<Option<Returned<'_, T>>, Fatal> {
         let used = self.ring.pop_used()?;
-        Ok(used.map(|used| Returned { id: used.id, entry: &mut self.entries[usize::from(used.id)], len: used.len }))
+        let entries = &mut self.entries;
+        Ok(used.map(|UsedBuffer { id, len, instead }| Returned {
+            id,
+            entry: &mut entries[usize::from(id)],
+            len,
+            instead,
+        }))
     }
 
     /// Reports whether [`DriverQueue::pop`] has something to return.

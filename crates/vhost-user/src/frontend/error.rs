@@ -19,6 +19,12 @@ pub enum FrontendError {
     Legacy,
     #[error("{wanted} queue pairs wanted, but the device has {offered}")]
     TooFewQueues { wanted: u16, offered: u64 },
+    #[error("the device exchanges no buffers: list its port in an [[exchange]] of the switch's configuration")]
+    NoExchange,
+    #[error("the device grants buffers in a way that is unknown here: its version differs")]
+    Grant,
+    #[error("the device is of another [[exchange]] than those of the function's other ports")]
+    OtherGroup,
     #[error("the arena is too small for queue {0}; make it larger")]
     ArenaFull(usize),
     #[error("{count} memory regions; a device can be told of {max}")]

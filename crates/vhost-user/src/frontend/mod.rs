@@ -5,14 +5,17 @@ mod driver_queue;
 mod error;
 mod guard;
 mod link;
+mod membership;
 mod negotiate;
 
 use crate::{Event, Mode};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use driver_queue::{DriverQueue, Returned};
 pub use error::FrontendError;
 pub use link::Link;
+pub use membership::{Member, Membership};
 
 /// Configuration of a link.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct FrontendOptions {
     pub queue_sizes: QueueSizes,
     /// virtio features to accept if offered, besides `VERSION_1`.
     pub features: u64,
+    /// The function's membership in a group whose functions exchange buffers; the device must have one.
+    pub membership: Option<Arc<Membership>>,
 }
 
 /// Sizes of the two queues of a pair, in descriptors, named from the driver's side.

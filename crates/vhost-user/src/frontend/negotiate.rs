@@ -33,7 +33,8 @@ pub(super) fn negotiate(
     let clone = stream.try_clone().map_err(system("duplicate the connection"))?;
     let mut device = Frontend::from_stream(clone, queues as u64);
     let negotiated = agree(&mut device, stream, options)?;
-    share(&device, arena, &[])?;
+    let group = options.membership.as_ref().map(|membership| membership.join(&mut device)).transpose()?;
+    share(&device, arena, group.as_slice())?;
     let mut ends = Vec::with_capacity(queues);
     for index in 0..queues {
         let QueueSizes { receive, transmit } = options.queue_sizes;
@@ -71,12 +72,21 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
         return Err(FrontendError::Legacy);
     }
     let mq = if options.queue_pairs > 1 { features::MQ } else { 0 };
-    let wanted = options.features | features::VERSION_1 | features::PROTOCOL_FEATURES | mq;
-    let accepted = offered & wanted;
+    let exchange = if options.membership.is_some() { features::EXCHANGE } else { 0 };
+    let wanted = options.features | features::VERSION_1 | features::PROTOCOL_FEATURES | mq | exchange;
+    let mut accepted = offered & wanted;
+    if options.membership.is_some() {
+        // A buffer that is exchanged comes back by itself.
+        accepted &= !features::IN_ORDER;
+    }
+    let mut shares = false;
     let mut pairs = 1;
     if accepted & features::PROTOCOL_FEATURES != 0 {
         let offered = device.get_protocol_features().map_err(refused("GET_PROTOCOL_FEATURES"))?;
-        let accepted = offered & (ProtocolFeatures::MQ | ProtocolFeatures::REPLY_ACK);
+        let wanted = ProtocolFeatures::MQ | ProtocolFeatures::REPLY_ACK;
+        let objects = ProtocolFeatures::SHARED_OBJECT;
+        shares = offered.contains(objects) && exchange != 0;
+        let accepted = offered & if shares { wanted | objects } else { wanted };
         device.set_protocol_features(accepted).map_err(refused("SET_PROTOCOL_FEATURES"))?;
         if accepted.contains(ProtocolFeatures::MQ) {
             pairs = by_hand::get_queue_pairs(stream).map_err(system("ask for the number of queues"))?;
@@ -85,6 +95,9 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
             // From here on every message is answered, so an error names the message that was refused.
             device.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
         }
+    }
+    if accepted & exchange != exchange || exchange != 0 && !shares {
+        return Err(FrontendError::NoExchange);
     }
     if pairs < options.queue_pairs.into() {
         return Err(FrontendError::TooFewQueues { wanted: options.queue_pairs, offered: pairs });

@@ -40,8 +40,14 @@ impl Guest {
     /// Connects a guest through the library under test. `mode` is the device's.
     pub fn link(socket: &Path, mode: Mode, pairs: u16, features: u64) -> Guest {
         let mode = if mode == Mode::Server { Mode::Client } else { Mode::Server };
-        let options =
-            FrontendOptions { socket: socket.to_owned(), mode, queue_pairs: pairs, queue_sizes: SIZE.into(), features };
+        let options = FrontendOptions {
+            socket: socket.to_owned(),
+            mode,
+            queue_pairs: pairs,
+            queue_sizes: SIZE.into(),
+            features,
+            membership: None,
+        };
         let mut arena = Arena::new(4 << 20, false).unwrap();
         let stop = AtomicBool::new(false);
         let (link, ends) = Link::establish(&options, &mut arena, Some(Duration::from_secs(120)), &stop).unwrap();
