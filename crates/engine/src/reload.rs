@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Action {
     /// Kind of part.
     pub subject: Subject,
-    /// Name of the part: patches, mappings and mirrors are named after their ports, workers by number.
+    /// Name of the part: patches, mappings, exchanges and mirrors are named after their ports, workers by number.
     pub name: String,
     /// Step taken.
     pub step: Step,
@@ -31,6 +31,8 @@ pub enum Subject {
     Bridge,
     /// A mapping of a physical port to a guest.
     Mapping,
+    /// A group of ports whose functions exchange buffers.
+    Exchange,
     /// A mirror of ports' frames.
     Mirror,
     /// Packet aggregation.
@@ -73,6 +75,7 @@ impl fmt::Display for Subject {
             Subject::Patch => "patch",
             Subject::Bridge => "bridge",
             Subject::Mapping => "mapping",
+            Subject::Exchange => "exchange",
             Subject::Mirror => "mirror",
             Subject::Aggregation => "aggregation",
             Subject::Worker => "worker",

@@ -14,6 +14,7 @@ use std::time::Duration;
 pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
 pub use vhost_user::frontend::QueueSizes;
 pub use vhost_user::{Access, Mode};
+pub use virtqueue::exchange::MAX_BUFFERS as MOST_BUFFERS;
 pub use xsk::Mode as XdpMode;
 
 /// A whole switch.
@@ -27,6 +28,8 @@ pub struct Spec {
     pub bridges: Vec<BridgeSpec>,
     /// Physical ports that receive into guests' buffers.
     pub mappings: Vec<MappingSpec>,
+    /// Groups of ports whose functions exchange buffers. A port is in at most one.
+    pub exchanges: Vec<ExchangeSpec>,
     /// Mirrors of ports' frames.
     pub mirrors: Vec<MirrorSpec>,
     /// Packet aggregation, if any port uses it.
@@ -141,6 +144,19 @@ impl MappingSpec {
     pub fn mode(&self) -> &'static str {
         if self.pass_through { "pass-through" } else { "bridge" }
     }
+}
+
+/// A group of vhost-user ports whose functions take their buffers from one memory, and get each other's instead of copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeSpec {
+    /// Names of the ports.
+    pub ports: Vec<String>,
+    /// Number of buffers: 1 to [`MOST_BUFFERS`].
+    pub buffers: u16,
+    /// Length in bytes of the longest frame that fits into one: at most 65,535.
+    pub buffer_size: u32,
+    /// Length in bytes from which frames are exchanged.
+    pub threshold: u32,
 }
 
 /// A mirror: copies of what ports receive and send go to another port, which is in no patch, bridge or mapping, and is not

@@ -17,12 +17,52 @@ pub struct Snapshot {
     /// One entry per queue of a mapping.
     #[serde(default)]
     pub mappings: Vec<MappingStats>,
+    /// One entry per group of ports whose functions exchange buffers.
+    #[serde(default)]
+    pub exchanges: Vec<ExchangeStats>,
     /// Packet aggregation, if it is configured.
     #[serde(default)]
     pub aggregation: Option<AggregationStats>,
     /// The bridge that forwards by a controller's flows, if there is one.
     #[serde(default)]
     pub datapath: Option<DatapathStats>,
+}
+
+/// A group of ports whose functions exchange buffers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExchangeStats {
+    /// Names of its ports.
+    pub ports: Vec<String>,
+    /// How buffers change hands.
+    pub mode: String,
+    /// Length in bytes from which frames are exchanged.
+    pub threshold: u32,
+    /// Length in bytes of the longest frame that fits into a buffer.
+    pub buffer_size: u32,
+    /// Number of buffers.
+    pub buffers: u16,
+    /// Of these, buffers that no function has.
+    pub free: usize,
+    /// Number of functions that have joined.
+    pub functions: usize,
+    /// Reason why no function can join.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Pairs of ports that had frames for each other.
+    pub pairs: Vec<ExchangePair>,
+}
+
+/// Frames from one port of such a group to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExchangePair {
+    /// Name of the port that they came from; `None` for all ports outside the group, and functions that have not joined.
+    pub from: Option<String>,
+    /// Name of the port that they went to.
+    pub to: String,
+    /// Frames exchanged.
+    pub exchanged: u64,
+    /// Frames copied, by reason; only reasons that occurred.
+    pub copied: BTreeMap<String, u64>,
 }
 
 /// A bridge that forwards by a controller's flows.

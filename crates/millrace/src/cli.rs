@@ -56,6 +56,7 @@ Examples:
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   frames that ended without being sent, where and why
   millrace ctl mappings                physical queues that receive into guests' buffers
+  millrace ctl exchange                functions that get each other's buffers, and frames that were copied
   millrace ctl aggregation             packets that are joined for the network, and how well that works
   millrace ctl flows                   flows that controllers have set over OpenFlow
   millrace ctl confinement             privileges, system calls and files that the switch gave up
@@ -200,6 +201,8 @@ pub enum CtlRequest {
     Drops,
     /// Show which physical queues receive into guests' buffers, or why they do not
     Mappings,
+    /// Functions that exchange buffers: frames that were exchanged, those that were copied, and why
+    Exchange,
     /// Packets that are joined and split: next hops, flows, and what is on the wire
     Aggregation,
     /// Flows that controllers have set, and what they have counted

@@ -46,6 +46,9 @@ pub struct Common {
     /// Bytes of the longest frame that fits into one buffer
     #[arg(long, default_value_t = 2048)]
     pub buffer_size: usize,
+    /// Exchange buffers with other functions instead of having frames copied: the ports are in an [[exchange]] of the switch
+    #[arg(long)]
+    pub exchange: bool,
     /// Poll when idle: lowest latency, and a whole processor
     #[arg(long, conflicts_with = "sleep")]
     pub poll: bool,
@@ -157,6 +160,7 @@ impl Common {
         let defaults = Options::new(self.sockets.iter().map(port).collect());
         Options {
             buffer_size: self.buffer_size,
+            exchange: self.exchange,
             reconnect: !self.once,
             timeout: self.timeout.map(Duration::from_secs),
             ..defaults

@@ -77,7 +77,7 @@ impl LearningPlan {
             }
         }
         match decision {
-            Decision::Port(port) => self.output(&arrival, port.into()).transmit(arrival.queue, frames),
+            Decision::Port(port) => self.output(&arrival, port.into()).transmit(arrival.queue, frames.exchangeable()),
             Decision::Drop(reason) => arrival.drops.add(reason, frames.len() as u64),
             Decision::Group | Decision::Unknown => {
                 self.send(&arrival, &[decision; MAX_BURST], &[Tag::NONE; MAX_BURST], scratch);
@@ -206,6 +206,7 @@ impl LearningPlan {
                 nowhere &= !(1 << i);
                 let (tag, origin) = (&tags[i], frame.cut_origin());
                 let added = match member.egress(tag) {
+                    Edit::Keep if matches!(decisions[i], Decision::Port(_)) => burst.push_frame(&frames, frame),
                     Edit::Keep => burst.push_segments_from(frames.segments(frame), origin),
                     Edit::Push => burst.push_segments_from(tagged(&frames, frame, tag, 0), origin),
                     Edit::Replace => burst.push_segments_from(tagged(&frames, frame, tag, TAG), origin),
@@ -217,7 +218,9 @@ impl LearningPlan {
                 }
             }
             if !burst.is_empty() {
-                self.output(arrival, port).transmit(arrival.queue, burst.frames());
+                // Frames that go to several ports have no chain here, and are copied.
+                self.output(arrival, port).transmit(arrival.queue, burst.frames().exchangeable());
+                frames.keep_places(burst.kept());
             }
         }
         if nowhere != 0 {

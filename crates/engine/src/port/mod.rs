@@ -78,6 +78,7 @@ pub mod af_packet;
 pub mod af_xdp;
 #[cfg(feature = "analysis")]
 mod analysis;
+mod exchange;
 pub(crate) mod frames;
 pub mod generator;
 mod hold;
@@ -99,6 +100,7 @@ pub mod zero_copy;
 
 #[cfg(feature = "analysis")]
 pub use analysis::Analysis;
+pub(crate) use exchange::{Exchange, ExchangePlace};
 pub use hold::HoldBursts;
 pub use kind::{Capabilities, PathUse, Queues};
 pub(crate) use kind::{Opened, PortControl};
@@ -194,6 +196,11 @@ pub trait TxQueue: Send {
     /// Returns this half, if it can send from a guest's memory.
     fn zero_copy(&self) -> Option<&dyn ZeroCopyTx> {
         None
+    }
+
+    /// Reports whether most of the last frames were sent without being read, as their buffers were exchanged.
+    fn exchanges(&self) -> bool {
+        false
     }
 
     /// See [`RxQueue::life_cycle`].

@@ -1,7 +1,7 @@
 //! The switch, as an open port sees it: takes its queues, and is told its state.
 
 use super::zero_copy::{GuestEnd, PhysicalEnd};
-use super::{RxQueue, SessionFault, TxQueue};
+use super::{ExchangePlace, RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::record::Recorder;
 use netdev::RxMonitor;
@@ -49,6 +49,9 @@ pub(crate) trait Site: Send + Sync {
 
     /// Returns the guest's end of a mapping that a queue of the port is.
     fn guest_end(&self, queue: usize) -> Option<&dyn GuestEnd>;
+
+    /// Returns the port's place in a group whose functions exchange buffers.
+    fn exchange(&self) -> Option<&ExchangePlace>;
 
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);

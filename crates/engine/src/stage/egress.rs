@@ -51,7 +51,8 @@ impl Egress {
     pub(crate) fn transmit(&self, frames: Frames<'_>, more: bool, watch: &Stopwatch) -> Sent {
         match self.stages.as_slice() {
             [] => self.half.transmit(frames),
-            stages => self.next(stages, more, watch).transmit(frames),
+            // Stages may read frames after they were sent.
+            stages => self.next(stages, more, watch).transmit(frames.only_copied()),
         }
     }
 
@@ -77,12 +78,14 @@ impl Egress {
         if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.guest() }
     }
 
-    /// Returns the length from which frames of a mapped guest are sent without being read; [`u32::MAX`] if stages read them.
+    /// Returns the length from which frames of a guest are sent without being read; [`u32::MAX`] if all are read.
     #[inline(always)]
     pub(crate) fn unread_from(&self) -> u32 {
         match self.half.zero_copy() {
-            Some(half) if self.stages.as_slice().is_empty() => half.keeps_from(),
-            _ => u32::MAX,
+            _ if !self.stages.as_slice().is_empty() => u32::MAX,
+            Some(half) => half.keeps_from(),
+            None if self.half.exchanges() => 0,
+            None => u32::MAX,
         }
     }
 

@@ -2,7 +2,9 @@
 
 use super::layout::assignment;
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{AggregationSpec, BridgeSpec, Driver, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec, WorkerSpec};
+use crate::spec::{
+    AggregationSpec, BridgeSpec, Driver, ExchangeSpec, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec, WorkerSpec,
+};
 
 /// Returns the actions that turn `old` into `new`: every part of either is in one action.
 pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
@@ -11,6 +13,7 @@ pub(super) fn actions(old: &Spec, new: &Spec) -> Vec<Action> {
     actions.extend(reload.patches());
     actions.extend(reload.bridges());
     actions.extend(reload.mappings());
+    actions.extend(reload.exchanges());
     actions.extend(reload.mirrors());
     actions.extend(reload.aggregation());
     actions.extend(reload.workers());
@@ -25,6 +28,11 @@ pub(super) fn step(actions: &[Action], subject: Subject, name: &str) -> Option<S
 /// Returns the name of a mapping.
 pub(super) fn mapping_name(mapping: &MappingSpec) -> String {
     format!("{} -> {}", mapping.from, mapping.to)
+}
+
+/// Returns the name of an exchange.
+pub(super) fn exchange_name(exchange: &ExchangeSpec) -> String {
+    exchange.ports.join(", ")
 }
 
 /// Returns the name of a mirror.
@@ -53,6 +61,11 @@ impl Reload<'_> {
         if self.is_remapped(&port.name) {
             let why = if self.stays_physical(&port.name) { &mut changes } else { &mut reopening };
             why.push("mapping".into());
+        }
+        let exchange =
+            |spec: &Spec| spec.exchanges.iter().find(|exchange| exchange.ports.contains(&port.name)).cloned();
+        if exchange(self.old) != exchange(self.new) {
+            reopening.push("exchange".into());
         }
         if reopening.is_empty() {
             return Action::of_known(Subject::Port, &port.name, changes);
@@ -136,6 +149,25 @@ impl Reload<'_> {
         let gone = self.old.mappings.iter().filter(|had| !self.new.mappings.iter().any(|mapping| same(had, mapping)));
         let gone = gone.map(|had| Action::new(Subject::Mapping, mapping_name(had), Step::Removed, vec![]));
         self.new.mappings.iter().map(action).chain(gone).collect()
+    }
+
+    fn exchanges(&self) -> Vec<Action> {
+        let action = |exchange: &ExchangeSpec| {
+            let name = exchange_name(exchange);
+            let Some(had) = self.old.exchanges.iter().find(|had| had.ports == exchange.ports) else {
+                return Action::new(Subject::Exchange, name, Step::Added, vec![]);
+            };
+            let why = named(&[
+                ("buffers", (had.buffers, had.buffer_size) != (exchange.buffers, exchange.buffer_size)),
+                ("threshold", had.threshold != exchange.threshold),
+            ]);
+            let step = if why.is_empty() { Step::Kept } else { Step::Reopened };
+            Action::new(Subject::Exchange, name, step, why)
+        };
+        let is_gone = |had: &&ExchangeSpec| self.new.exchanges.iter().all(|exchange| exchange.ports != had.ports);
+        let gone = self.old.exchanges.iter().filter(is_gone);
+        let gone = gone.map(|had| Action::new(Subject::Exchange, exchange_name(had), Step::Removed, vec![]));
+        self.new.exchanges.iter().map(action).chain(gone).collect()
     }
 
     fn mirrors(&self) -> Vec<Action> {

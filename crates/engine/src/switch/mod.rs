@@ -62,7 +62,7 @@ impl Switch {
     /// Starts a switch. Also returns the ports that could not be opened.
     fn launch(spec: Spec) -> Result<(Switch, Vec<OpenError>), Error> {
         let layout = Layout::new(&Spec::default(), vec![], vec![]);
-        let nothing = Topology { spec: Spec::default(), layout, mappings: vec![], workers: vec![] };
+        let nothing = Topology { spec: Spec::default(), layout, mappings: vec![], exchanges: vec![], workers: vec![] };
         clock::start();
         let [notifier, asked] =
             [EventNotifier::new().map_err(Error::Worker)?, EventNotifier::new().map_err(Error::Worker)?].map(Arc::new);

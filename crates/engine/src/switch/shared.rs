@@ -5,8 +5,8 @@ use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
 use crate::live::Live;
 use crate::neighbour::Neighbours;
-use crate::port::SessionFault;
 use crate::port::record::Recorder;
+use crate::port::{Exchange, ExchangePlace, SessionFault};
 use crate::punt::EventNotifier;
 use crate::queue_key::QueueKey;
 use crate::spec::{MOST_SHARING, PortSpec};
@@ -27,6 +27,8 @@ pub(super) struct SwitchParts<'s> {
     pub(super) relayed: &'s Arc<EventNotifier>,
     /// Signalled when neighbours have asked for the switch's addresses.
     pub(super) asked: &'s Arc<EventNotifier>,
+    /// Groups of ports whose functions exchange buffers.
+    pub(super) exchanges: &'s [Arc<Exchange>],
 }
 
 /// Shared state of one port.
@@ -48,6 +50,8 @@ pub(super) struct PortShared {
     file: OnceLock<Recorder>,
     /// Ends of mappings that its queues are.
     ends: Ends,
+    /// Its place in the group whose functions exchange buffers.
+    exchange: Option<ExchangePlace>,
     /// Setup of its stages when it opens. The fabric adds to its own copy what changes while the port is open.
     stages: Arc<Setup>,
 }
@@ -100,6 +104,7 @@ impl PortShared {
             analysis: spec.analysis,
             file: OnceLock::new(),
             ends,
+            exchange: parts.exchanges.iter().find_map(|exchange| exchange.place(&spec.name)),
             stages: Arc::new(stages),
         }
     }
@@ -108,6 +113,11 @@ impl PortShared {
     #[cfg(feature = "analysis")]
     pub(super) fn analysis(&self) -> crate::port::Analysis {
         self.analysis
+    }
+
+    /// Returns its place in the group whose functions exchange buffers, if it is in one.
+    pub(super) fn exchange(&self) -> Option<&ExchangePlace> {
+        self.exchange.as_ref()
     }
 
     /// Returns the key of a queue of the port.

@@ -5,7 +5,7 @@ use super::shared::PortShared;
 use crate::drops::Drops;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
-use crate::port::{Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
+use crate::port::{ExchangePlace, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
 use crate::queue_key::QueueKey;
 use crate::stats::InterfaceStats;
 use packet::MacAddr;
@@ -65,6 +65,10 @@ impl Site for PortSite {
 
     fn guest_end(&self, queue: usize) -> Option<&dyn GuestEnd> {
         self.shared.ends().guest(queue)
+    }
+
+    fn exchange(&self) -> Option<&ExchangePlace> {
+        self.shared.exchange()
     }
 
     fn set_state(&self, up: bool, detail: String) {

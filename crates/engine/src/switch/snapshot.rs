@@ -36,6 +36,7 @@ impl Switch {
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
             workers: topology.workers.iter().zip(&layout.workers).map(worker).collect(),
             mappings: topology.mapping_stats(),
+            exchanges: topology.exchanges.iter().map(|exchange| exchange.stats()).collect(),
             aggregation: topology.aggregation_stats(&self.inner.rules.get()),
             datapath: topology.datapath_stats(&self.inner.datapath),
         }

@@ -4,6 +4,7 @@ use super::layout::{Domain, Layout};
 use super::mapping::Mapping;
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
+use crate::port::Exchange;
 use crate::queue_key::QueueKey;
 use crate::spec::{BridgeSpec, Spec};
 use crate::worker::Pulse;
@@ -15,6 +16,8 @@ pub(super) struct Topology {
     pub(super) layout: Layout,
     /// Mappings, a pair of queues each, in the order of [`Layout::joined`].
     pub(super) mappings: Vec<Arc<Mapping>>,
+    /// Groups of ports whose functions exchange buffers, in the order of the specification.
+    pub(super) exchanges: Vec<Arc<Exchange>>,
     pub(super) workers: Vec<Arc<Pulse>>,
 }
 

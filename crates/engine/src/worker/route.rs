@@ -63,7 +63,7 @@ impl Routing<'_> {
         route.counters.received.burst(count, bytes);
         self.counters.packets.add(count as u64);
         match route.target {
-            Target::Patch(output) => self.outputs[output].transmit(route.number, frames),
+            Target::Patch(output) => self.outputs[output].transmit(route.number, frames.exchangeable()),
             Target::Bridge { bridge, from } => {
                 let (outputs, now, drops) = (self.outputs, self.now, &*route.drops);
                 let arrival = Arrival { frames, from, queue: route.number, now, outputs, drops };

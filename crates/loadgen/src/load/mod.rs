@@ -142,6 +142,7 @@ fn open(load: &LoadOptions, index: usize) -> Result<(Link, Port, bool), LoadErro
         queue_pairs: 1,
         queue_sizes: load.queue_size.into(),
         features: load.features(),
+        membership: None,
     };
     let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
         .map_err(|source| LoadError::Link { socket: socket.clone(), source })?;

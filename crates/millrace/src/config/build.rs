@@ -7,7 +7,7 @@ use super::raw::{self, RawFile};
 use super::reach::Reach;
 use super::types::Config;
 use super::value::ListenAddress;
-use super::{aggregation, confinement, forwarding, mappings, mirrors, openflow, ports, workers};
+use super::{aggregation, confinement, exchanges, forwarding, mappings, mirrors, openflow, ports, workers};
 use engine::spec::{AggregationSpec, FailMode, Spec};
 use settings::{Judge, Report};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,7 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     let ports = ports::build(check, &file.ports, file.workers.len().max(1));
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
     let mappings = mappings::build(check, file, &ports, &mut patches, &bridges);
+    let exchanges = exchanges::build(check, file, &ports);
     let joined = mirrors::Joined { patches: &patches, bridges: &bridges, mappings: &mappings };
     let mirrors = mirrors::build(check, file, &ports, joined);
     let aggregation = aggregation(check, file, &ports);
@@ -41,7 +42,7 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     let openflow = openflow::build(check, file, &control);
     let ports = ports.into_specs();
     Config {
-        spec: Spec { ports, patches, bridges, mappings, mirrors, aggregation, workers },
+        spec: Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers },
         control,
         metrics: metrics(check, file),
         openflow,

@@ -10,6 +10,7 @@ mod changes;
 mod check;
 mod confinement;
 mod control_socket;
+mod exchanges;
 mod forwarding;
 mod mappings;
 mod mirrors;

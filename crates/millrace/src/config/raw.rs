@@ -4,6 +4,7 @@
 //! defaults are named constants, because the validation reads them too.
 
 mod driver;
+mod exchange;
 mod mirror;
 mod port;
 mod several;
@@ -11,6 +12,10 @@ mod tagged;
 mod vxlan;
 
 pub use driver::DriverName;
+pub use exchange::{
+    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, DEFAULT_THRESHOLD, EXCHANGE_BUFFERS, RawExchange,
+    THRESHOLDS,
+};
 pub use mirror::{MirrorDirection, MirrorPoint, RawMirror};
 pub use settings::aggregation::raw::{
     AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, UDP_PORTS, VIDS, VNIS,
@@ -57,6 +62,11 @@ pub struct RawFile {
     /// frames for that guest are not copied. `millrace ctl mappings` tells whether it does, or why not.
     #[serde(rename = "mapping")]
     pub mappings: Vec<Section<RawMapping>>,
+    /// Buffers change hands: frames between the functions of these ports are not copied, as all functions have buffers of one
+    /// memory and get each other's instead. The functions must trust each other. docs/exchange.md explains it, and `millrace ctl
+    /// exchange` shows what is exchanged, and why the rest is not.
+    #[serde(rename = "exchange")]
+    pub exchanges: Vec<Section<RawExchange>>,
     /// A mirror: copies of what ports receive and send go to another port, for a monitor. docs/mirror.md explains it.
     #[serde(rename = "mirror")]
     pub mirrors: Vec<Section<RawMirror>>,

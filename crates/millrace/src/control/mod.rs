@@ -1,6 +1,6 @@
 //! The control socket: JSON-RPC 2.0 over a unix socket, one message per line.
 //!
-//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `aggregation`, `flows`,
+//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `exchange`, `aggregation`, `flows`,
 //! `confinement`, `reload`, `shutdown`, `version`.
 
 mod client;

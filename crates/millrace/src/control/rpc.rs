@@ -109,13 +109,14 @@ fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Fail
 }
 
 fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
-    const METHODS: [&str; 12] = [
+    const METHODS: [&str; 13] = [
         "ports",
         "stats",
         "workers",
         "mac",
         "drops",
         "mappings",
+        "exchange",
         "aggregation",
         "flows",
         "confinement",
@@ -141,6 +142,7 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "workers" => to_value(handler.snapshot().workers),
         "mac" => to_value(handler.macs()),
         "mappings" => to_value(handler.snapshot().mappings),
+        "exchange" => to_value(handler.snapshot().exchanges),
         "aggregation" => {
             to_value(Aggregation { stats: handler.snapshot().aggregation, table: handler.aggregation_flows() })
         }

@@ -1,6 +1,7 @@
 //! `millrace ctl`: sends a request to a running switch and prints the answer.
 
 mod aggregation;
+mod exchange;
 mod flows;
 pub(crate) mod rates;
 pub(crate) mod tables;
@@ -65,6 +66,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Mac => "mac",
         CtlRequest::Drops => "drops",
         CtlRequest::Mappings => "mappings",
+        CtlRequest::Exchange => "exchange",
         CtlRequest::Aggregation => "aggregation",
         CtlRequest::Flows => "flows",
         CtlRequest::Confinement => "confinement",
@@ -85,6 +87,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Mac => tables::macs(&read::<Vec<_>>(result)?),
         CtlRequest::Drops => tables::drops(&read(result)?),
         CtlRequest::Mappings => tables::mappings(&read::<Vec<_>>(result)?),
+        CtlRequest::Exchange => exchange::show(&read::<Vec<_>>(result)?),
         CtlRequest::Aggregation => aggregation::show(&read(result)?),
         CtlRequest::Flows => flows::show(&read(result)?),
         CtlRequest::Confinement => tables::confinement(&read(result)?),

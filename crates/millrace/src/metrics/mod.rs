@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod datapath;
+mod exchange;
 mod family;
 mod http;
 mod learning;

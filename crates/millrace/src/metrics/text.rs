@@ -1,6 +1,6 @@
 //! A snapshot as OpenMetrics text.
 
-use super::{aggregation, datapath, learning, ports, queues, workers};
+use super::{aggregation, datapath, exchange, learning, ports, queues, workers};
 use engine::stats::Snapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -43,6 +43,7 @@ impl Collector for Page {
         if let Some(stats) = &snapshot.aggregation {
             aggregation::encode(&mut encoder, stats)?;
         }
+        exchange::encode(&mut encoder, &snapshot.exchanges)?;
         if let Some(stats) = &snapshot.datapath {
             datapath::encode(&mut encoder, stats)?;
         }

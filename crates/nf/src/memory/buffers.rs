@@ -6,7 +6,9 @@
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use vhost_user::frontend::Member;
 use virtqueue::NET_HEADER;
+use virtqueue::exchange::HEADROOM;
 use virtqueue::memory::{Arena, Memory};
 
 /// Bytes of a cache line.
@@ -15,7 +17,7 @@ pub const LINE: usize = 64;
 /// Bytes of a buffer's first line before the buffer begins.
 const LEAD: usize = LINE - NET_HEADER as usize;
 
-/// Buffers of equal size in one run of an arena, numbered from zero.
+/// Buffers of equal size in one run of memory, numbered from zero.
 #[derive(Debug)]
 pub struct Buffers {
     host: NonNull<u8>,
@@ -42,6 +44,18 @@ impl Buffers {
         // SAFETY: the first of the buffers is longer than this.
         let host = unsafe { host.add(LEAD) };
         Some(Buffers { host, addr: addr + LEAD as u64, size, stride, count, _memory: arena.memory().clone() })
+    }
+
+    /// Returns all buffers of a function's group, each with the bytes in front of it.
+    pub fn of_group(member: &Member) -> Buffers {
+        let (geometry, memory) = (member.grant.geometry, member.memory.clone());
+        let start = geometry.offset(0) - u64::from(HEADROOM);
+        let host = memory.translate(Member::ADDRESS, geometry.bytes()).expect("the group's memory holds its buffers");
+        // SAFETY: the first buffer lies in this memory, which was just found to be mapped, behind its headroom.
+        let host = unsafe { host.add(start as usize) };
+        let size = (HEADROOM + geometry.room()) as usize;
+        let (stride, count) = (geometry.stride() as usize, geometry.count());
+        Buffers { host, addr: Member::ADDRESS + start, size, stride, count, _memory: memory }
     }
 
     /// Returns the bytes of arena that `count` buffers of `size` bytes take, alignment included.

@@ -5,11 +5,13 @@
 //! the moment it is added to a queue until the device has used it, and we own it otherwise. While the device owns it, its
 //! [`Packet`] is stored beside the queue, where no code can reach its bytes. The memory is our own, so that only the
 //! devices that we share it with can write to it besides us, and a device that conforms to virtio (1.2 §2.7.6, §2.8.6)
-//! does not touch used buffers.
+//! does not touch used buffers. With [`crate::Options::exchange`] it is the memory of a group, whose other functions are as much
+//! part of the program's trust as the device: each uses its own buffers only, and the device tells it which these are.
 
 mod buffers;
 mod embedded;
 mod inside;
+mod owned;
 mod packet;
 
 pub use self::packet::{HEADROOM, Packet};
@@ -17,3 +19,4 @@ pub(crate) use self::packet::{Pool, Segment};
 pub use buffers::{Buffers, LINE};
 pub use embedded::Embedded;
 pub(crate) use inside::Inside;
+use owned::Owned;

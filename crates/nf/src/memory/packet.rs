@@ -1,15 +1,18 @@
 //! Packets: owned bytes in buffers of a pool.
 
-use super::{Buffers, Inside};
+use super::{Buffers, Inside, Owned};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use vhost_user::frontend::Member;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::Arena;
 
 /// Bytes in front of a new or received packet for [`Packet::prepend`]: enough for the headers of an aggregate, and a whole
 /// number of cache lines, so that a packet begins on a line.
 pub const HEADROOM: usize = 128;
+
+const _: () = assert!(HEADROOM == virtqueue::exchange::HEADROOM as usize, "a group leaves as much room");
 
 /// Offset of a packet in its buffer: behind the headroom and the virtio header.
 const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
@@ -19,6 +22,8 @@ const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
 pub(crate) struct Pool {
     buffers: Buffers,
     free: Line<RefCell<Vec<u16>>>,
+    /// Which buffers are ours, if they are those of a group.
+    owned: Option<Owned>,
 }
 
 /// On cache lines of its own: each packet changes the list of free buffers, and the number of owners in front of the pool,
@@ -32,7 +37,22 @@ impl Pool {
     pub(crate) fn allocate(arena: &mut Arena, count: u16, size: usize) -> Option<Rc<Pool>> {
         let buffers = Buffers::allocate(arena, count, usize::from(START) + size)?;
         // The buffer freed last is taken first: its lines are still in the cache.
-        Some(Rc::new(Pool { buffers, free: Line(RefCell::new((0..count).rev().collect())) }))
+        Some(Rc::new(Pool { buffers, free: Line(RefCell::new((0..count).rev().collect())), owned: None }))
+    }
+
+    /// Returns the pool of a function in a group. It leaves out buffers of `held`: packets from before a reconnect lie there.
+    pub(crate) fn of_group(member: &Member, held: &[u16]) -> Rc<Pool> {
+        let buffers = Buffers::of_group(member);
+        let own: Vec<u16> = member.grant.buffers.iter().filter(|own| !held.contains(own)).copied().collect();
+        let owned = Some(Owned::new(&own, buffers.count()));
+        Rc::new(Pool { buffers, free: Line(RefCell::new(own)), owned })
+    }
+
+    /// Returns the buffers of a group that are ours and not free: packets lie there.
+    pub(crate) fn held(&self) -> Vec<u16> {
+        let free = self.free.0.borrow();
+        let owned = self.owned.iter().flat_map(|owned| owned.numbers());
+        owned.filter(|own| !free.contains(own)).collect()
     }
 
     /// Returns the bytes of arena that `count` buffers for packets of `size` bytes take.
@@ -69,6 +89,16 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// Takes another buffer of the group instead, as far as [`Pool::take`] gives it. Returns `None` if the device can't have that
+    /// one to give.
+    #[inline]
+    pub(crate) fn replace(&mut self, number: u16) -> Option<()> {
+        self.pool.owned.as_ref()?.replace(self.index, number)?;
+        let len = self.pool.buffers.size() - HEADROOM;
+        (self.index, self.start, self.len) = (number, HEADROOM as u16, len as u16);
+        Some(())
+    }
+
     /// Returns the guest address of the first byte.
     #[inline]
     pub(crate) fn addr(&self) -> u64 {

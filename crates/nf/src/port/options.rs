@@ -73,6 +73,9 @@ pub struct Options {
     pub workers: u16,
     /// Whether to use huge pages, if there are any.
     pub huge_pages: bool,
+    /// Whether to take buffers from the group that the ports' device has them in, so that frames from and to other functions of
+    /// the group change hands without a copy. Then there is one worker, and buffers are as the device made them.
+    pub exchange: bool,
     /// Whether to reconnect when a device disconnects.
     pub reconnect: bool,
     /// Time limit for a device's first answer; none if `None`.
@@ -89,6 +92,7 @@ impl Options {
             spare_buffers: 256,
             workers: 1,
             huge_pages: true,
+            exchange: false,
             reconnect: true,
             timeout: None,
         }

@@ -3,7 +3,7 @@
 use crate::memory::{Packet, Pool, Segment};
 use std::rc::Rc;
 use vhost_user::Event;
-use vhost_user::frontend::{DriverQueue, QueuePair};
+use vhost_user::frontend::{DriverQueue, QueuePair, Returned};
 use virtqueue::driver::Buffer;
 use virtqueue::{Fatal, NET_HEADER, Negotiated, features, ordering};
 
@@ -20,6 +20,8 @@ pub enum Broken {
     Length { len: u32, size: u16 },
     #[error("a frame over {announced} buffers, of which {used} were used")]
     Buffers { announced: u16, used: u16 },
+    #[error("buffer {number} of the group, which it can't have to give")]
+    Exchange { number: u16 },
 }
 
 /// A queue, with the packet or buffer of each chain that the device owns.
@@ -31,11 +33,29 @@ fn add<Held>(queue: &mut HeldQueue<Held>, buffers: &[Buffer], held: Held) {
     queue.add_with(buffers, Some(held)).expect("the caller looked for free descriptors");
 }
 
-/// Returns the next used packet or buffer, and the number of bytes that the device wrote.
+/// A used packet or buffer.
+struct Used<Held> {
+    held: Held,
+    /// Bytes that the device wrote.
+    len: u32,
+    /// Number of the buffer that came back instead.
+    instead: Option<u16>,
+}
+
+/// Returns the next used packet or buffer.
 #[inline]
-fn pop<Held>(queue: &mut HeldQueue<Held>) -> Result<Option<(Held, u32)>, Fatal> {
-    let returned = queue.pop()?;
-    Ok(returned.map(|returned| (returned.entry.take().expect("the queue knows its chains"), returned.len)))
+fn pop<Held>(queue: &mut HeldQueue<Held>) -> Result<Option<Used<Held>>, Fatal> {
+    let used = |returned: Returned<'_, Option<Held>>| {
+        let Returned { entry, len, instead, .. } = returned;
+        Used { held: entry.take().expect("the queue knows its chains"), len, instead }
+    };
+    Ok(queue.pop()?.map(used))
+}
+
+/// Takes the buffer that came back instead.
+#[inline]
+fn replace(segment: &mut Segment, number: u16) -> Result<(), Broken> {
+    segment.replace(number).ok_or(Broken::Exchange { number })
 }
 
 pub(crate) struct Pair {
@@ -74,9 +94,13 @@ impl Pair {
         let mut malformed = 0;
         let mut taken = 0;
         while taken < most {
-            let Some((mut head, len)) = pop(&mut self.receive)? else { break };
+            let Some(Used { held: mut head, len, instead }) = pop(&mut self.receive)? else { break };
             taken += 1;
-            let buffers = self.announced(&head);
+            let buffers = match instead {
+                // The header is the sender's.
+                Some(number) => replace(&mut head, number).map(|()| 1)?,
+                None => self.announced(&head),
+            };
             fit(&mut head, 0, len)?;
             if len <= NET_HEADER || buffers == 0 {
                 malformed += 1;
@@ -86,7 +110,7 @@ impl Pair {
             let mut packet = Packet::new(head, self.index);
             for used in 1..buffers {
                 // All buffers of a frame are used at once (§5.1.6.4).
-                let Some((mut more, len)) = pop(&mut self.receive)? else {
+                let Some(Used { held: mut more, len, instead: None }) = pop(&mut self.receive)? else {
                     return Err(Broken::Buffers { announced: buffers, used });
                 };
                 fit(&mut more, 0, len)?;
@@ -149,8 +173,10 @@ impl Pair {
 
     /// Frees all packets that the device has sent.
     pub(super) fn reclaim(&mut self) -> Result<(), Broken> {
-        while let Some((packet, _)) = pop(&mut self.transmit)? {
-            drop(packet);
+        while let Some(Used { held: mut packet, instead, .. }) = pop(&mut self.transmit)? {
+            if let Some(number) = instead {
+                replace(packet.head_mut(), number)?;
+            }
         }
         Ok(())
     }

@@ -5,9 +5,11 @@ use crate::aggregate::{Aggregation, SPLIT_BUFFERS};
 use crate::memory::Pool;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link};
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, Membership};
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{Negotiated, QueueConfig};
 
@@ -27,10 +29,20 @@ pub enum OpenError {
          mtu of aggregation smaller", socket.display()
     )]
     AggregateSize { socket: PathBuf, needed: usize, size: usize },
+    #[error(
+        "the group's buffers hold frames of {group} bytes, and {wanted} are wanted: set `buffer-size` of the [[exchange]]"
+    )]
+    GroupBuffers { group: u32, wanted: usize },
+    #[error(
+        "buffers are exchanged by functions with one worker at the ports, and there are {0}: use --sharing static-role"
+    )]
+    GroupWorkers(u16),
     #[error("there is no memory for the ports: {0}")]
     Memory(#[from] MemoryError),
     #[error("port {}: {source}", socket.display())]
     Link { socket: PathBuf, source: FrontendError },
+    #[error("can't draw the number by which the group knows this function: {0}")]
+    Membership(std::io::Error),
     #[error("can't handle signals: {0}")]
     Signals(std::io::Error),
     #[error("port {}: {reason}", socket.display())]
@@ -52,6 +64,8 @@ pub struct Ports {
     /// The ports of each further worker.
     others: Vec<Vec<Port>>,
     huge: bool,
+    /// Pools of a group's buffers: the present one, and earlier ones in which packets still lie.
+    pools: Vec<Rc<Pool>>,
     checked: Instant,
 }
 
@@ -64,8 +78,9 @@ pub(crate) struct Parts<'p> {
 impl Ports {
     /// Connects to all devices; `stop` cancels the attempt.
     pub fn open(options: Options, stop: &AtomicBool) -> Result<Ports, OpenError> {
-        let Established { links, ports, others, huge } = establish(&options, options.timeout, stop)?;
-        Ok(Ports { options, links, ports, others, huge, checked: Instant::now() })
+        let Established { links, ports, others, huge, pool } = establish(&options, &[], options.timeout, stop)?;
+        let pools = pool.into_iter().collect();
+        Ok(Ports { options, links, ports, others, huge, pools, checked: Instant::now() })
     }
 
     /// Returns the kind of pages of the memory, as text.
@@ -115,11 +130,15 @@ impl Ports {
         self.links.clear();
         self.ports.clear();
         self.others.clear();
+        self.pools.retain(|pool| Rc::strong_count(pool) > 1);
+        let held: Vec<u16> = self.pools.iter().flat_map(|pool| pool.held()).collect();
         loop {
-            match establish(&self.options, None, stop) {
+            match establish(&self.options, &held, None, stop) {
                 Ok(established) => {
-                    Established { links: self.links, ports: self.ports, others: self.others, huge: self.huge } =
+                    let pool;
+                    Established { links: self.links, ports: self.ports, others: self.others, huge: self.huge, pool } =
                         established;
+                    self.pools.extend(pool);
                     let ports = self.ports.iter_mut().chain(self.others.iter_mut().flatten());
                     ports.zip(counters.into_iter().flatten()).for_each(|(port, counters)| port.counters = counters);
                     return Ok(true);
@@ -169,10 +188,17 @@ struct Established {
     ports: Vec<Port>,
     others: Vec<Vec<Port>>,
     huge: bool,
+    /// The pool, if it is of a group.
+    pool: Option<Rc<Pool>>,
 }
 
-/// Opens all ports over one new arena.
-fn establish(options: &Options, timeout: Option<Duration>, stop: &AtomicBool) -> Result<Established, OpenError> {
+/// Opens all ports over one new arena. Packets may still lie in buffers of a group that are `held`.
+fn establish(
+    options: &Options,
+    held: &[u16],
+    timeout: Option<Duration>,
+    stop: &AtomicBool,
+) -> Result<Established, OpenError> {
     if !(64..=32768).contains(&options.buffer_size) {
         return Err(OpenError::BufferSize { size: options.buffer_size });
     }
@@ -188,6 +214,9 @@ fn establish(options: &Options, timeout: Option<Duration>, stop: &AtomicBool) ->
     let split = options.ports.iter().filter(|port| port.aggregation.is_some()).count() * usize::from(SPLIT_BUFFERS);
     let buffers = in_queues + split + usize::from(options.spare_buffers);
     let count = u16::try_from(buffers).map_err(|_| OpenError::TooManyBuffers { buffers, max: u16::MAX })?;
+    if options.exchange && options.workers > 1 {
+        return Err(OpenError::GroupWorkers(options.workers));
+    }
     let rings: u64 = options
         .ports
         .iter()
@@ -199,7 +228,12 @@ fn establish(options: &Options, timeout: Option<Duration>, stop: &AtomicBool) ->
             2 * u64::from(port.queue_pairs) * one
         })
         .sum();
-    let len = u64::from(options.workers) * (Pool::footprint(count, options.buffer_size) + rings);
+    let in_arena = if options.exchange { 0 } else { Pool::footprint(count, options.buffer_size) };
+    let len = u64::from(options.workers) * (in_arena + rings);
+    let membership = match options.exchange {
+        true => Some(Arc::new(Membership::new(count).map_err(OpenError::Membership)?)),
+        false => None,
+    };
     let mut arena = Arena::new(len, options.huge_pages)?;
     let (mut links, mut pairs) = (Vec::new(), Vec::new());
     for port in &options.ports {
@@ -209,14 +243,23 @@ fn establish(options: &Options, timeout: Option<Duration>, stop: &AtomicBool) ->
             queue_pairs: options.workers.saturating_mul(port.queue_pairs),
             queue_sizes: port.queue_size.into(),
             features: port.features(),
+            membership: membership.clone(),
         };
         let failed = |source| OpenError::Link { socket: port.socket.clone(), source };
         let (link, of_all) = Link::establish(&wanted, &mut arena, timeout, stop).map_err(failed)?;
         links.push(link);
         pairs.push(of_all.into_iter());
     }
+    let member = membership.and_then(|membership| membership.member());
+    if let Some(group) = member.as_ref().map(|member| member.grant.geometry.size())
+        && (group as usize) < options.buffer_size
+    {
+        return Err(OpenError::GroupBuffers { group, wanted: options.buffer_size });
+    }
+    let pool = member.map(|member| Pool::of_group(&member, held));
     let mut part = || -> Vec<Port> {
-        let pool = Pool::allocate(&mut arena, count, options.buffer_size).expect("the arena was made to fit");
+        let of_arena = || Pool::allocate(&mut arena, count, options.buffer_size).expect("the arena was made to fit");
+        let pool = pool.clone().unwrap_or_else(of_arena);
         let own = options.ports.iter().zip(&links).zip(&mut pairs);
         own.map(|((port, link), pairs)| {
             Port::new(port, link.negotiated(), pairs.by_ref().take(port.queue_pairs.into()), &pool)
@@ -225,5 +268,5 @@ fn establish(options: &Options, timeout: Option<Duration>, stop: &AtomicBool) ->
     };
     let ports = part();
     let others = (1..options.workers).map(|_| part()).collect();
-    Ok(Established { links, ports, others, huge: arena.is_huge() })
+    Ok(Established { links, ports, others, huge: arena.is_huge(), pool })
 }

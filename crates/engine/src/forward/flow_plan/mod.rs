@@ -181,7 +181,8 @@ impl FlowPlan {
             // The frames of a burst mostly go the same way: then all are sent at once, unchanged.
             match run.path.only {
                 Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
-                    return bridge.output(&arrival, self.port(number)).transmit(arrival.queue, frames);
+                    let output = bridge.output(&arrival, self.port(number));
+                    return output.transmit(arrival.queue, frames.exchangeable());
                 }
                 Some(To::Normal) if arrival.from != NOWHERE => return bridge.forward(arrival, scratch),
                 _ => {}

@@ -4,13 +4,19 @@ use super::{Call, Settings, VhostReceive, VhostTransmit};
 use crate::port::kind::{Kind, PathUse, Queues};
 use crate::port::zero_copy::{Direction, Guest, GuestEnd};
 use crate::port::{MAX_QUEUES, Opened, PortControl, Site};
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use vhost_user::backend::{self, Options, QueueSetup, Service, Wire};
-use vhost_user::{Mode, claim};
+use vhost_user::{Mode, SharedObject, claim};
 use virtqueue::device::{Dequeue, Enqueue};
-use virtqueue::{SetupError, features};
+use virtqueue::exchange::{Joined, Seat};
+use virtqueue::memory::Memory;
+use virtqueue::{QueueConfig, SetupError, features};
 
 /// Weight of a restart of a mapped queue, in restarts of any other.
 const MAPPED: u32 = 16;
@@ -55,12 +61,21 @@ impl Backend {
             queue_pairs: queues.unwrap_or(MAX_QUEUES),
             any_memory: *any_memory,
             withheld,
+            exchanges: site.exchange().is_some(),
         };
         let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
         let hangup = service.hangup();
         site.set_disconnect(Box::new(move || hangup.disconnect()));
         Ok(Backend { _service: service })
     }
+}
+
+/// Returns a file in memory with this content.
+fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("millrace", MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 impl PortControl for Backend {
@@ -75,12 +90,20 @@ struct VhostPort {
     /// Running queues by index, and their call descriptors.
     running: Mutex<BTreeMap<usize, Call>>,
     detail: Mutex<String>,
+    /// The function's place in its group, if it has joined.
+    seat: Mutex<Option<Arc<Seat>>>,
 }
 
 impl VhostPort {
     fn new(site: Arc<dyn Site>) -> VhostPort {
         site.set_state(false, "no guest is connected".into());
-        VhostPort { site, running: Mutex::default(), detail: Mutex::default() }
+        VhostPort { site, running: Mutex::default(), detail: Mutex::default(), seat: Mutex::default() }
+    }
+
+    /// Returns the place where a queue exchanges buffers, if its function has joined a group.
+    fn joined(&self, memory: &Memory, config: &QueueConfig) -> Option<Joined> {
+        let place = self.site.exchange().filter(|_| config.negotiated.has(features::EXCHANGE))?;
+        place.joined(self.seat.lock().unwrap().as_ref()?, memory)
     }
 
     fn update(&self) {
@@ -106,7 +129,10 @@ impl backend::Queues for VhostPort {
         let (fault, drops) = (self.site.fault().clone(), self.site.drops().clone());
         self.site.fault().watch(&memory);
         if index.is_multiple_of(2) {
-            let ring = Enqueue::new(memory.clone(), &config)?;
+            let mut ring = Enqueue::new(memory.clone(), &config)?;
+            if let Some(joined) = self.joined(&memory, &config) {
+                ring.allow_exchange(joined);
+            }
             #[cfg(feature = "analysis")]
             let ring = if self.site.analysis().omit_copies { ring.without_copies() } else { ring };
             let half = VhostTransmit::new(ring, call, fault, drops);
@@ -122,6 +148,9 @@ impl backend::Queues for VhostPort {
             let keeps = keeps && !self.site.analysis().copied;
             if keeps {
                 ring.allow_keeping();
+            }
+            if let Some(joined) = self.joined(&memory, &config) {
+                ring.allow_exchange(&joined);
             }
             let id = ring.id();
             let half = VhostReceive::new(ring, kick, call, fault, drops);
@@ -172,7 +201,25 @@ impl backend::Queues for VhostPort {
         if self.site.is_mapped() { MAPPED } else { 1 }
     }
 
+    fn shared_object(&self, object: SharedObject) -> Result<OwnedFd, String> {
+        let place = self.site.exchange().ok_or("the port is in no [[exchange]]")?;
+        let mut own = self.seat.lock().unwrap();
+        let failed = |error: io::Error| format!("cannot share a file: {error}");
+        match object {
+            SharedObject::Grant { token, wanted } => {
+                let (seat, grant) = place.join(token, wanted)?;
+                *own = Some(seat);
+                memory_file(&grant.encode()).map_err(failed)
+            }
+            SharedObject::Memory => {
+                let seat = own.as_ref().ok_or("the function has not joined the group")?;
+                seat.group().file().try_clone().map_err(failed)
+            }
+        }
+    }
+
     fn disconnected(&self, reason: &str) {
+        *self.seat.lock().unwrap() = None;
         *self.detail.lock().unwrap() = format!("no guest is connected; the last one left: {reason}");
         self.update();
     }

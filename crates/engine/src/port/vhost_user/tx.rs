@@ -58,6 +58,11 @@ impl TxQueue for VhostTransmit {
     }
 
     #[inline]
+    fn exchanges(&self) -> bool {
+        self.guest.ring().exchanges()
+    }
+
+    #[inline]
     fn notify(&self) {
         if self.guest.ring().wants_notification() {
             self.common.notify();

@@ -87,7 +87,7 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let rules = Arc::new(Live::new(Rules::none()));
     let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-    let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier };
+    let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[] };
     let shared = PortShared::new(id, &spec, ends, &parts);
     PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
 }
@@ -428,23 +428,6 @@ fn a_queue_that_does_not_stop_without_loans_has_failed_too() {
         bench.lend(&dpi);
         assert_eq!(dpi.reason(), "");
     }
-}
-
-/// A reload does not report success because the port noticed the failure first.
-#[test]
-fn a_queue_that_did_not_stop_has_failed_until_its_port_could_be_opened_again() {
-    let (bench, dpi) = (Bench::new(), Function::new(3, "dpi"));
-    bench.holds(true);
-    assert!(bench.fw.goes().is_err());
-    bench.seat.physical_down();
-    bench.set_in_vain(Some(&dpi));
-    bench.seat.physical_down();
-    bench.set_in_vain(None);
-    bench.holds(false);
-    bench.nic_comes();
-    bench.set(Some(&dpi));
-    bench.seat.physical_down();
-    bench.set(None);
 }
 
 #[test]

@@ -4,8 +4,9 @@ use crate::clock;
 use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
 use crate::forward::mac_table::Key;
+use crate::port::Exchange;
 use crate::reload::{Action, Step, Subject};
-use crate::spec::{BridgeSpec, MappingSpec, Spec, StaticEntry, Vlan};
+use crate::spec::{BridgeSpec, ExchangeSpec, MappingSpec, Spec, StaticEntry, Vlan};
 use crate::switch::actions::{mapping_name, step};
 use crate::switch::error::Error;
 use crate::switch::mapping::Mapping;
@@ -42,6 +43,15 @@ impl Topology {
         };
         let pairs = |wanted| MappingSpec::pairs(wanted, spec).into_iter().map(move |queues| (wanted, queues));
         spec.mappings.iter().flat_map(pairs).map(|(wanted, queues)| mapping(wanted, queues)).collect()
+    }
+
+    /// Returns the groups of `spec`; those that are as they were stay.
+    pub(super) fn next_exchanges(&self, spec: &Spec) -> Vec<Arc<Exchange>> {
+        let exchange = |wanted: &ExchangeSpec| {
+            let known = self.exchanges.iter().find(|had| had.spec() == wanted);
+            known.cloned().unwrap_or_else(|| Arc::new(Exchange::new(wanted.clone())))
+        };
+        spec.exchanges.iter().map(exchange).collect()
     }
 
     /// Lets bridges adopt what those of `old` learned about ports that are in both. Nobody forwards meanwhile.

@@ -8,7 +8,7 @@ use crate::port::{generator, pcap, tap};
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{Driver, MappedQueues, Pace, PortSpec, Spec, Vlan};
 use crate::stats::{PortStats, Snapshot};
-use crate::switch::actions::{mapping_name, mirror_name};
+use crate::switch::actions::{exchange_name, mapping_name, mirror_name};
 use crate::switch::mapping::{Ends, Mapping, Seat};
 use crate::switch::shared::PortShared;
 use proptest::prelude::*;
@@ -115,7 +115,9 @@ impl Parts {
         }
         for name in names(&self.ports, &now.ports) {
             let spec = |parts: &Parts| parts.spec.ports.iter().find(|p| p.name == *name).cloned();
-            let same = spec(self) == spec(now) && self.seated.get(name) == now.seated.get(name);
+            let exchange = |parts: &Parts| parts.spec.exchanges.iter().find(|of| of.ports.contains(name)).cloned();
+            let same_exchange = exchange(self) == exchange(now);
+            let same = spec(self) == spec(now) && self.seated.get(name) == now.seated.get(name) && same_exchange;
             compare(Subject::Port, name, address(self.ports.get(name)), address(now.ports.get(name)), same);
         }
         for name in names(&self.bridges, &now.bridges) {
@@ -134,6 +136,14 @@ impl Parts {
         for name in names(&had, &has) {
             let (before, after) = (had.get(name), has.get(name));
             compare(Subject::Mirror, name, before.map(|_| 0), after.map(|_| 0), before == after);
+        }
+        let exchanges = |parts: &Parts| -> HashMap<_, _> {
+            parts.spec.exchanges.iter().map(|exchange| (exchange_name(exchange), exchange.clone())).collect()
+        };
+        let (had, has) = (exchanges(self), exchanges(now));
+        for name in names(&had, &has) {
+            let [before, after] = [&had, &has].map(|of| of.get(name).map(|exchange| exchange.threshold as usize));
+            compare(Subject::Exchange, name, before, after, before == after);
         }
         for index in 0..self.workers.len().max(now.workers.len()) {
             let (before, after) = (address(self.workers.get(index)), address(now.workers.get(index)));

@@ -3,6 +3,7 @@
 
 use super::applied::Applied;
 use crate::forward::bridge::Bridge;
+use crate::port::Exchange;
 use crate::port::record::Recorder;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{FailMode, PortSpec, Spec};
@@ -30,6 +31,7 @@ pub(super) struct Transition<'s> {
     ports: Vec<Arc<PortShared>>,
     bridges: Vec<Arc<Bridge>>,
     mappings: Vec<Arc<Mapping>>,
+    exchanges: Vec<Arc<Exchange>>,
     /// Workers that did not run yet, by index.
     spawned: Vec<Option<Worker>>,
     applied: Applied,
@@ -43,9 +45,11 @@ impl<'s> Transition<'s> {
         let bridges = old.next_bridges(&spec, &actions, &inner.datapath)?;
         let spawned = inner.fabric.spawn_missing(&spec.workers_or_default()).map_err(Error::Worker)?;
         let mappings = old.next_mappings(&spec, &actions);
+        let exchanges = old.next_exchanges(&spec);
         Ok(Transition {
-            ports: next_ports(inner, &mut open.opened, &old, &spec, &mappings, &actions),
+            ports: next_ports(inner, &mut open.opened, &old, &spec, (&mappings, &exchanges), &actions),
             mappings,
+            exchanges,
             applied: Applied { actions, failed: Vec::new() },
             inner,
             open,
@@ -139,11 +143,11 @@ impl<'s> Transition<'s> {
 
     /// Has the workers forward by the next topology, which all readers see from now on. Returns the actions taken.
     pub(super) fn forward(self) -> Applied {
-        let Transition { inner, open, old, spec, ports, bridges, mappings, spawned, applied } = self;
+        let Transition { inner, open, old, spec, ports, bridges, mappings, exchanges, spawned, applied } = self;
         let layout = Layout::new(&spec, ports, bridges);
         let standalone = spec.bridges.iter().any(|bridge| bridge.flows == Some(FailMode::Standalone));
         inner.datapath.prepare(layout.workers.len(), standalone);
-        let mut new = Topology { spec, layout, mappings, workers: Vec::new() };
+        let mut new = Topology { spec, layout, mappings, exchanges, workers: Vec::new() };
         let lost = inner.fabric.arrange(&new.layout, spawned, || new.remember(&old));
         for port in new.layout.ports.iter().filter(|port| lost.contains(&port.id)) {
             open.connections.get_mut(&port.name).expect("every port has one").lose(port);
@@ -162,10 +166,10 @@ fn next_ports(
     opened: &mut u64,
     old: &Topology,
     spec: &Spec,
-    mappings: &[Arc<Mapping>],
+    (mappings, exchanges): (&[Arc<Mapping>], &[Arc<Exchange>]),
     actions: &[Action],
 ) -> Vec<Arc<PortShared>> {
-    let parts = SwitchParts { rules: &inner.rules, relayed: &inner.notifier, asked: &inner.asked };
+    let parts = SwitchParts { rules: &inner.rules, relayed: &inner.notifier, asked: &inner.asked, exchanges };
     let mut shared = |port: &PortSpec| {
         if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
             return old.port(&port.name).expect("it was there before").clone();

@@ -1,6 +1,7 @@
 //! Tests of the problems reported, and their places.
 
 mod aggregation;
+mod exchanges;
 mod mirrors;
 mod openflow;
 mod sharing;

@@ -2,8 +2,8 @@
 
 use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, Faults, Idle, MappingSpec, MirrorDirection, MirrorPoint, MirrorSpec,
-    Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry, Tenancy, Vlan, WorkerSpec,
+    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeSpec, Faults, Idle, MappingSpec, MirrorDirection, MirrorPoint,
+    MirrorSpec, Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry, Tenancy, Vlan, WorkerSpec,
 };
 use ::vhost_user::frontend::QueueSizes;
 use packet::MacAddr;
@@ -51,6 +51,7 @@ pub(super) struct Outsiders {
     mappings: u8,
     /// Mirror of the honest ports to one that has no other use.
     mirror: u8,
+    exchange: u8,
     /// Idle policies of workers; the first polls the honest ports.
     workers: Vec<u8>,
 }
@@ -68,14 +69,15 @@ pub(super) fn outsiders() -> impl Strategy<Value = Outsiders> {
     });
     let ports = prop::collection::vec(prop::option::weighted(0.7, port), OTHERS);
     let workers = prop::collection::vec(0..4u8, 0..4);
-    (ports, any::<bool>(), 0..2u8, 0..3u8, 0..6u8, 0..4u8, workers).prop_map(
-        |(ports, first, ageing, aggregation, mappings, mirror, workers)| Outsiders {
+    (ports, any::<bool>(), 0..2u8, 0..3u8, 0..6u8, 0..4u8, 0..3u8, workers).prop_map(
+        |(ports, first, ageing, aggregation, mappings, mirror, exchange, workers)| Outsiders {
             ports,
             first,
             ageing,
             aggregation,
             mappings,
             mirror,
+            exchange,
             workers,
         },
     )
@@ -213,6 +215,7 @@ impl World {
         let physical = find(|driver| matches!(driver, Driver::VirtioUser(_)));
         let guests = find(|driver| matches!(driver, Driver::VhostUser(_)));
         let mappings = mappings(outsiders.mappings, &physical, &guests);
+        let exchanges = exchange(outsiders.exchange, &guests);
         let is_mapped = |name: &String| mappings.iter().any(|m| m.from.port == *name || m.to.port == *name);
         let free = others.iter().find(|(port, place)| *place == 0 && !is_mapped(&port.name));
         let mirrors = free.and_then(|(to, _)| mirror(outsiders.mirror, &to.name)).into_iter().collect();
@@ -251,7 +254,7 @@ impl World {
             first.queues = HONEST.iter().map(|name| PortQueues::all(*name)).collect();
         }
         let aggregation = aggregation(outsiders.aggregation);
-        Spec { ports, patches, bridges, mappings, mirrors, aggregation, workers }
+        Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers }
     }
 }
 
@@ -275,6 +278,12 @@ fn mappings(which: u8, physical: &[String], guests: &[String]) -> Vec<MappingSpe
         4 => vec![one(0, PortQueues::all(first)), one(1, PortQueues::one(last, 1))],
         _ => vec![one(1, PortQueues::one(first, 0)), one(0, PortQueues::one(last, 1))],
     }
+}
+
+/// Returns an exchange of the guests.
+fn exchange(which: u8, guests: &[String]) -> Vec<ExchangeSpec> {
+    let spec = ExchangeSpec { ports: guests.to_vec(), buffers: 64, buffer_size: 512, threshold: u32::from(which) };
+    if which > 0 && !guests.is_empty() { vec![spec] } else { vec![] }
 }
 
 /// Returns one of some mirrors of the honest ports.

@@ -1,0 +1,43 @@
+//! Validates and builds `[[exchange]]`: which ports' functions exchange buffers.
+
+use super::check::Check;
+use super::ports::BuiltPorts;
+use super::raw::{
+    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, DEFAULT_THRESHOLD, EXCHANGE_BUFFERS, RawFile,
+    THRESHOLDS,
+};
+use engine::spec::ExchangeSpec;
+use settings::Problem;
+use std::collections::HashMap;
+
+/// Builds all exchanges.
+pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Vec<ExchangeSpec> {
+    let mut places = HashMap::new();
+    let built = file.exchanges.iter().filter_map(|raw| {
+        let listed = check.required(&raw.span, "ports", &raw.ports, "ports = [\"fw\", \"nat\"]")?;
+        if listed.len() < 2 {
+            check.error(&listed.span, "nobody is there to exchange buffers with", "name at least two ports");
+        }
+        for at in &listed.value {
+            let Some(port) = ports.find(check, at, &at.span) else { continue };
+            if !port.spec.driver.capabilities().has_guest {
+                let message =
+                    format!("port `{}` is of driver {}, and has no function", at.value, port.spec.driver.name());
+                check.error(&at.span, message, "name ports of driver vhost-user");
+            }
+            if let Some(first) = places.insert(at.as_str(), &at.span) {
+                let message = format!("port `{}` is in two exchanges, or twice in one", at.value);
+                let problem = Problem::error(&at.span, message, "name it once only").and_at(first, "the first time");
+                check.problems.push(problem);
+            }
+        }
+        let mut number = |key, field, range, default| check.number(key, field, range, default);
+        Some(ExchangeSpec {
+            ports: listed.value.iter().map(|at| at.value.clone()).collect(),
+            buffers: number("buffers", &raw.buffers, &EXCHANGE_BUFFERS, DEFAULT_EXCHANGE_BUFFERS) as u16,
+            buffer_size: number("buffer-size", &raw.buffer_size, &BUFFER_SIZES, DEFAULT_BUFFER_SIZE) as u32,
+            threshold: number("threshold", &raw.threshold, &THRESHOLDS, DEFAULT_THRESHOLD) as u32,
+        })
+    });
+    built.collect()
+}

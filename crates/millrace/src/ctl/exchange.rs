@@ -1,0 +1,70 @@
+//! Groups of functions that exchange buffers, as text.
+
+use super::tables::{table, text};
+use engine::stats::{ExchangePair, ExchangeStats};
+
+pub(super) fn show(exchanges: &[ExchangeStats]) -> String {
+    if exchanges.is_empty() {
+        return "No functions exchange buffers; docs/exchange.md says how they would.".to_owned();
+    }
+    exchanges.iter().map(one).collect::<Vec<_>>().join("\n\n")
+}
+
+fn one(exchange: &ExchangeStats) -> String {
+    let ExchangeStats { ports, mode, threshold, buffer_size, buffers, free, functions, reason, pairs } = exchange;
+    let head = format!(
+        "{}: mode {mode}, frames from {threshold} bytes on; functions: {functions}; {free} of {buffers} buffers for frames of \
+         {buffer_size} bytes are free.",
+        ports.join(", ")
+    );
+    let reason = reason.iter().map(|reason| format!("\nNo function can join: {reason}."));
+    let mut out = table(&["FROM", "TO", "EXCHANGED", "COPIED", "WHY"], 2..4);
+    for ExchangePair { from, to, exchanged, copied } in pairs {
+        let why: Vec<_> = copied.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
+        out.add_row([
+            from.as_deref().unwrap_or("(others)"),
+            to,
+            &exchanged.to_string(),
+            &copied.values().sum::<u64>().to_string(),
+            &why.join(", "),
+        ]);
+    }
+    let pairs = if pairs.is_empty() { "No frames yet.".to_owned() } else { text(&out) };
+    format!("{head}{}\n{pairs}", reason.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_have_their_counts_and_reasons() {
+        let pair = |from: Option<&str>, exchanged, copied: &[(&str, u64)]| ExchangePair {
+            from: from.map(str::to_owned),
+            to: "nat".into(),
+            exchanged,
+            copied: copied.iter().map(|(reason, frames)| ((*reason).to_owned(), *frames)).collect(),
+        };
+        let stats = ExchangeStats {
+            ports: vec!["fw".into(), "nat".into()],
+            mode: "group".into(),
+            threshold: 0,
+            buffer_size: 2048,
+            buffers: 4096,
+            free: 1536,
+            functions: 2,
+            reason: None,
+            pairs: vec![pair(Some("fw"), 1000, &[("changed", 3), ("short", 2)]), pair(None, 0, &[("outside", 7)])],
+        };
+        let shown = show(std::slice::from_ref(&stats));
+        assert_eq!(
+            shown,
+            "fw, nat: mode group, frames from 0 bytes on; functions: 2; 1536 of 4096 buffers for frames of 2048 bytes are \
+             free.\n FROM      TO   EXCHANGED  COPIED  WHY\n fw        nat       1000       5  3 changed, 2 short\n \
+             (others)  nat          0       7  7 outside"
+        );
+        let none = ExchangeStats { pairs: vec![], reason: Some("there is no memory".into()), ..stats };
+        assert!(show(&[none]).ends_with("are free.\nNo function can join: there is no memory.\nNo frames yet."));
+        assert!(show(&[]).starts_with("No functions exchange buffers"));
+    }
+}
