@@ -126,12 +126,12 @@ impl Mapping {
         })
     }
 
-    /// Removes the physical queue, which has ended or will: nothing fills or reads its buffers.
-    fn physical_down(&self) {
+    /// Removes the physical queue, which has ended or will: nothing fills or reads its buffers. Returns the reason if it failed.
+    fn physical_down(&self) -> Option<String> {
         self.change(|state| {
             self.rest(state, self.joined());
-            state.physical = None;
-        });
+            state.physical.take().and_then(|physical| physical.failed)
+        })
     }
 
     /// Reports whether a queue may still fill memory of the guest, as it did not stop.

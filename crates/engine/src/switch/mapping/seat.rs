@@ -25,13 +25,15 @@ struct Seated {
     mapping: Option<Arc<Mapping>>,
     /// The queue while the port is up, if there is no mapping.
     unmapped: Option<PhysicalQueue>,
+    /// Reason why the queue failed, until the port could be opened again.
+    failed: Option<String>,
     /// Former mappings for which the queue did not stop: it may still fill the memory of their guests.
     withholding: Vec<Arc<Mapping>>,
 }
 
 impl Seat {
     pub(super) fn new(index: usize, mapping: Option<Arc<Mapping>>) -> Seat {
-        Seat { index, state: Mutex::new(Seated { mapping, unmapped: None, withholding: Vec::new() }) }
+        Seat { index, state: Mutex::new(Seated { mapping, unmapped: None, failed: None, withholding: Vec::new() }) }
     }
 
     /// Makes the queue an end of this mapping from now on, or of none. Fails if the queue has failed, so that its port is
@@ -51,7 +53,11 @@ impl Seat {
                 (queue, Direction::BOTH.to_vec())
             }
         };
-        queue.map_or(Ok(()), |queue| state.run(queue, rested))
+        match queue {
+            Some(queue) => state.run(queue, rested),
+            // The port may have noticed the failure before this.
+            None => state.failed.clone().map_or(Ok(()), Err),
+        }
     }
 
     /// Returns the present mapping.
@@ -82,6 +88,7 @@ impl PhysicalEnd for Seat {
     fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) -> Result<(), String> {
         let mut state = self.state.lock().unwrap();
         // The port could be opened again, so nothing uses its old queues any more.
+        state.failed = None;
         let Seated { mapping, withholding, .. } = &mut *state;
         withholding.drain(..).chain(mapping.clone()).for_each(|mapping| mapping.release_withheld(site.drops()));
         state.run(PhysicalQueue::new(site, self.index, queue), Direction::BOTH.to_vec())
@@ -89,7 +96,8 @@ impl PhysicalEnd for Seat {
 
     fn physical_down(&self) {
         let mut state = self.state.lock().unwrap();
-        state.unmapped = None;
-        state.mapping.iter().for_each(|mapping| mapping.physical_down());
+        let unmapped = state.unmapped.take().and_then(|queue| queue.failed);
+        let failed = state.mapping.as_ref().and_then(|mapping| mapping.physical_down()).or(unmapped);
+        state.failed = failed.or(state.failed.take());
     }
 }

@@ -430,6 +430,23 @@ fn a_queue_that_does_not_stop_without_loans_has_failed_too() {
     }
 }
 
+/// A reload does not report success because the port noticed the failure first.
+#[test]
+fn a_queue_that_did_not_stop_has_failed_until_its_port_could_be_opened_again() {
+    let (bench, dpi) = (Bench::new(), Function::new(3, "dpi"));
+    bench.holds(true);
+    assert!(bench.fw.goes().is_err());
+    bench.seat.physical_down();
+    bench.set_in_vain(Some(&dpi));
+    bench.seat.physical_down();
+    bench.set_in_vain(None);
+    bench.holds(false);
+    bench.nic_comes();
+    bench.set(Some(&dpi));
+    bench.seat.physical_down();
+    bench.set(None);
+}
+
 #[test]
 fn a_guest_comes_to_a_queue_that_does_not_stop() {
     let mut bench = Bench::new();
