@@ -21,18 +21,18 @@ pub struct TestpmdSetup<'i> {
     pub interrupt: &'i Interrupt,
 }
 
-/// Returns the ports of a switch on two sockets: vhost-user ports. With a wire, the first one is the driver of the NIC there,
+/// Returns the ports of a switch on these sockets: vhost-user ports. With a wire, the first one is the driver of the NIC there,
 /// with rings of this format.
-pub fn switch_ports(sockets: &[PathBuf; 2], wire: Option<RingFormat>) -> [AnyPort; 2] {
-    let first = match wire {
-        Some(ring) => driver(&sockets[0], ring).into(),
-        None => SwitchPort::new(&sockets[0]).into(),
+pub fn switch_ports(sockets: &[PathBuf], wire: Option<RingFormat>) -> Vec<AnyPort> {
+    let port = |(index, socket): (usize, &PathBuf)| match wire {
+        Some(ring) if index == 0 => driver(socket, ring).into(),
+        _ => SwitchPort::new(socket).into(),
     };
-    [first, SwitchPort::new(&sockets[1]).into()]
+    sockets.iter().enumerate().map(port).collect()
 }
 
 /// Starts testpmd as a switch with these ports, and waits until it forwards.
-pub fn testpmd_switch(ports: [AnyPort; 2], setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
+pub fn testpmd_switch(ports: Vec<AnyPort>, setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
     let mut testpmd = start(ports, setup)?;
     testpmd.start()?;
     Ok(testpmd)
@@ -40,13 +40,13 @@ pub fn testpmd_switch(ports: [AnyPort; 2], setup: TestpmdSetup<'_>) -> lab::Resu
 
 /// Starts Open vSwitch with DPDK as a switch between these ports, and waits until it forwards. Its files and the sockets are in
 /// `directory`.
-pub fn ovs_switch(directory: &Path, ports: [AnyPort; 2], lcores: Lcores, interrupt: &Interrupt) -> lab::Result<Ovs> {
+pub fn ovs_switch(directory: &Path, ports: Vec<AnyPort>, lcores: Lcores, interrupt: &Interrupt) -> lab::Result<Ovs> {
     Ovs::start(&ovs::Options {
         build: ovs::Build::Dpdk,
         directory,
         // The switch stays in it, and it ends with the switch.
         namespace: &Namespace::create()?,
-        ports: &ports.map(ovs::Port::Dpdk),
+        ports: &ports.into_iter().map(ovs::Port::Dpdk).collect::<Vec<_>>(),
         forwarding: ovs::Forwarding::Pairs,
         lcores,
         interrupt,
@@ -54,19 +54,14 @@ pub fn ovs_switch(directory: &Path, ports: [AnyPort; 2], lcores: Lcores, interru
 }
 
 /// Starts testpmd as a load with a port on each of the switch's sockets, between which frames of `size` bytes circulate.
-pub fn testpmd_load(
-    sockets: &[PathBuf; 2],
-    ring: RingFormat,
-    size: u16,
-    setup: TestpmdSetup<'_>,
-) -> lab::Result<Testpmd> {
-    let mut testpmd = start(sockets.each_ref().map(|socket| driver(socket, ring).into()), setup)?;
+pub fn testpmd_load(sockets: &[PathBuf], ring: RingFormat, size: u16, setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
+    let mut testpmd = start(sockets.iter().map(|socket| driver(socket, ring).into()).collect(), setup)?;
     testpmd.command(&format!("set txpkts {size}"))?;
     testpmd.start_tx_first(BURSTS)?;
     Ok(testpmd)
 }
 
-fn start(ports: [AnyPort; 2], setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
+fn start(ports: Vec<AnyPort>, setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
     let TestpmdSetup { lcores, pages, interrupt } = setup;
     let builder = ports.into_iter().fold(Testpmd::switch(), |builder, port| builder.port(port));
     let builder = builder.lcores(lcores).memory(pages, dpdk::MEGABYTES).argument("--record-core-cycles");

@@ -1,5 +1,6 @@
 //! A ring with fixed buffers: each slot keeps its buffer, and buffers are used in order, so that only indices move (and, on
 //! packed rings, flags). It costs a fraction of a general driver queue, so that the load is not the limit of what it measures.
+//! A slot's buffer changes only if the device exchanges it, or if the load itself moves a frame from ring to ring.
 //!
 //! The ring is in our memory, shared with the device; both sides access it through atomics only.
 
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 use virtqueue::memory::{Arena, Memory};
 use virtqueue::ordering::{before_asking, consume, get, publish, put};
-use virtqueue::{Format, QueueConfig};
+use virtqueue::{Format, QueueConfig, features};
 
 /// Descriptor flag: the device may write (virtio 1.2 §2.7.5, §2.8.1).
 const WRITE: u16 = 2;
@@ -21,12 +22,14 @@ const QUIET: u16 = 1;
 /// Packed event suppression flags that disable notifications (§2.8.10).
 const DISABLE: u32 = 1 << 16;
 
-/// Error: the device used a buffer that was not the next one.
+/// Error: the device used a buffer in a way that the load can't follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the switch used buffer {id} when {expected} was next: the load needs buffers to be used in order")]
-pub struct OutOfOrder {
-    id: u32,
-    expected: u16,
+#[allow(missing_docs)] // The message says what the fields are.
+pub enum Misused {
+    #[error("the switch used buffer {id} when {expected} was next: the load needs buffers to be used in order")]
+    OutOfOrder { id: u32, expected: u16 },
+    #[error("the switch gave buffer {number} of the group, which does not exist")]
+    NoBuffer { number: u64 },
 }
 
 /// One ring, driver side.
@@ -45,6 +48,11 @@ pub struct FixedRing {
     seen: u16,
     /// `avail` at the last check whether the device wants a kick.
     kicked: u64,
+    /// The buffer in each slot.
+    slots: Box<[u16]>,
+    buffers: Arc<Buffers>,
+    /// Whether the device may exchange buffers.
+    exchanges: bool,
     /// Keeps the areas mapped.
     _memory: Arc<Memory>,
 }
@@ -53,11 +61,20 @@ pub struct FixedRing {
 unsafe impl Send for FixedRing {}
 
 impl FixedRing {
-    /// Creates the ring described by `config`, with one of `buffers` in every slot, of which the device gets `len` bytes,
-    /// writable if `writable`. The size must be a power of two.
-    pub fn new(arena: &Arena, config: &QueueConfig, buffers: &Buffers, len: u32, writable: bool) -> FixedRing {
+    /// Creates the ring described by `config`, with the buffers `slots` of `buffers` in its slots. Of each the device gets `len`
+    /// bytes, writable if `writable`. The size must be a power of two.
+    pub fn new(
+        arena: &Arena,
+        config: &QueueConfig,
+        (buffers, slots): (&Arc<Buffers>, Box<[u16]>),
+        len: u32,
+        writable: bool,
+    ) -> FixedRing {
         let (size, format) = (config.size, config.negotiated.format());
-        assert!(size.is_power_of_two() && size == buffers.count(), "a power of two, and a buffer for every slot");
+        assert!(
+            size.is_power_of_two() && usize::from(size) == slots.len(),
+            "a power of two, and a buffer for every slot"
+        );
         let (descriptors, driver, device) = QueueConfig::area_sizes(format, size);
         let find = |addr, len| {
             let area = arena.host(addr, len).expect("the queue was laid out in this arena");
@@ -76,10 +93,13 @@ impl FixedRing {
             used: 0,
             seen: 0,
             kicked: 0,
+            slots,
+            buffers: buffers.clone(),
+            exchanges: config.negotiated.has(features::EXCHANGE),
             _memory: arena.memory().clone(),
         };
         for slot in 0..size {
-            put(ring.descriptor(slot, 0), buffers.addr(slot));
+            put(ring.descriptor(slot, 0), ring.buffers.addr(ring.buffer(slot)));
             match format {
                 Format::Packed => put(ring.descriptor(slot, 1), 0),
                 Format::Split => {
@@ -96,6 +116,38 @@ impl FixedRing {
         ring
     }
 
+    /// Returns the buffers, of which each slot has one.
+    #[inline(always)]
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Returns the number of the buffer in a slot.
+    #[inline(always)]
+    pub fn buffer(&self, slot: u16) -> u16 {
+        self.slots[usize::from(slot)]
+    }
+
+    /// Puts another buffer into a slot of the driver's.
+    #[inline(always)]
+    pub fn set_buffer(&mut self, slot: u16, number: u16) {
+        self.slots[usize::from(slot)] = number;
+        put(self.descriptor(slot, 0), self.buffers.addr(number));
+    }
+
+    /// Takes the buffer that the device gives for that in a slot: `instead` is its number plus one, or zero if it gives none.
+    #[inline(always)]
+    fn exchange(&mut self, slot: u16, instead: u64) -> Result<(), Misused> {
+        match instead.checked_sub(1) {
+            Some(number) if number < self.buffers.count().into() => self.set_buffer(slot, number as u16),
+            Some(number) => return Err(Misused::NoBuffer { number }),
+            // On packed rings, the device has written to the address's place.
+            None if self.format == Format::Packed => self.set_buffer(slot, self.buffer(slot)),
+            None => {}
+        }
+        Ok(())
+    }
+
     /// Returns the number of slots owned by the driver.
     #[inline(always)]
     pub fn free(&self) -> u64 {
@@ -109,9 +161,15 @@ impl FixedRing {
         (self.avail..self.avail + count).map(move |at| (at & mask) as u16)
     }
 
+    /// Returns the slot that comes `distance` slots after this one.
+    #[inline(always)]
+    pub fn behind(&self, slot: u16, distance: u16) -> u16 {
+        (slot + distance) & self.mask
+    }
+
     /// Takes back used slots until the driver owns `wanted` or there are no more; perhaps a few beyond.
     #[inline(always)]
-    pub fn reap(&mut self, wanted: u64) -> Result<(), OutOfOrder> {
+    pub fn reap(&mut self, wanted: u64) -> Result<(), Misused> {
         match self.format {
             Format::Split => self.reap_split(wanted),
             Format::Packed => self.reap_packed(wanted),
@@ -119,14 +177,18 @@ impl FixedRing {
     }
 
     #[inline(always)]
-    fn reap_split(&mut self, wanted: u64) -> Result<(), OutOfOrder> {
+    fn reap_split(&mut self, wanted: u64) -> Result<(), Misused> {
         let known = self.seen.wrapping_sub(self.used as u16);
         if self.free() + u64::from(known) < wanted {
             self.seen = consume(self.device_word(1));
         }
         while self.free() < wanted && self.seen != self.used as u16 {
             let slot = self.used as u16 & self.mask;
-            let id = get(self.used_id(slot));
+            let mut id = get(self.used_id(slot));
+            if self.exchanges {
+                self.exchange(slot, u64::from(id >> 16))?;
+                id &= 0xffff;
+            }
             // Compared, not used in a computation, so that the processor can run ahead of the load.
             if id == u32::from(slot) {
                 self.used += 1;
@@ -138,7 +200,7 @@ impl FixedRing {
     }
 
     #[inline(always)]
-    fn reap_packed(&mut self, wanted: u64) -> Result<(), OutOfOrder> {
+    fn reap_packed(&mut self, wanted: u64) -> Result<(), Misused> {
         while self.free() < wanted && self.used != self.avail {
             let slot = self.used as u16 & self.mask;
             let tail = consume(self.descriptor(slot, 1));
@@ -148,6 +210,9 @@ impl FixedRing {
                 break;
             }
             let id = (tail >> 32) as u16;
+            if self.exchanges {
+                self.exchange(slot, get(self.descriptor(slot, 0)))?;
+            }
             if id == slot {
                 self.used += 1;
             } else {
@@ -159,13 +224,17 @@ impl FixedRing {
 
     /// Returns the number of slots covered by a used entry that names a later one (virtio 1.2 §2.7.9, §2.8.9).
     #[cold]
-    fn batch(&self, id: u32, slot: u16) -> Result<u64, OutOfOrder> {
+    fn batch(&self, id: u32, slot: u16) -> Result<u64, Misused> {
         let batch = u64::from((id as u16).wrapping_sub(slot) & self.mask) + 1;
         let known = match self.format {
             Format::Split => self.seen.wrapping_sub(self.used as u16).into(),
             Format::Packed => self.avail - self.used,
         };
-        if id <= u32::from(self.mask) && batch <= known { Ok(batch) } else { Err(OutOfOrder { id, expected: slot }) }
+        if id <= u32::from(self.mask) && batch <= known {
+            Ok(batch)
+        } else {
+            Err(Misused::OutOfOrder { id, expected: slot })
+        }
     }
 
     #[inline(always)]
@@ -261,20 +330,20 @@ mod tests {
     use virtqueue::driver::Queue;
     use virtqueue::{Negotiated, features};
 
-    fn ring(features: u64) -> (FixedRing, Buffers, Dequeue) {
+    fn ring(features: u64) -> (FixedRing, Dequeue) {
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let config = Queue::layout(&mut arena, 8, Negotiated(features::VERSION_1 | features)).unwrap();
         Queue::new(&arena, &config).unwrap();
-        let buffers = Buffers::allocate(&mut arena, 8, 256).unwrap();
-        let ring = FixedRing::new(&arena, &config, &buffers, 100, false);
+        let buffers = Arc::new(Buffers::allocate(&mut arena, 8, 256).unwrap());
+        let ring = FixedRing::new(&arena, &config, (&buffers, (0..8).collect()), 100, false);
         let device = Dequeue::new(arena.memory().clone(), &config).unwrap();
-        (ring, buffers, device)
+        (ring, device)
     }
 
     #[test]
     fn it_goes_round_with_a_device() {
         for features in [0, features::RING_PACKED].map(|f| [f, f | features::IN_ORDER]).concat() {
-            let (mut ring, buffers, device) = ring(features);
+            let (mut ring, device) = ring(features);
             let mut storage = BurstStorage::default();
             let mut next = 0u8;
             for round in 0..1000 {
@@ -283,7 +352,7 @@ mod tests {
                 assert!(ring.free() >= count, "features {features:#x}");
                 for slot in ring.slots(count) {
                     // SAFETY: the slot is ours, and no other reference is alive.
-                    let bytes = unsafe { buffers.bytes_mut(slot) };
+                    let bytes = unsafe { ring.buffers().bytes_mut(ring.buffer(slot)) };
                     bytes[12] = next;
                     next = next.wrapping_add(1);
                 }
@@ -305,7 +374,7 @@ mod tests {
         ring.give(2);
         put(ring.used_id(0), 5);
         publish(ring.device_word(1), 1);
-        assert_eq!(ring.reap(8), Err(OutOfOrder { id: 5, expected: 0 }));
+        assert_eq!(ring.reap(8), Err(Misused::OutOfOrder { id: 5, expected: 0 }));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod pump;
 mod report;
 mod sequence;
 
-pub use fixed_ring::OutOfOrder;
+pub use fixed_ring::Misused;
 pub use frame::{Header, MAX_SIZE, MIN_SIZE, Nothing, Payload, Shape, Touch};
 pub use options::{LoadOptions, TouchLevel, power_of_two};
 pub use pump::{PumpError, Tally};
@@ -21,12 +21,14 @@ use crate::cycles;
 use fixed_ring::FixedRing;
 use nf::memory::Buffers;
 use port::{Port, Side};
-use pump::{Pump, peer};
+use pump::Pump;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use vhost_user::Mode;
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd};
+use vhost_user::frontend::{FrontendError, FrontendOptions, Link, Membership, QueueEnd};
+use virtqueue::exchange::HEADROOM;
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
 
@@ -49,6 +51,13 @@ pub enum LoadError {
     Memory { socket: PathBuf, source: MemoryError },
     #[error("the port at {}: {source}", socket.display())]
     Link { socket: PathBuf, source: FrontendError },
+    #[error("can't draw the number by which the group knows the load: {0}")]
+    Membership(std::io::Error),
+    #[error(
+        "the port at {}: the group's buffers hold frames of {size} bytes: set `buffer-size` of the [[exchange]]",
+        socket.display()
+    )]
+    Buffers { socket: PathBuf, size: usize },
     #[error(transparent)]
     Pin(#[from] PinError),
     #[error(transparent)]
@@ -66,13 +75,13 @@ pub fn run(load: &LoadOptions) -> Result<Report, LoadError> {
     let mut links = Vec::new();
     let mut ports = Vec::new();
     let mut memory = "normal pages";
-    for index in 0..count {
-        let (link, port, huge) = open(load, index)?;
-        if huge {
+    for indices in load.topology().functions(count) {
+        let function = open(load, &indices)?;
+        if function.huge {
             memory = "huge pages";
         }
-        links.push(link);
-        ports.push(port);
+        links.extend(function.links);
+        ports.extend(function.ports);
     }
     let conditions = Conditions {
         size: load.size,
@@ -102,7 +111,7 @@ fn measure<T: Touch>(
     alive: &dyn Fn() -> bool,
 ) -> Result<Report, LoadError> {
     let hz = cycles::frequency();
-    let mut pump = Pump::new(ports, load.window, (PATIENCE * hz) as u64, alive);
+    let mut pump = Pump::new(ports, load.topology(), load.window, (PATIENCE * hz) as u64, alive);
     let began = Instant::now();
     while !pump.begin::<T>((0.05 * hz) as u64)? {
         if began.elapsed() > FIRST {
@@ -127,45 +136,83 @@ fn measure<T: Touch>(
     }
 }
 
-/// Connects one port; returns its link, its queues, and whether it is on huge pages.
-fn open(load: &LoadOptions, index: usize) -> Result<(Link, Port, bool), LoadError> {
-    let socket = load.sockets[index].clone();
-    let no_memory = |source| LoadError::Memory { socket: socket.clone(), source };
+/// A function of the load: some ports with common memory.
+struct Function {
+    links: Vec<Link>,
+    ports: Vec<Port>,
+    huge: bool,
+}
+
+/// Connects the ports of a function.
+fn open(load: &LoadOptions, indices: &[usize]) -> Result<Function, LoadError> {
+    let sockets = &load.sockets;
+    let no_memory = |source| LoadError::Memory { socket: sockets[indices[0]].clone(), source };
     let frame = USUAL_BUFFER.max(NET_HEADER as usize + usize::from(load.size));
+    let count = load.queue_size * 2 * indices.len() as u16;
     let (descriptors, driver, device) = QueueConfig::area_sizes(Negotiated(load.features()).format(), load.queue_size);
-    let rings = descriptors + driver + device + 3 * 4096;
-    let len = 2 * (Buffers::footprint(load.queue_size, frame) + rings);
-    let mut arena = Arena::new(len, true).map_err(no_memory)?;
-    let options = FrontendOptions {
-        socket: socket.clone(),
-        mode: if load.server { Mode::Server } else { Mode::Client },
-        queue_pairs: 1,
-        queue_sizes: load.queue_size.into(),
-        features: load.features(),
-        membership: None,
+    let rings = 2 * indices.len() as u64 * (descriptors + driver + device + 3 * 4096);
+    let own = if load.exchange { 0 } else { Buffers::footprint(count, frame) };
+    let mut arena = Arena::new(own + rings, true).map_err(no_memory)?;
+    let membership = load.exchange.then(|| Membership::new(count)).transpose().map_err(LoadError::Membership)?;
+    let membership = membership.map(Arc::new);
+    let mut connected = Vec::new();
+    for &index in indices {
+        let socket = &sockets[index];
+        let options = FrontendOptions {
+            socket: socket.clone(),
+            mode: if load.server { Mode::Server } else { Mode::Client },
+            queue_pairs: 1,
+            queue_sizes: load.queue_size.into(),
+            features: load.features(),
+            membership: membership.clone(),
+        };
+        let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
+            .map_err(|source| LoadError::Link { socket: socket.clone(), source })?;
+        connected.push((index, link, pairs.remove(0)));
+    }
+    let (buffers, mut numbers) = match membership.and_then(|membership| membership.member()) {
+        Some(member) => (Buffers::of_group(&member).behind(HEADROOM), member.grant.buffers.clone()),
+        None => {
+            let buffers = Buffers::allocate(&mut arena, count, frame).expect("the arena was made to fit");
+            (buffers, (0..count).collect())
+        }
     };
-    let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
-        .map_err(|source| LoadError::Link { socket: socket.clone(), source })?;
-    let pair = pairs.remove(0);
+    let buffers = Arc::new(buffers);
+    let sent = NET_HEADER as usize + usize::from(load.size);
+    if buffers.size() < sent {
+        let (socket, size) = (sockets[indices[0]].clone(), buffers.size() - NET_HEADER as usize);
+        return Err(LoadError::Buffers { socket, size });
+    }
     let mut side = |end: QueueEnd, len: usize, writable| {
-        let buffers = Buffers::allocate(&mut arena, load.queue_size, frame).expect("the arena was made to fit");
-        let ring = FixedRing::new(&arena, &end.config, &buffers, len as u32, writable);
-        Side { ring, buffers, kick: end.kick }
+        let slots = numbers.split_off(numbers.len() - usize::from(load.queue_size)).into();
+        Side { ring: FixedRing::new(&arena, &end.config, (&buffers, slots), len as u32, writable), kick: end.kick }
     };
-    let receive = side(pair.receive, frame, true);
-    let transmit = side(pair.transmit, NET_HEADER as usize + usize::from(load.size), false);
-    let other = peer(index, load.sockets.len());
-    let outgoing = Shape::new(index, other, load.size);
-    let incoming = Shape::new(other, index, load.size);
-    Ok((link, Port::new(receive, transmit, outgoing, incoming), arena.is_huge()))
+    let mut function = Function { links: Vec::new(), ports: Vec::new(), huge: arena.is_huge() };
+    for (index, link, pair) in connected {
+        let receive = side(pair.receive, frame.min(buffers.size()), true);
+        let transmit = side(pair.transmit, sent, false);
+        // A function of a chain has one side towards the first port, and one towards the last.
+        let end = |from: usize| if from.is_multiple_of(2) { 0 } else { sockets.len() - 1 };
+        let (own, other) = match load.topology().peer(index, sockets.len()) {
+            Some(other) => (index, other),
+            None => (end(index), end(index + 1)),
+        };
+        let shapes = (Shape::new(own, other, load.size), Shape::new(other, own, load.size));
+        function.ports.push(Port::new(receive, transmit, shapes.0, shapes.1));
+        function.links.push(link);
+    }
+    Ok(function)
 }
 
 /// Describes the negotiated features.
 pub fn describe(negotiated: Negotiated) -> String {
     let mut words = negotiated.format().to_string();
-    for (mask, word) in
-        [(features::MRG_RXBUF, "mergeable"), (features::IN_ORDER, "in order"), (features::EVENT_IDX, "event index")]
-    {
+    for (mask, word) in [
+        (features::MRG_RXBUF, "mergeable"),
+        (features::IN_ORDER, "in order"),
+        (features::EVENT_IDX, "event index"),
+        (features::EXCHANGE, "exchange"),
+    ] {
         if negotiated.has(mask) {
             words.push_str(", ");
             words.push_str(word);

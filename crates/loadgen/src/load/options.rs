@@ -1,6 +1,7 @@
 //! Command line options of a load.
 
 use super::frame::{MAX_SIZE, MIN_SIZE};
+use super::pump::Topology;
 use clap::{Args, ValueEnum, builder::BoolishValueParser};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -31,7 +32,8 @@ impl std::fmt::Display for TouchLevel {
 /// One load.
 #[derive(Clone, Debug, Args)]
 pub struct LoadOptions {
-    /// The switch's vhost-user sockets; ports 0 and 1 send to each other, as do 2 and 3; a single one to itself
+    /// The switch's vhost-user sockets; ports 0 and 1 send to each other, as do 2 and 3; a single one to itself. With --chain,
+    /// the first and the last send to each other
     #[arg(required = true, value_name = "SOCKET")]
     pub sockets: Vec<PathBuf>,
     /// Create the sockets and wait for the switch to connect, instead of connecting to the switch
@@ -55,6 +57,13 @@ pub struct LoadOptions {
     /// Ask for buffers to be used in order
     #[arg(long, value_name = "on|off", hide_possible_values = true, default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub in_order: bool,
+    /// Exchange buffers: the ports are in an [[exchange]] of Millrace; buffers are not used in order then
+    #[arg(long)]
+    pub exchange: bool,
+    /// Be a chain of functions: one between ports 1 and 2, one between 3 and 4, and so on, each of which touches frames and passes
+    /// them on in the same buffer
+    #[arg(long)]
+    pub chain: bool,
     /// Frames under way in each direction at most
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     pub window: u64,
@@ -70,6 +79,11 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    /// Returns who sends to whom.
+    pub(super) fn topology(&self) -> Topology {
+        if self.chain { Topology::Chain } else { Topology::Pairs }
+    }
+
     /// Returns the features to request.
     pub fn features(&self) -> u64 {
         let wanted = |on, mask| if on { mask } else { 0 };

@@ -1,9 +1,8 @@
 //! One port of the load: source and sink in a tight loop over its two queues.
 
-use super::fixed_ring::{FixedRing, OutOfOrder};
+use super::fixed_ring::{FixedRing, Misused};
 use super::frame::{Shape, Touch};
 use super::sequence::{Counts, Sequence};
-use nf::memory::Buffers;
 use packet::copy::{prefetch, prefetch_write};
 use vhost_user::Event;
 use virtqueue::NET_HEADER;
@@ -20,14 +19,27 @@ const LINE: usize = 64;
 /// Offset of the frame in a buffer.
 const FRAME: usize = NET_HEADER as usize;
 
-/// A queue, the buffers in its slots, and the kick of its device.
+/// A queue, and the kick of its device.
 pub struct Side {
     pub ring: FixedRing,
-    pub buffers: Buffers,
     pub kick: Event,
 }
 
 impl Side {
+    /// Fills all buffers with frames of this shape.
+    fn prepare(&self, shape: &Shape) {
+        for slot in self.ring.slots(self.ring.free()) {
+            // SAFETY: nothing was given to the device yet, and this is the only reference.
+            shape.prepare(&mut unsafe { self.ring.buffers().bytes_mut(self.ring.buffer(slot)) }[FRAME..]);
+        }
+    }
+
+    /// Returns where the buffer in a slot begins.
+    #[inline(always)]
+    fn ptr(&self, slot: u16) -> *mut u8 {
+        self.ring.buffers().ptr(self.ring.buffer(slot))
+    }
+
     /// Kicks the device if it requested that.
     fn kick(&mut self) {
         if self.ring.wants_kick() {
@@ -60,30 +72,30 @@ pub struct Port {
 impl Port {
     /// Creates a port that sends frames like `outgoing` and expects frames like `incoming`, over fresh queues.
     pub fn new(mut receive: Side, transmit: Side, outgoing: Shape, incoming: Shape) -> Port {
-        for slot in 0..transmit.buffers.count() {
-            // SAFETY: nothing was given to the device yet, and this is the only reference.
-            outgoing.prepare(&mut unsafe { transmit.buffers.bytes_mut(slot) }[FRAME..]);
-        }
+        transmit.prepare(&outgoing);
+        // If buffers are exchanged, the other port gets these to send in.
+        receive.prepare(&incoming);
         receive.ring.give(receive.ring.free());
         Port { receive, transmit, outgoing, incoming, sent: 0, sequence: Sequence::default() }
     }
 
     /// Takes received frames and posts their buffers again; returns the number of frames.
     #[inline(always)]
-    pub fn receive<T: Touch>(&mut self) -> Result<u64, OutOfOrder> {
+    pub fn receive<T: Touch>(&mut self) -> Result<u64, Misused> {
         self.receive.ring.reap(BURST)?;
         let count = self.receive.ring.free();
         if T::SEQUENCED {
             let mut ahead = self.receive.ring.slots(count);
             for slot in ahead.by_ref().take(ahead_of::<T>().into()) {
-                fetch::<T>(self.receive.buffers.ptr(slot), prefetch);
+                fetch::<T>(self.receive.ptr(slot), prefetch);
             }
             for slot in self.receive.ring.slots(count) {
                 if let Some(later) = ahead.next() {
-                    fetch::<T>(self.receive.buffers.ptr(later), prefetch);
+                    fetch::<T>(self.receive.ptr(later), prefetch);
                 }
+                let ring = &self.receive.ring;
                 // SAFETY: the slot is ours until `give` below, and no other reference is alive.
-                let bytes = &unsafe { self.receive.buffers.bytes(slot) }[FRAME..];
+                let bytes = &unsafe { ring.buffers().bytes(ring.buffer(slot)) }[FRAME..];
                 let (number, intact) = T::read(bytes, &self.incoming, self.sequence.next());
                 self.sequence.note(number, intact);
             }
@@ -96,7 +108,7 @@ impl Port {
 
     /// Sends up to `room` frames; returns how many. Takes back slots only when it needs them.
     #[inline(always)]
-    pub fn send<T: Touch>(&mut self, room: u64) -> Result<u64, OutOfOrder> {
+    pub fn send<T: Touch>(&mut self, room: u64) -> Result<u64, Misused> {
         let wanted = room.min(BURST);
         if self.transmit.ring.free() < wanted {
             self.transmit.ring.reap(wanted)?;
@@ -104,16 +116,46 @@ impl Port {
         let count = self.transmit.ring.free().min(wanted);
         if T::SEQUENCED {
             for slot in self.transmit.ring.slots(count) {
-                let ahead = (slot + ahead_of::<T>()) % self.transmit.buffers.count();
-                fetch::<T>(self.transmit.buffers.ptr(ahead), prefetch_write);
+                let ring = &self.transmit.ring;
+                fetch::<T>(self.transmit.ptr(ring.behind(slot, ahead_of::<T>())), prefetch_write);
                 // SAFETY: the slot is ours until `give` below, and no other reference is alive.
-                T::write(&mut unsafe { self.transmit.buffers.bytes_mut(slot) }[FRAME..], &self.outgoing, self.sent);
+                let bytes = &mut unsafe { ring.buffers().bytes_mut(ring.buffer(slot)) }[FRAME..];
+                T::write(bytes, &self.outgoing, self.sent);
                 self.sent += 1;
             }
         } else {
             self.sent += count;
         }
         self.transmit.ring.give(count);
+        Ok(count)
+    }
+
+    /// Reads received frames as a function does, and sends them from `to` in the buffers that they came in; returns their number.
+    /// Both ports must share their memory.
+    #[inline(always)]
+    pub fn pass_on<T: Touch>(&mut self, to: &mut Port) -> Result<u64, Misused> {
+        self.receive.ring.reap(BURST)?;
+        let came = self.receive.ring.free().min(BURST);
+        if to.transmit.ring.free() < came {
+            to.transmit.ring.reap(came)?;
+        }
+        let count = came.min(to.transmit.ring.free());
+        let slots = self.receive.ring.slots(count).zip(to.transmit.ring.slots(count));
+        if T::SEQUENCED {
+            self.receive.ring.slots(count).for_each(|slot| fetch::<T>(self.receive.ptr(slot), prefetch));
+        }
+        for (from, into) in slots {
+            let (frame, other) = (self.receive.ring.buffer(from), to.transmit.ring.buffer(into));
+            if T::SEQUENCED {
+                // SAFETY: the slot is ours until `give` below, and no other reference is alive.
+                let bytes = &unsafe { self.receive.ring.buffers().bytes(frame) }[FRAME..];
+                std::hint::black_box(T::read(bytes, &self.incoming, self.sequence.next()));
+            }
+            self.receive.ring.set_buffer(from, other);
+            to.transmit.ring.set_buffer(into, frame);
+        }
+        self.receive.ring.give(count);
+        to.transmit.ring.give(count);
         Ok(count)
     }
 

@@ -1,6 +1,6 @@
 //! The loop over all ports, with its accounting.
 
-use super::fixed_ring::OutOfOrder;
+use super::fixed_ring::Misused;
 use super::frame::Touch;
 use super::port::Port;
 use super::sequence::Counts;
@@ -14,7 +14,7 @@ const KICK_ROUNDS: u64 = 64;
 #[allow(missing_docs)]
 pub enum PumpError {
     #[error("port {port}: {source}")]
-    Order { port: usize, source: OutOfOrder },
+    Order { port: usize, source: Misused },
     #[error("the switch closed the connection")]
     Disconnected,
 }
@@ -46,9 +46,38 @@ impl Tally {
     }
 }
 
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// Ports 0 and 1 are each other's peers, as are 2 and 3; a single port is its own.
+    Pairs,
+    /// The first port and the last one are each other's peers. Between them are functions of two ports each, which pass frames on.
+    Chain,
+}
+
+impl Topology {
+    /// Returns the port that receives the frames of `port`; `None` if it is a port of a function that passes frames on.
+    pub fn peer(self, port: usize, ports: usize) -> Option<usize> {
+        match self {
+            Topology::Pairs => Some(if ports == 1 { 0 } else { port ^ 1 }),
+            Topology::Chain => (port == 0 || port + 1 == ports).then(|| ports - 1 - port),
+        }
+    }
+
+    /// Returns the ports of each function.
+    pub fn functions(self, ports: usize) -> Vec<Vec<usize>> {
+        let all: Vec<usize> = (0..ports).collect();
+        match self {
+            Topology::Pairs => all.chunks(1).map(<[usize]>::to_vec).collect(),
+            Topology::Chain => all.chunk_by(|_, next| next % 2 == 0).map(<[usize]>::to_vec).collect(),
+        }
+    }
+}
+
 /// The driver of all ports.
 pub struct Pump<'a> {
     ports: Vec<Port>,
+    topology: Topology,
     window: u64,
     /// Cycles without any frame after which those in flight are given up.
     patience: u64,
@@ -57,10 +86,22 @@ pub struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    /// Creates a pump. Ports 0 and 1 are each other's peers, as are 2 and 3; a single port is its own. At most `window` frames
-    /// are in flight in each direction. `alive` reports whether all switches are still there.
-    pub fn new(ports: Vec<Port>, window: u64, patience: u64, alive: &'a dyn Fn() -> bool) -> Pump<'a> {
-        Pump { ports, window, patience, alive, tally: Tally::default() }
+    /// Creates a pump. At most `window` frames are in flight in each direction. `alive` reports whether all switches are still
+    /// there.
+    pub fn new(
+        ports: Vec<Port>,
+        topology: Topology,
+        window: u64,
+        patience: u64,
+        alive: &'a dyn Fn() -> bool,
+    ) -> Pump<'a> {
+        Pump { ports, topology, window, patience, alive, tally: Tally::default() }
+    }
+
+    /// Returns the port that receives the frames of `port`, if it sends any of its own.
+    #[inline(always)]
+    fn peer(&self, port: usize) -> Option<usize> {
+        self.topology.peer(port, self.ports.len())
     }
 
     /// Runs for about `duration` cycles.
@@ -93,7 +134,7 @@ impl<'a> Pump<'a> {
     /// forever.
     pub fn begin<T: Touch>(&mut self, duration: u64) -> Result<bool, PumpError> {
         self.run::<T>(duration)?;
-        let silent = |port: &usize| self.ports[*port].counts().received == 0;
+        let silent = |port: &usize| self.peer(*port).is_some() && self.ports[*port].counts().received == 0;
         let silent: Vec<usize> = (0..self.ports.len()).filter(silent).collect();
         silent.iter().for_each(|&port| self.give_up(port));
         Ok(silent.is_empty())
@@ -104,8 +145,15 @@ impl<'a> Pump<'a> {
         let mut moved = 0;
         for port in 0..self.ports.len() {
             let broken = |source| PumpError::Order { port, source };
+            let Some(peer) = self.peer(port) else {
+                if let [from, to, ..] = &mut self.ports[port..]
+                    && port % 2 == 1
+                {
+                    moved += from.pass_on::<T>(to).map_err(broken)? + to.pass_on::<T>(from).map_err(broken)?;
+                }
+                continue;
+            };
             moved += self.ports[port].receive::<T>().map_err(broken)?;
-            let peer = peer(port, self.ports.len());
             let arrived = self.ports[peer].sequence().next();
             let under_way = self.ports[port].sent().saturating_sub(arrived);
             moved += self.ports[port].send::<T>(self.window.saturating_sub(under_way)).map_err(broken)?;
@@ -130,8 +178,10 @@ impl<'a> Pump<'a> {
 
     /// Counts all frames in flight to this port as lost.
     fn give_up(&mut self, port: usize) {
-        let sent = self.ports[peer(port, self.ports.len())].sent();
-        self.ports[port].sequence().give_up(sent);
+        if let Some(peer) = self.peer(port) {
+            let sent = self.ports[peer].sent();
+            self.ports[port].sequence().give_up(sent);
+        }
     }
 
     /// Returns every port's counters.
@@ -145,11 +195,6 @@ impl<'a> Pump<'a> {
     }
 }
 
-/// Returns the port that receives the frames of `port`.
-pub fn peer(port: usize, ports: usize) -> usize {
-    if ports == 1 { 0 } else { port ^ 1 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::fixed_ring::FixedRing;
@@ -158,6 +203,7 @@ mod tests {
     use super::*;
     use nf::memory::Buffers;
     use packet::BurstStorage;
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
     use virtqueue::device::{Dequeue, Enqueue};
@@ -172,9 +218,9 @@ mod tests {
         let mut side = |len: u32, writable| {
             let config = Queue::layout(&mut arena, 256, Negotiated(features::VERSION_1 | features)).unwrap();
             Queue::new(&arena, &config).unwrap();
-            let buffers = Buffers::allocate(&mut arena, 256, 2048).unwrap();
-            let ring = FixedRing::new(&arena, &config, &buffers, len, writable);
-            (Side { ring, buffers, kick: vhost_user::Event::create().unwrap() }, config)
+            let buffers = Arc::new(Buffers::allocate(&mut arena, 256, 2048).unwrap());
+            let ring = FixedRing::new(&arena, &config, (&buffers, (0..256).collect()), len, writable);
+            (Side { ring, kick: vhost_user::Event::create().unwrap() }, config)
         };
         let (receive, to) = side(2048, true);
         let (transmit, from) = side(NET_HEADER + u32::from(SIZE), false);
@@ -211,7 +257,7 @@ mod tests {
             let stop = &stop;
             scope.spawn(move || switch([a_ends, b_ends], keep, stop));
             let alive = || true;
-            let mut pump = Pump::new(vec![a, b], 256, patience, &alive);
+            let mut pump = Pump::new(vec![a, b], Topology::Pairs, 256, patience, &alive);
             // More than a window, even if the switch is not scheduled for long.
             let enough = |pump: &Pump<'_>| pump.counts().iter().all(|counts| counts.received > 10_000);
             let began = Instant::now();
@@ -237,6 +283,15 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_a_chain_pass_frames_on() {
+        let ends = |topology: Topology, ports| (0..ports).map(|port| topology.peer(port, ports)).collect::<Vec<_>>();
+        assert_eq!(ends(Topology::Chain, 4), [Some(3), None, None, Some(0)]);
+        assert_eq!(Topology::Chain.functions(6), [vec![0], vec![1, 2], vec![3, 4], vec![5]]);
+        assert_eq!((ends(Topology::Pairs, 2), ends(Topology::Pairs, 1)), (vec![Some(1), Some(0)], vec![Some(0)]));
+        assert_eq!(Topology::Pairs.functions(2), [vec![0], vec![1]]);
+    }
+
+    #[test]
     fn a_direction_that_came_up_late_is_not_held_up() {
         let ((a, a_ends), (b, b_ends)) = (port(0, 0), port(1, 0));
         let stop = AtomicBool::new(false);
@@ -251,7 +306,7 @@ mod tests {
             let stop = &stop;
             scope.spawn(move || switch([a_ends, b_ends], keep, stop));
             let alive = || true;
-            let mut pump = Pump::new(vec![a, b], 256, u64::MAX, &alive);
+            let mut pump = Pump::new(vec![a, b], Topology::Pairs, 256, u64::MAX, &alive);
             let began = Instant::now();
             let mut outcome = Ok(false);
             while matches!(outcome, Ok(false)) && began.elapsed() < Duration::from_secs(20) {

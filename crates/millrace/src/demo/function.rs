@@ -126,6 +126,8 @@ fn load_options(options: &FunctionOptions) -> LoadOptions {
         queue_size: WINDOW as u16,
         mergeable: true,
         in_order: true,
+        exchange: false,
+        chain: false,
         window: WINDOW,
         seconds: options.seconds,
         warmup: WARM_UP,

@@ -58,6 +58,15 @@ impl Buffers {
         Buffers { host, addr: Member::ADDRESS + start, size, stride, count, _memory: memory }
     }
 
+    /// Returns the same buffers without their first `bytes`.
+    pub fn behind(self, bytes: u32) -> Buffers {
+        let bytes = bytes as usize;
+        assert!(bytes <= self.size, "buffers are longer than that");
+        // SAFETY: each buffer is mapped for its size, which is not less.
+        let host = unsafe { self.host.add(bytes) };
+        Buffers { host, addr: self.addr + bytes as u64, size: self.size - bytes, ..self }
+    }
+
     /// Returns the bytes of arena that `count` buffers of `size` bytes take, alignment included.
     pub fn footprint(count: u16, size: usize) -> u64 {
         Self::stride(size) as u64 * u64::from(count) + LINE as u64

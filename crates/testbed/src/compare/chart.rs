@@ -69,7 +69,8 @@ pub fn svg(record: &Record<Figure>) -> String {
         }
         let (middle, base) = (left + BAR, TOP + HEIGHT);
         svg.label((middle, base + 16.0), "middle", 12, &format!("{} {} B", row.ring, row.bytes));
-        svg.label((middle, base + 32.0), "middle", 11, touched(row.touched));
+        let functions = row.functions.map(|functions| format!(", {functions} functions")).unwrap_or_default();
+        svg.label((middle, base + 32.0), "middle", 11, &(touched(row.touched).to_owned() + &functions));
         if let Some([ratio, ..]) = row.ratio {
             svg.label((middle, base + 48.0), "middle", 11, &format!("\u{d7} {ratio:.2}"));
         }

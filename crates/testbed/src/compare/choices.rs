@@ -15,12 +15,21 @@ pub enum Forward {
     BridgeMap,
     /// By OpenFlow: one flow for each direction.
     Openflow,
+    /// Back to back, and buffers change hands: the load's functions share them.
+    Exchange,
+    /// By destination address, and buffers change hands.
+    BridgeExchange,
 }
 
 impl Forward {
     /// Reports whether it receives into the network function's buffers.
     pub fn is_mapped(self) -> bool {
         matches!(self, Forward::Map | Forward::BridgeMap)
+    }
+
+    /// Reports whether functions exchange buffers.
+    pub fn exchanges(self) -> bool {
+        matches!(self, Forward::Exchange | Forward::BridgeExchange)
     }
 }
 

@@ -18,6 +18,9 @@ pub struct Figure {
     pub bytes: u16,
     /// How much of it the load touched.
     pub touched: TouchLevel,
+    /// Functions of the load that a frame passed, if there were more than two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<u16>,
     /// Millions of frames per second that came through, both directions together.
     pub mpps: Each<f64>,
     /// Least and greatest of these.
@@ -114,6 +117,7 @@ fn figure(results: &Results, outcome: &Outcome) -> Figure {
         ring: outcome.scenario.ring,
         bytes: outcome.scenario.size,
         touched: outcome.scenario.touch,
+        functions: Some(outcome.scenario.functions).filter(|&functions| functions > 2),
         mpps: medians(mpps, 2),
         mpps_range: Each(range.collect()),
         ratio: outcome.ratio().map(|ratio| [ratio.median, ratio.min, ratio.max].map(|ratio| rounded(ratio, 2))),

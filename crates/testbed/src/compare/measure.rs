@@ -92,13 +92,14 @@ impl Bench<'_> {
     pub fn measure(&self, contestant: Contestant, scenario: Scenario, round: u32) -> Result<Run, MeasureError> {
         let latency = self.latency()?;
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(MeasureError::Directory)?;
-        let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
-        let start = |wire| self.switch(contestant, directory.path(), &sockets, wire);
+        let ports = 2 * (usize::from(scenario.functions) - 1);
+        let sockets: Vec<_> = (0..ports).map(|port| directory.path().join(format!("{port}.sock"))).collect();
+        let start = |wire| self.switch(contestant, directory.path(), &sockets, scenario.size, wire);
         let (mut switch, found);
         match self.compare.load {
             LoadKind::Testbed => {
                 switch = start(None)?;
-                found = self.own_load(&mut switch, self.program("load", &sockets, scenario)?)?;
+                found = self.own_load(&mut switch, self.program("load", &sockets, scenario, contestant)?)?;
             }
             LoadKind::Testpmd => {
                 switch = start(None)?;
@@ -106,7 +107,7 @@ impl Bench<'_> {
             }
             LoadKind::Wire => {
                 // The NIC must exist before its driver.
-                let wire = self.program("wire", &sockets, scenario)?;
+                let wire = self.program("wire", &sockets, scenario, contestant)?;
                 switch = start(Some(scenario.ring))?;
                 found = self.own_load(&mut switch, wire)?;
             }
@@ -140,7 +141,8 @@ impl Bench<'_> {
         &self,
         contestant: Contestant,
         directory: &Path,
-        sockets: &[PathBuf; 2],
+        sockets: &[PathBuf],
+        longest: u16,
         wire: Option<RingFormat>,
     ) -> Result<Switch, MeasureError> {
         let cpu = self.compare.switch_cpu;
@@ -154,7 +156,7 @@ impl Bench<'_> {
                         .unwrap_or(&self.millrace),
                     directory,
                     sockets,
-                    millrace::Setup { forward, wire, cpu, idle: Idle::Poll },
+                    millrace::Setup { forward, longest, wire, cpu, idle: Idle::Poll },
                     self.interrupt,
                 )?))
             }
@@ -173,7 +175,13 @@ impl Bench<'_> {
     }
 
     /// Starts this program again, with `subcommand`.
-    fn program(&self, subcommand: &str, sockets: &[PathBuf; 2], scenario: Scenario) -> Result<Daemon, MeasureError> {
+    fn program(
+        &self,
+        subcommand: &str,
+        sockets: &[PathBuf],
+        scenario: Scenario,
+        contestant: Contestant,
+    ) -> Result<Daemon, MeasureError> {
         let program = std::env::current_exe().map_err(MeasureError::Directory)?;
         let mut command = Command::new(program);
         command.args([subcommand, "--json"]).args(sockets);
@@ -182,6 +190,12 @@ impl Bench<'_> {
         command.args(["--warmup", &self.compare.warmup().to_string()]);
         if scenario.ring == RingFormat::Packed {
             command.arg("--packed");
+        }
+        if scenario.functions > 2 {
+            command.arg("--chain");
+        }
+        if matches!(contestant, Contestant::Millrace(forward) | Contestant::Against(forward) if forward.exchanges()) {
+            command.arg("--exchange");
         }
         Ok(Launch::measured(format!("the {subcommand}"), self.interrupt).spawn(command)?)
     }
@@ -208,7 +222,7 @@ impl Bench<'_> {
     fn testpmd_load(
         &self,
         switch: &mut Switch,
-        sockets: &[PathBuf; 2],
+        sockets: &[PathBuf],
         scenario: Scenario,
     ) -> Result<Found, MeasureError> {
         let cpu = self.compare.load_cpu;

@@ -11,8 +11,10 @@ use std::process::Command;
 /// How Millrace forwards, and where.
 #[derive(Clone, Copy)]
 pub struct Setup {
-    /// How it joins its two ports.
+    /// How it joins its ports, two and two.
     pub forward: Forward,
+    /// Bytes of the longest frame.
+    pub longest: u16,
     /// With a wire, the first port is the driver of the NIC there, with rings of this format.
     pub wire: Option<RingFormat>,
     /// Processor of its worker.
@@ -25,7 +27,7 @@ pub struct Setup {
 pub fn start(
     path: &Path,
     directory: &Path,
-    sockets: &[PathBuf; 2],
+    sockets: &[PathBuf],
     setup: Setup,
     interrupt: &Interrupt,
 ) -> Result<Millrace, MillraceError> {
@@ -59,29 +61,52 @@ fn set_flows(channel: &Path) -> Result<(), MillraceError> {
     Ok(())
 }
 
-fn configuration(sockets: &[PathBuf; 2], Setup { forward, wire, cpu, idle }: Setup) -> String {
-    const BRIDGE: &str = "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"b\"]\n\n";
+/// Returns the names of the two ports of a pair.
+fn names(pair: usize) -> [String; 2] {
+    ["a", "b"].map(|end| if pair == 0 { end.to_owned() } else { format!("{end}{pair}") })
+}
+
+fn configuration(sockets: &[PathBuf], setup: Setup) -> String {
+    let Setup { forward, longest, wire, cpu, idle } = setup;
     let mut text = String::new();
-    for (name, socket) in ["a", "b"].iter().zip(sockets) {
-        let driver = match wire {
-            Some(ring) if *name == "a" => format!("\"virtio-user\"\npacked = {}", ring == RingFormat::Packed),
-            _ => "\"vhost-user\"".to_owned(),
-        };
-        let socket = socket.display().to_string();
-        text += &format!("[[port]]\nname = \"{name}\"\ndriver = {driver}\nsocket = {socket:?}\n\n");
-    }
-    match forward {
-        Forward::Patch => text += "[[patch]]\nports = [\"a\", \"b\"]\n\n",
-        Forward::Bridge => text += BRIDGE,
-        Forward::Map => text += "[[mapping]]\nfrom = \"a\"\nto = \"b\"\nmode = \"pass-through\"\n\n",
-        Forward::Openflow => {
-            text += &BRIDGE.replace("ports", "openflow = true\nports");
-            text += &format!("[openflow]\nlisten = [\"unix:{CHANNEL}\"]\n\n");
+    let mut all = Vec::new();
+    for (pair, sockets) in sockets.chunks(2).enumerate() {
+        for (name, socket) in names(pair).into_iter().zip(sockets) {
+            let driver = match wire {
+                Some(ring) if name == "a" => format!("\"virtio-user\"\npacked = {}", ring == RingFormat::Packed),
+                _ => "\"vhost-user\"".to_owned(),
+            };
+            let socket = socket.display().to_string();
+            text += &format!("[[port]]\nname = \"{name}\"\ndriver = {driver}\nsocket = {socket:?}\n\n");
+            all.push(name);
         }
-        Forward::BridgeMap => text = text + BRIDGE + "[[mapping]]\nfrom = \"a\"\nto = \"b\"\n\n",
+        text += &joined(forward, pair);
+    }
+    if forward == Forward::Openflow {
+        text += &format!("[openflow]\nlisten = [\"unix:{CHANNEL}\"]\n\n");
+    }
+    if forward.exchanges() {
+        text += &format!("[[exchange]]\nports = {all:?}\nbuffer-size = {}\n\n", longest.max(USUAL_BUFFER));
     }
     text + &format!("[[worker]]\ncpu = {cpu}\nidle = \"{idle}\"\n")
 }
+
+/// Returns what joins a pair of ports.
+fn joined(forward: Forward, pair: usize) -> String {
+    let ports = names(pair);
+    let [a, b] = &ports;
+    let bridge = |more: &str| format!("[[bridge]]\nname = \"br{pair}\"\n{more}ports = {ports:?}\n\n");
+    match forward {
+        Forward::Patch | Forward::Exchange => format!("[[patch]]\nports = {ports:?}\n\n"),
+        Forward::Bridge | Forward::BridgeExchange => bridge(""),
+        Forward::Map => format!("[[mapping]]\nfrom = \"{a}\"\nto = \"{b}\"\nmode = \"pass-through\"\n\n"),
+        Forward::Openflow => bridge("openflow = true\n"),
+        Forward::BridgeMap => bridge("") + &format!("[[mapping]]\nfrom = \"{a}\"\nto = \"{b}\"\n\n"),
+    }
+}
+
+/// Bytes of frames that a function's buffers usually hold.
+const USUAL_BUFFER: u16 = 2048;
 
 #[cfg(test)]
 mod tests {
@@ -97,9 +122,14 @@ mod tests {
             (Forward::Map, Idle::Backoff, Some(RingFormat::Packed)),
             (Forward::BridgeMap, Idle::Poll, Some(RingFormat::Split)),
             (Forward::Openflow, Idle::Poll, None),
+            (Forward::Exchange, Idle::Poll, None),
+            (Forward::BridgeExchange, Idle::Poll, None),
         ] {
-            let sockets = ["0.sock", "1.sock"].map(|name| directory.path().join(name));
-            std::fs::write(&file, configuration(&sockets, Setup { forward, wire, cpu: 0, idle })).unwrap();
+            // An OpenFlow switch has one bridge, and a wire is one pair.
+            let count = if forward.exchanges() { 6 } else { 2 };
+            let sockets: Vec<_> = (0..count).map(|number| directory.path().join(format!("{number}.sock"))).collect();
+            let setup = Setup { forward, longest: 9014, wire, cpu: 0, idle };
+            std::fs::write(&file, configuration(&sockets, setup)).unwrap();
             let read = millrace::config::Config::load(&file);
             assert!(read.is_ok(), "{read:?}");
         }

@@ -56,6 +56,8 @@ pub enum CompareError {
     Against,
     #[error(transparent)]
     Ovs(#[from] ovs::Unavailable),
+    #[error("chains of functions, and functions that exchange buffers, are the testbed's: --load testbed")]
+    Functions,
     #[error("to receive into a network function's buffers takes a NIC: --load wire")]
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
@@ -70,6 +72,11 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
         return Err(CompareError::Touch);
     }
     let contestants = Contestant::pair(&compare.forward, compare.peer).ok_or(CompareError::Forward)?;
+    let plain = compare.functions.iter().all(|&functions| functions == 2)
+        && !compare.forward.iter().any(|forward| forward.exchanges());
+    if compare.load != LoadKind::Testbed && !plain {
+        return Err(CompareError::Functions);
+    }
     if compare.load != LoadKind::Wire && compare.forward.iter().any(|forward| forward.is_mapped()) {
         return Err(CompareError::Mapped);
     }

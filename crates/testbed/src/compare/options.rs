@@ -12,6 +12,7 @@ const EXAMPLES: &str = "Examples:
   testbed compare --peer ovs --size 64,1514 --label ovs
   testbed compare --forward bridge,patch --size 64 --label bridge
   testbed compare --load wire --forward map,patch --label wire-copy
+  testbed compare --forward exchange,patch --touch payload --functions 2,4,8 --label exchange
   testbed compare --peer millrace --against ../other/target/release/millrace";
 
 /// A comparison.
@@ -27,8 +28,11 @@ pub struct Compare {
     /// How much of every frame the load touches [default: header, and payload at the longest size]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub touch: Vec<TouchLevel>,
+    /// Functions in a chain, the ends included: the load is all of them, with a switch between each two
+    #[arg(long, value_delimiter = ',', default_value = "2", value_parser = clap::value_parser!(u16).range(2..=32))]
+    pub functions: Vec<u16>,
     /// How Millrace joins its ports: one way is compared with a peer, two ways with each other. `map` and `bridge-map` are
-    /// for `--load wire`
+    /// for `--load wire`, `exchange` and `bridge-exchange` for `--load testbed`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
     pub forward: Vec<Forward>,
     /// The other switch, if --forward names one way [default: testpmd]

@@ -207,7 +207,7 @@ pub mod tests {
             load: None,
         };
         Outcome {
-            scenario: Scenario { ring: RingFormat::Split, size: 64, touch: TouchLevel::Header },
+            scenario: Scenario { ring: RingFormat::Split, size: 64, touch: TouchLevel::Header, functions: 2 },
             runs: rates.iter().enumerate().map(run).collect(),
             latency_after: latency,
         }

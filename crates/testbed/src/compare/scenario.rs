@@ -67,6 +67,8 @@ impl fmt::Display for Contestant {
             Forward::Map => "Millrace mapped",
             Forward::BridgeMap => "Millrace bridge mapped",
             Forward::Openflow => "Millrace flows",
+            Forward::Exchange => "Millrace exchange",
+            Forward::BridgeExchange => "Millrace bridge exchange",
         };
         match self {
             Contestant::Millrace(way) => f.write_str(forward(way)),
@@ -86,11 +88,14 @@ pub struct Scenario {
     pub size: u16,
     /// How much of it the load touches.
     pub touch: TouchLevel,
+    /// Functions of the load that frames pass from end to end, its ends included: two are joined directly.
+    pub functions: u16,
 }
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} B {}", self.ring, self.size, self.touch)
+        write!(f, "{} {} B {}", self.ring, self.size, self.touch)?;
+        if self.functions > 2 { write!(f, " {} functions", self.functions) } else { Ok(()) }
     }
 }
 
@@ -108,7 +113,10 @@ impl Scenario {
                     ([], _) => vec![TouchLevel::Header],
                     (given, _) => given.to_vec(),
                 };
-                all.extend(touches.into_iter().map(|touch| Scenario { ring, size, touch }));
+                for touch in touches {
+                    let chains = compare.functions.iter();
+                    all.extend(chains.map(|&functions| Scenario { ring, size, touch, functions }));
+                }
             }
         }
         all
@@ -142,6 +150,8 @@ mod tests {
         assert_eq!(given, ["packed 64 B none", "packed 64 B payload", "packed 512 B none", "packed 512 B payload"]);
         let testpmd = scenarios(&["--load", "testpmd", "--ring", "split", "--size", "1518"]);
         assert_eq!(testpmd, ["split 1518 B none"]);
+        let chains = scenarios(&["--ring", "split", "--size", "64", "--functions", "2,8"]);
+        assert_eq!(chains, ["split 64 B header", "split 64 B header 8 functions"]);
     }
 
     #[test]

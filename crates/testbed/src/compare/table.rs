@@ -6,7 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 /// Number of text columns on the left; the last column is text, too.
-const WORDS: usize = 3;
+const WORDS: usize = 4;
 
 /// Formats the table, the rig, and remarks for the reader.
 pub fn text(results: &Results) -> String {
@@ -16,6 +16,7 @@ pub fn text(results: &Results) -> String {
         "RING".to_owned(),
         "SIZE".to_owned(),
         "TOUCH".to_owned(),
+        "FUNCTIONS".to_owned(),
         format!("{a} Mpps").to_uppercase().replace("MPPS", "Mpps"),
         format!("{b} Mpps").to_uppercase().replace("MPPS", "Mpps"),
         "RATIO (MIN..MAX)".to_owned(),
@@ -46,6 +47,7 @@ pub fn text(results: &Results) -> String {
             outcome.scenario.ring.to_string(),
             outcome.scenario.size.to_string(),
             outcome.scenario.touch.to_string(),
+            outcome.scenario.functions.to_string(),
             rate(a),
             rate(b),
             number(ratio, 2) + &range,
