@@ -10,13 +10,13 @@
 
 mod buffers;
 mod embedded;
+mod in_hand;
 mod inside;
-mod owned;
 mod packet;
 
 pub use self::packet::{HEADROOM, Packet};
 pub(crate) use self::packet::{Pool, Segment};
 pub use buffers::{Buffers, LINE};
 pub use embedded::Embedded;
+use in_hand::InHand;
 pub(crate) use inside::Inside;
-use owned::Owned;

@@ -1,6 +1,6 @@
 //! Packets: owned bytes in buffers of a pool.
 
-use super::{Buffers, Inside, Owned};
+use super::{Buffers, InHand, Inside};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -22,8 +22,8 @@ const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
 pub(crate) struct Pool {
     buffers: Buffers,
     free: Line<RefCell<Vec<u16>>>,
-    /// Which buffers are ours, if they are those of a group.
-    owned: Option<Owned>,
+    /// Which buffers the device does not have, if they are those of a group.
+    in_hand: Option<InHand>,
 }
 
 /// On cache lines of its own: each packet changes the list of free buffers, and the number of owners in front of the pool,
@@ -37,22 +37,23 @@ impl Pool {
     pub(crate) fn allocate(arena: &mut Arena, count: u16, size: usize) -> Option<Rc<Pool>> {
         let buffers = Buffers::allocate(arena, count, usize::from(START) + size)?;
         // The buffer freed last is taken first: its lines are still in the cache.
-        Some(Rc::new(Pool { buffers, free: Line(RefCell::new((0..count).rev().collect())), owned: None }))
+        Some(Rc::new(Pool { buffers, free: Line(RefCell::new((0..count).rev().collect())), in_hand: None }))
     }
 
     /// Returns the pool of a function in a group. It leaves out buffers of `held`: packets from before a reconnect lie there.
     pub(crate) fn of_group(member: &Member, held: &[u16]) -> Rc<Pool> {
         let buffers = Buffers::of_group(member);
         let own: Vec<u16> = member.grant.buffers.iter().filter(|own| !held.contains(own)).copied().collect();
-        let owned = Some(Owned::new(&own, buffers.count()));
-        Rc::new(Pool { buffers, free: Line(RefCell::new(own)), owned })
+        let in_hand = Some(InHand::new(&own, buffers.count()));
+        Rc::new(Pool { buffers, free: Line(RefCell::new(own)), in_hand })
     }
 
-    /// Returns the buffers of a group that are ours and not free: packets lie there.
+    /// Returns the buffers of a group in which packets lie.
     pub(crate) fn held(&self) -> Vec<u16> {
-        let free = self.free.0.borrow();
-        let owned = self.owned.iter().flat_map(|owned| owned.numbers());
-        owned.filter(|own| !free.contains(own)).collect()
+        let mut free = vec![false; self.buffers.count().into()];
+        self.free.0.borrow().iter().for_each(|&number| free[usize::from(number)] = true);
+        let in_hand = self.in_hand.iter().flat_map(InHand::numbers);
+        in_hand.filter(|number| !free[usize::from(*number)]).collect()
     }
 
     /// Returns the bytes of arena that `count` buffers for packets of `size` bytes take.
@@ -79,6 +80,9 @@ impl Pool {
     }
 }
 
+/// Index of a segment that has no buffer: pools have fewer.
+const NO_BUFFER: u16 = u16::MAX;
+
 /// A run of bytes in one buffer. It owns the buffer, and returns it to the pool on drop.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -89,14 +93,31 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Takes another buffer of the group instead, as far as [`Pool::take`] gives it. Returns `None` if the device can't have that
-    /// one to give.
+    /// Notes that the device gets the buffer.
     #[inline]
-    pub(crate) fn replace(&mut self, number: u16) -> Option<()> {
-        self.pool.owned.as_ref()?.replace(self.index, number)?;
-        let len = self.pool.buffers.size() - HEADROOM;
-        (self.index, self.start, self.len) = (number, HEADROOM as u16, len as u16);
-        Some(())
+    pub(crate) fn go(&self) {
+        if let Some(in_hand) = &self.pool.in_hand {
+            in_hand.give(self.index);
+        }
+    }
+
+    /// Takes the buffer back from the device, or another one of the group that it gives instead, as far as [`Pool::take`] gives
+    /// it. Returns `None` if the device can't have that one to give; then this has no buffer, and is good for nothing.
+    #[inline]
+    pub(crate) fn come_back(&mut self, instead: Option<u16>) -> Option<()> {
+        let number = instead.unwrap_or(self.index);
+        let came = match &self.pool.in_hand {
+            Some(in_hand) => in_hand.take(number),
+            None => instead.is_none().then_some(()),
+        };
+        if came.is_none() {
+            // Another segment may have the buffer.
+            self.index = NO_BUFFER;
+        } else if instead.is_some() {
+            let len = self.pool.buffers.size() - HEADROOM;
+            (self.index, self.start, self.len) = (number, HEADROOM as u16, len as u16);
+        }
+        came
     }
 
     /// Returns the guest address of the first byte.
@@ -140,7 +161,8 @@ impl Deref for Segment {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: there is one segment per taken index, this one, and the buffer's bytes are only accessed through it.
-        // A pair stores the segments that the device owns, and never accesses their bytes meanwhile.
+        // A pair stores the segments that the device owns, and never accesses their bytes meanwhile. A buffer of a group may
+        // come back by another segment than the one it went by, but only once: `InHand` tells.
         let bytes = unsafe { self.pool.buffers.bytes(self.index) };
         &bytes[self.range()]
     }
@@ -159,7 +181,9 @@ impl DerefMut for Segment {
 impl Drop for Segment {
     #[inline]
     fn drop(&mut self) {
-        self.pool.free.0.borrow_mut().push(self.index);
+        if self.index != NO_BUFFER {
+            self.pool.free.0.borrow_mut().push(self.index);
+        }
     }
 }
 
@@ -228,6 +252,10 @@ impl Packet {
 
     pub(crate) fn head_mut(&mut self) -> &mut Segment {
         &mut self.head
+    }
+
+    pub(crate) fn rest_mut(&mut self) -> &mut [Segment] {
+        &mut self.rest
     }
 
     /// Returns the queue pair that it came from, and goes to if the output port has as many.

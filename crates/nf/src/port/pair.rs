@@ -20,8 +20,8 @@ pub enum Broken {
     Length { len: u32, size: u16 },
     #[error("a frame over {announced} buffers, of which {used} were used")]
     Buffers { announced: u16, used: u16 },
-    #[error("buffer {number} of the group, which it can't have to give")]
-    Exchange { number: u16 },
+    #[error("a buffer of the group that it can't have to give ({instead:?}, if another than it got)")]
+    Exchange { instead: Option<u16> },
 }
 
 /// A queue, with the packet or buffer of each chain that the device owns.
@@ -52,10 +52,10 @@ fn pop<Held>(queue: &mut HeldQueue<Held>) -> Result<Option<Used<Held>>, Fatal> {
     Ok(queue.pop()?.map(used))
 }
 
-/// Takes the buffer that came back instead.
+/// Takes a buffer back, or the one that came back instead.
 #[inline]
-fn replace(segment: &mut Segment, number: u16) -> Result<(), Broken> {
-    segment.replace(number).ok_or(Broken::Exchange { number })
+fn take_back(segment: &mut Segment, instead: Option<u16>) -> Result<(), Broken> {
+    segment.come_back(instead).ok_or(Broken::Exchange { instead })
 }
 
 pub(crate) struct Pair {
@@ -82,6 +82,7 @@ impl Pair {
         while self.receive.free() > 0 {
             let Some(segment) = self.pool.take() else { break };
             let buffer = Buffer { addr: segment.addr(), len: segment.len().into(), writable: true };
+            segment.go();
             add(&mut self.receive, &[buffer], segment);
         }
         self.receive.publish();
@@ -96,11 +97,9 @@ impl Pair {
         while taken < most {
             let Some(Used { held: mut head, len, instead }) = pop(&mut self.receive)? else { break };
             taken += 1;
-            let buffers = match instead {
-                // The header is the sender's.
-                Some(number) => replace(&mut head, number).map(|()| 1)?,
-                None => self.announced(&head),
-            };
+            take_back(&mut head, instead)?;
+            // If the buffer is another function's, the header is that function's, too.
+            let buffers = if instead.is_some() { 1 } else { self.announced(&head) };
             fit(&mut head, 0, len)?;
             if len <= NET_HEADER || buffers == 0 {
                 malformed += 1;
@@ -113,6 +112,7 @@ impl Pair {
                 let Some(Used { held: mut more, len, instead: None }) = pop(&mut self.receive)? else {
                     return Err(Broken::Buffers { announced: buffers, used });
                 };
+                take_back(&mut more, None)?;
                 fit(&mut more, 0, len)?;
                 packet.append(more);
             }
@@ -154,6 +154,7 @@ impl Pair {
         if *header != [0; NET_HEADER as usize] {
             header.fill(0);
         }
+        packet.segments().for_each(Segment::go);
         let buffer = |s: &Segment| Buffer { addr: s.addr(), len: s.len().into(), writable: false };
         if needed == 1 {
             let buffer = buffer(packet.head_mut());
@@ -174,9 +175,8 @@ impl Pair {
     /// Frees all packets that the device has sent.
     pub(super) fn reclaim(&mut self) -> Result<(), Broken> {
         while let Some(Used { held: mut packet, instead, .. }) = pop(&mut self.transmit)? {
-            if let Some(number) = instead {
-                replace(packet.head_mut(), number)?;
-            }
+            take_back(packet.head_mut(), instead)?;
+            packet.rest_mut().iter_mut().try_for_each(|segment| take_back(segment, None))?;
         }
         Ok(())
     }

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Copied {
     /// It is shorter than the threshold.
     Short,
-    /// It no longer lies alone and whole in one buffer, from the buffer's first byte on.
+    /// It does not lie whole in one buffer, from the buffer's first byte on: it was sent so, or the switch rebuilt it, as a bridge
+    /// does to change a tag or to send it to several ports.
     Changed,
-    /// It passes stages, or goes to several ports, so that others read it later.
+    /// It passes stages on its way, which may read it later.
     Shared,
     /// Its buffer, or the posted one, is not the member's own buffer of the group.
     Foreign,
