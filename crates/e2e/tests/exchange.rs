@@ -26,7 +26,8 @@ const VIDS: [u16; 1] = [100];
 
 /// Returns an exchange of these ports.
 fn exchange(ports: &[&str], more: &str) -> String {
-    format!("[[exchange]]\nports = {ports:?}\nbuffers = 8192\n{more}\n")
+    let threshold = if more.contains("threshold") { "" } else { "threshold = 0" };
+    format!("[[exchange]]\nports = {ports:?}\nbuffers = 8192\n{more}\n{threshold}\n")
 }
 
 /// An end of a chain: a function of the test's own process.

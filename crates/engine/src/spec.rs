@@ -155,8 +155,8 @@ pub struct ExchangeSpec {
     pub buffers: u16,
     /// Length in bytes of the longest frame that fits into one: at most 65,535.
     pub buffer_size: u32,
-    /// Length in bytes from which frames are exchanged.
-    pub threshold: u32,
+    /// Length in bytes from which frames are exchanged; measured if `None`.
+    pub threshold: Option<u32>,
 }
 
 /// A mirror: copies of what ports receive and send go to another port, which is in no patch, bridge or mapping, and is not

@@ -35,8 +35,10 @@ pub struct ExchangeStats {
     pub ports: Vec<String>,
     /// How buffers change hands.
     pub mode: String,
-    /// Length in bytes from which frames are exchanged.
-    pub threshold: u32,
+    /// Length in bytes from which frames are exchanged, as far as it is known: it is measured when the first function joins.
+    pub threshold: Option<u32>,
+    /// Whether that is measured, and not configured.
+    pub measured: bool,
     /// Length in bytes of the longest frame that fits into a buffer.
     pub buffer_size: u32,
     /// Number of buffers.

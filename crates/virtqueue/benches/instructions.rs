@@ -6,9 +6,11 @@
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use packet::{BurstStorage, Frames, MAX_BURST};
 use std::hint::black_box;
+use std::sync::Arc;
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
-use virtqueue::memory::Arena;
+use virtqueue::exchange::{Geometry, Group, GroupOptions, Joined};
+use virtqueue::memory::{Arena, Region};
 use virtqueue::{MAX_CHAIN, NET_HEADER, Negotiated, features};
 
 const SIZE: u16 = 256;
@@ -129,6 +131,89 @@ fn patch(rig: Rig) {
     rig.dequeue.recycle();
 }
 
+/// Guest address of the memory of a group.
+const GROUP: u64 = 1 << 40;
+
+/// Two functions of a group, after some bursts from the first to the second: the queue ends of the switch.
+fn group_rig(packed: bool) -> Rig {
+    let geometry = Geometry::new(4 * SIZE, ROOM).unwrap();
+    let group = Group::new(GroupOptions { ports: 2, geometry, threshold: 0, huge: false }).unwrap();
+    let member = |port: u16| {
+        let seat = group.join(port.into(), 2 * SIZE).unwrap();
+        let ring = if packed { features::RING_PACKED } else { 0 };
+        let bits = features::VERSION_1 | features::EVENT_IDX | features::MRG_RXBUF | features::EXCHANGE | ring;
+        let mut arena = Arena::new(1 << 20, false).unwrap();
+        let config = Queue::layout(&mut arena, SIZE, Negotiated(bits)).unwrap();
+        let len = geometry.bytes().next_multiple_of(4096);
+        let region = Region { guest_addr: GROUP, user_addr: GROUP, len, offset: 0, file: group.file().clone() };
+        let memory = Arc::new(arena.memory().with_region(region).unwrap());
+        let joined = Joined::find(&seat, port, &memory).unwrap();
+        let queue = Queue::new(&arena, &config).unwrap();
+        (Member { queue, free: seat.buffers(), out: vec![0; SIZE.into()], geometry }, arena, config, memory, joined)
+    };
+    let (mut from, from_arena, from_config, from_memory, from_joined) = member(0);
+    let (mut to, to_arena, to_config, to_memory, to_joined) = member(1);
+    let mut dequeue = Dequeue::new(from_memory, &from_config).unwrap();
+    dequeue.allow_exchange(&from_joined);
+    let mut enqueue = Enqueue::new(to_memory, &to_config).unwrap();
+    enqueue.allow_exchange(to_joined);
+    let (dequeue, enqueue): (&Dequeue, &Enqueue) = (Box::leak(Box::new(dequeue)), Box::leak(Box::new(enqueue)));
+    let storage = Box::leak(Box::<BurstStorage>::default());
+    (0..4).for_each(|_| to.offer(ROOM, true));
+    for _ in 0..WARM_UP {
+        from.offer(64 + NET_HEADER, false);
+        let mut burst = storage.start();
+        assert_eq!(dequeue.receive(&mut burst), Ok(MAX_BURST));
+        assert_eq!(enqueue.transmit(burst.frames().exchangeable()).unwrap().frames as usize, MAX_BURST);
+        assert!(enqueue.exchanges());
+        dequeue.recycle();
+        from.reclaim();
+        to.reclaim();
+        to.offer(ROOM, true);
+    }
+    from.offer(64 + NET_HEADER, false);
+    std::mem::forget((from, to, from_arena, to_arena));
+    let burst = Box::leak(Box::new(Box::leak(Box::<BurstStorage>::default()).start()));
+    Rig { dequeue, enqueue, storage, in_hand: burst.frames() }
+}
+
+/// A function of a group.
+struct Member {
+    queue: Queue,
+    free: Vec<u16>,
+    /// The buffer of each chain.
+    out: Vec<u16>,
+    geometry: Geometry,
+}
+
+impl Member {
+    /// Makes a burst of buffers of `len` bytes available.
+    fn offer(&mut self, len: u32, writable: bool) {
+        for _ in 0..MAX_BURST {
+            let buffer = self.free.pop().unwrap();
+            let id = self.queue.add(&[Buffer { addr: GROUP + self.geometry.offset(buffer), len, writable }]).unwrap();
+            self.out[usize::from(id)] = buffer;
+        }
+        self.queue.publish();
+    }
+
+    fn reclaim(&mut self) {
+        while let Some(used) = self.queue.pop_used().unwrap() {
+            self.free.push(used.instead.unwrap_or(self.out[usize::from(used.id)]));
+        }
+    }
+}
+
+#[library_benchmark(setup = group_rig)]
+#[bench::split(false)]
+#[bench::packed(true)]
+fn exchange(rig: Rig) {
+    let mut burst = rig.storage.start();
+    black_box(rig.dequeue.receive(&mut burst)).ok();
+    black_box(rig.enqueue.transmit(burst.frames().exchangeable())).ok();
+    rig.dequeue.recycle();
+}
+
 /// Buffers of the two most expensive chains: the first leaves one descriptor of a call's budget, and the second is the
 /// longest.
 const WORST: [u16; 2] = [255, MAX_CHAIN];
@@ -171,5 +256,8 @@ fn worst_transmit((enqueue, frames): (&'static Enqueue, Frames<'static>)) {
     black_box(enqueue.transmit(frames)).ok();
 }
 
-library_benchmark_group!(name = burst_of_32, benchmarks = [dequeue, enqueue, patch, worst_receive, worst_transmit]);
+library_benchmark_group!(
+    name = burst_of_32,
+    benchmarks = [dequeue, enqueue, patch, exchange, worst_receive, worst_transmit]
+);
 main!(library_benchmark_groups = burst_of_32);

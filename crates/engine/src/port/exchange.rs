@@ -3,7 +3,7 @@
 use crate::spec::ExchangeSpec;
 use crate::stats::{ExchangePair, ExchangeStats};
 use std::sync::{Arc, OnceLock};
-use virtqueue::exchange::{Copied, Geometry, Grant, Group, GroupOptions, Joined, Seat};
+use virtqueue::exchange::{self, Copied, Geometry, Grant, Group, GroupOptions, Joined, Seat};
 use virtqueue::memory::Memory;
 
 /// A group of ports.
@@ -32,7 +32,10 @@ impl Exchange {
         let make = || {
             let ExchangeSpec { ports, buffers, buffer_size, threshold } = &self.spec;
             let geometry = Geometry::new(*buffers, *buffer_size).ok_or("there can't be such buffers")?;
-            let options = GroupOptions { ports: ports.len() as u16, geometry, threshold: *threshold, huge: true };
+            let measured =
+                || exchange::threshold(true).map_err(|error| format!("its threshold can't be measured: {error}"));
+            let threshold = threshold.map_or_else(measured, Ok)?;
+            let options = GroupOptions { ports: ports.len() as u16, geometry, threshold, huge: true };
             Group::new(options).map_err(|error| format!("there is no memory for the group's buffers: {error}"))
         };
         self.group.get_or_init(make).as_ref().map_err(Clone::clone)
@@ -65,7 +68,8 @@ impl Exchange {
         ExchangeStats {
             ports: ports.clone(),
             mode: "group".into(),
-            threshold: *threshold,
+            threshold: group.map(|group| group.options().threshold).or(*threshold),
+            measured: threshold.is_none(),
             buffer_size: *buffer_size,
             buffers: *buffers,
             free: group.map_or(usize::from(*buffers), |group| group.free()),

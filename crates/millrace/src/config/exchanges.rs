@@ -3,8 +3,7 @@
 use super::check::Check;
 use super::ports::BuiltPorts;
 use super::raw::{
-    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, DEFAULT_THRESHOLD, EXCHANGE_BUFFERS, RawFile,
-    THRESHOLDS,
+    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS, RawFile, THRESHOLDS, Threshold,
 };
 use engine::spec::ExchangeSpec;
 use settings::Problem;
@@ -31,12 +30,18 @@ pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Ve
                 check.problems.push(problem);
             }
         }
+        let threshold = match raw.threshold.as_ref().map(|at| (at.value, &at.span)) {
+            Some((Threshold::Bytes(bytes), span)) if check.within("threshold", bytes, span, &THRESHOLDS) => {
+                Some(bytes as u32)
+            }
+            _ => None,
+        };
         let mut number = |key, field, range, default| check.number(key, field, range, default);
         Some(ExchangeSpec {
             ports: listed.value.iter().map(|at| at.value.clone()).collect(),
             buffers: number("buffers", &raw.buffers, &EXCHANGE_BUFFERS, DEFAULT_EXCHANGE_BUFFERS) as u16,
             buffer_size: number("buffer-size", &raw.buffer_size, &BUFFER_SIZES, DEFAULT_BUFFER_SIZE) as u32,
-            threshold: number("threshold", &raw.threshold, &THRESHOLDS, DEFAULT_THRESHOLD) as u32,
+            threshold,
         })
     });
     built.collect()

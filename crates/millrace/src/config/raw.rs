@@ -13,8 +13,7 @@ mod vxlan;
 
 pub use driver::DriverName;
 pub use exchange::{
-    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, DEFAULT_THRESHOLD, EXCHANGE_BUFFERS, RawExchange,
-    THRESHOLDS,
+    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS, RawExchange, THRESHOLDS, Threshold,
 };
 pub use mirror::{MirrorDirection, MirrorPoint, RawMirror};
 pub use settings::aggregation::raw::{

@@ -11,9 +11,17 @@ pub(super) fn show(exchanges: &[ExchangeStats]) -> String {
 }
 
 fn one(exchange: &ExchangeStats) -> String {
-    let ExchangeStats { ports, mode, threshold, buffer_size, buffers, free, functions, reason, pairs } = exchange;
+    let ExchangeStats { ports, mode, threshold, measured, buffer_size, buffers, free, functions, reason, pairs } =
+        exchange;
+    let from = match (threshold, measured) {
+        (None, _) => "from a length on that will be measured".to_owned(),
+        (Some(u32::MAX), _) => "none, as copies take less time here (measured)".to_owned(),
+        (Some(threshold), measured) => {
+            format!("from {threshold} bytes on{}", if *measured { " (measured)" } else { "" })
+        }
+    };
     let head = format!(
-        "{}: mode {mode}, frames from {threshold} bytes on; functions: {functions}; {free} of {buffers} buffers for frames of \
+        "{}: mode {mode}, frames {from}; functions: {functions}; {free} of {buffers} buffers for frames of \
          {buffer_size} bytes are free.",
         ports.join(", ")
     );
@@ -48,7 +56,8 @@ mod tests {
         let stats = ExchangeStats {
             ports: vec!["fw".into(), "nat".into()],
             mode: "group".into(),
-            threshold: 0,
+            threshold: Some(0),
+            measured: false,
             buffer_size: 2048,
             buffers: 4096,
             free: 1536,
@@ -63,8 +72,12 @@ mod tests {
              free.\n FROM      TO   EXCHANGED  COPIED  WHY\n fw        nat       1000       5  3 changed, 2 short\n \
              (others)  nat          0       7  7 outside"
         );
-        let none = ExchangeStats { pairs: vec![], reason: Some("there is no memory".into()), ..stats };
+        let none = ExchangeStats { pairs: vec![], reason: Some("there is no memory".into()), ..stats.clone() };
         assert!(show(&[none]).ends_with("are free.\nNo function can join: there is no memory.\nNo frames yet."));
+        let with = |threshold, measured| show(&[ExchangeStats { threshold, measured, ..stats.clone() }]);
+        assert!(with(None, true).contains("frames from a length on that will be measured; functions: 2"));
+        assert!(with(Some(128), true).contains("frames from 128 bytes on (measured); functions: 2"));
+        assert!(with(Some(u32::MAX), true).contains("frames none, as copies take less time here (measured)"));
         assert!(show(&[]).starts_with("No functions exchange buffers"));
     }
 }

@@ -142,7 +142,8 @@ impl Parts {
         };
         let (had, has) = (exchanges(self), exchanges(now));
         for name in names(&had, &has) {
-            let [before, after] = [&had, &has].map(|of| of.get(name).map(|exchange| exchange.threshold as usize));
+            let [before, after] =
+                [&had, &has].map(|of| of.get(name).map(|exchange| exchange.threshold.unwrap_or(0) as usize));
             compare(Subject::Exchange, name, before, after, before == after);
         }
         for index in 0..self.workers.len().max(now.workers.len()) {

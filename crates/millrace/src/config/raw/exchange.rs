@@ -2,7 +2,10 @@
 
 use super::{At, Field};
 use engine::spec::MOST_BUFFERS;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 
 /// Buffers of a group.
@@ -15,8 +18,6 @@ pub const BUFFER_SIZES: Range<i64> = 64..65_536;
 pub const DEFAULT_BUFFER_SIZE: i64 = 2048;
 /// Bytes from which on frames are exchanged.
 pub const THRESHOLDS: Range<i64> = 0..65_536;
-/// Default of `threshold`.
-pub const DEFAULT_THRESHOLD: i64 = 0;
 
 /// One `[[exchange]]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
@@ -36,9 +37,54 @@ pub struct RawExchange {
     /// Bytes of the longest frame that fits into a buffer. A longer one is copied into several.
     #[schemars(range(min = BUFFER_SIZES.start, max = BUFFER_SIZES.end - 1), extend("default" = DEFAULT_BUFFER_SIZE))]
     pub buffer_size: Field<i64>,
-    /// Bytes from which on frames are exchanged; shorter ones are copied.
-    #[schemars(range(min = THRESHOLDS.start, max = THRESHOLDS.end - 1), extend("default" = DEFAULT_THRESHOLD))]
-    pub threshold: Field<i64>,
+    /// Bytes from which on frames are exchanged; shorter ones are copied. `"measured"`: the length from which on that takes less
+    /// time here, which the switch finds out when the first function joins.
+    #[schemars(extend("default" = "measured"))]
+    pub threshold: Field<Threshold>,
+}
+
+/// A number of bytes, or `"measured"`.
+#[derive(Clone, Copy, Debug)]
+pub enum Threshold {
+    /// So many.
+    Bytes(i64),
+    /// As measured.
+    Measured,
+}
+
+impl<'de> Deserialize<'de> for Threshold {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ThresholdVisitor;
+        impl Visitor<'_> for ThresholdVisitor {
+            type Value = Threshold;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of bytes or \"measured\"")
+            }
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Threshold, E> {
+                Ok(Threshold::Bytes(bytes))
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Threshold, E> {
+                match text {
+                    "measured" => Ok(Threshold::Measured),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(ThresholdVisitor)
+    }
+}
+
+impl JsonSchema for Threshold {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "threshold".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let (least, most) = (THRESHOLDS.start, THRESHOLDS.end - 1);
+        schemars::json_schema!({"anyOf": [{"type": "integer", "minimum": least, "maximum": most}, {"const": "measured"}]})
+    }
 }
 
 /// How the frames of an exchange change hands.

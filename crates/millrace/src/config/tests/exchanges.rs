@@ -20,7 +20,10 @@ fn an_exchange_has_usual_buffers_unless_it_says_otherwise() {
         buffer_size,
         threshold,
     };
-    assert_eq!(config.spec.exchanges, [exchange(["a", "b"], 16_384, 2048, 0), exchange(["d", "c"], 65_533, 9018, 256)]);
+    assert_eq!(
+        config.spec.exchanges,
+        [exchange(["a", "b"], 16_384, 2048, None), exchange(["d", "c"], 65_533, 9018, Some(256))]
+    );
 }
 
 #[test]
@@ -36,6 +39,7 @@ fn what_an_exchange_cannot_do_is_said() {
     told("ports = ['a', 'wan']", "port `wan` is of driver sink, and has no function");
     told("ports = ['a', 'b', 'a']", "port `a` is in two exchanges, or twice in one");
     told("ports = ['a', 'b']\n[[exchange]]\nports = ['b', 'c']", "port `b` is in two exchanges, or twice in one");
+    told("ports = ['a', 'b']\nthreshold = 'much'", "measured");
     for (key, number) in
         [("buffers", 0), ("buffers", 65_534), ("buffer-size", 63), ("buffer-size", 65_536), ("threshold", -1)]
     {

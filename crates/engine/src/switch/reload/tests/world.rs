@@ -282,7 +282,7 @@ fn mappings(which: u8, physical: &[String], guests: &[String]) -> Vec<MappingSpe
 
 /// Returns an exchange of the guests.
 fn exchange(which: u8, guests: &[String]) -> Vec<ExchangeSpec> {
-    let spec = ExchangeSpec { ports: guests.to_vec(), buffers: 64, buffer_size: 512, threshold: u32::from(which) };
+    let spec = ExchangeSpec { ports: guests.to_vec(), buffers: 64, buffer_size: 512, threshold: Some(which.into()) };
     if which > 0 && !guests.is_empty() { vec![spec] } else { vec![] }
 }
 
