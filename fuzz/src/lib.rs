@@ -8,6 +8,7 @@ pub mod captures;
 pub mod controller;
 pub mod device;
 pub mod driver;
+pub mod exchange;
 pub mod guest;
 pub mod messages;
 pub mod regions;

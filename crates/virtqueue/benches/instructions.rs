@@ -154,7 +154,7 @@ fn group_rig(packed: bool) -> Rig {
     let (mut from, from_arena, from_config, from_memory, from_joined) = member(0);
     let (mut to, to_arena, to_config, to_memory, to_joined) = member(1);
     let mut dequeue = Dequeue::new(from_memory, &from_config).unwrap();
-    dequeue.allow_exchange(&from_joined);
+    dequeue.allow_exchange(from_joined);
     let mut enqueue = Enqueue::new(to_memory, &to_config).unwrap();
     enqueue.allow_exchange(to_joined);
     let (dequeue, enqueue): (&Dequeue, &Enqueue) = (Box::leak(Box::new(dequeue)), Box::leak(Box::new(enqueue)));

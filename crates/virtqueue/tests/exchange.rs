@@ -76,7 +76,7 @@ impl Function {
         let (receive, transmit) = (Queue::new(&arena, &to).unwrap(), Queue::new(&arena, &from).unwrap());
         if joins {
             let joined = Joined::find(&seat, port, &memory).expect("it shares the group's memory");
-            dequeue.allow_exchange(&joined);
+            dequeue.allow_exchange(joined.clone());
             enqueue.allow_exchange(joined);
         }
         assert_eq!(buffers.len(), usize::from(OWN));

@@ -47,12 +47,6 @@ impl Offer {
         at.addr().wrapping_sub(self.start) as u64
     }
 
-    /// Reports whether the buffer at this place was given away.
-    #[inline(always)]
-    pub fn is_given(&self, place: u8) -> bool {
-        self.given[usize::from(place)].get() != 0
-    }
-
     /// Gives `buffer` for the one at this place.
     #[inline(always)]
     pub fn give(&self, place: u8, buffer: u16) {

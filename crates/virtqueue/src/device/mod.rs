@@ -115,7 +115,7 @@ impl<L: DirtyLog> Dequeue<L> {
     }
 
     /// Allows to exchange the buffers of simple frames for others of the group, unless this queue must return chains in order.
-    pub fn allow_exchange(&mut self, joined: &Joined) {
+    pub fn allow_exchange(&mut self, joined: Joined) {
         each!(self, q => q.allow_exchange(joined))
     }
 

@@ -9,7 +9,7 @@ use super::posted::{Posted, PostedQueue};
 use super::ring::DeviceRing;
 use crate::config::{QueueConfig, features};
 use crate::error::{Dropped, Fatal};
-use crate::exchange::{Copied, Joined, Tally};
+use crate::exchange::{Copied, CopyAll, Handover, Joined, Tally};
 use crate::layout::NET_HEADER;
 use packet::copy::Copier;
 use packet::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Origin, Segment};
@@ -155,25 +155,20 @@ impl<R: ReceiveRing> Receiveq<R> {
     pub(super) fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
         match &self.joined {
             Some(joined) if self.filled.is_empty() => self.exchange(frames, joined),
-            _ if self.filled.is_empty() => self.deliver::<false>(frames, |_, _| 0),
-            _ => self.deliver::<true>(frames, |_, _| 0),
+            _ if self.filled.is_empty() => self.deliver::<false>(frames, &mut CopyAll),
+            _ => self.deliver::<true>(frames, &mut CopyAll),
         }
     }
 
     /// Delivers `frames`, as far as possible without copying them.
     #[inline(always)]
     fn exchange(&self, frames: Frames<'_>, joined: &Joined) -> Result<Delivered, Fatal> {
-        let mut tally = Tally::default();
-        let (done, why) = match joined.accept(&frames) {
-            Ok(offer) => {
-                let done = self.deliver::<false>(frames, |frame, buffer| {
-                    let outcome = joined.exchange(offer, frame, buffer.ptr);
-                    tally.add(outcome);
-                    outcome.unwrap_or(0)
-                })?;
-                (done, Copied::Changed)
+        let (done, mut tally, why) = match joined.exchange(&frames) {
+            Ok(mut exchanging) => {
+                let done = self.deliver::<false>(frames, &mut exchanging)?;
+                (done, exchanging.tally(), Copied::Changed)
             }
-            Err(reason) => (self.deliver::<false>(frames, |_, _| 0)?, reason),
+            Err(reason) => (self.deliver::<false>(frames, &mut CopyAll)?, Tally::default(), reason),
         };
         tally.add_copied(why, done.frames - tally.frames());
         self.exchanges.set(2 * tally.exchanged() > done.frames);
@@ -181,14 +176,10 @@ impl<R: ReceiveRing> Receiveq<R> {
         Ok(done)
     }
 
-    /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue. `exchange` may exchange the buffer of a
-    /// frame for the posted one: then it returns the number of the former, plus one, and else zero.
+    /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue. `handover` may exchange the buffers of frames
+    /// for posted ones.
     #[inline(always)]
-    fn deliver<const LENT: bool>(
-        &self,
-        frames: Frames<'_>,
-        mut exchange: impl FnMut(&Frame<'_>, Posted) -> u16,
-    ) -> Result<Delivered, Fatal> {
+    fn deliver<const LENT: bool>(&self, frames: Frames<'_>, handover: &mut impl Handover) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
         let writer = self.ring().writer();
         let wanted = frames.len() as u32;
@@ -213,7 +204,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             if let Some(buffer) = front.first() {
                 let buffer = buffer.get();
                 if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
-                    let instead = exchange(frame, buffer);
+                    let instead = handover.exchange(frame, buffer.ptr);
                     if instead == 0 {
                         // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
                         // frame's first segment is all of it.

@@ -36,13 +36,16 @@ pub struct Transmitq<R> {
     ring: R,
     /// Chains kept by a sender, if keeping is allowed.
     kept: Option<Kept>,
+    /// The function's place in its group, which it has as long as its queues run.
+    joined: Option<Joined>,
     intake: Intake,
 }
 
 #[allow(private_bounds)] // The ring formats are private.
 impl<R: TransmitRing> Transmitq<R> {
     pub(super) fn new(ring: R) -> Self {
-        Transmitq { ring, kept: None, intake: Intake { dropped: Cell::default(), cut_short: Cell::new(0) } }
+        let intake = Intake { dropped: Cell::default(), cut_short: Cell::new(0) };
+        Transmitq { ring, kept: None, joined: None, intake }
     }
 
     pub(super) fn ring(&self) -> &R::Ring {
@@ -55,12 +58,13 @@ impl<R: TransmitRing> Transmitq<R> {
         }
     }
 
-    pub(super) fn allow_exchange(&mut self, joined: &Joined) {
+    pub(super) fn allow_exchange(&mut self, joined: Joined) {
         if self.kept.is_none() {
             self.allow_keeping();
         }
         if let Some(kept) = &mut self.kept {
             kept.set_offer(joined.offer());
+            self.joined = Some(joined);
         }
     }
 

@@ -1,12 +1,13 @@
 //! A queue of a member, as the device exchanges through it.
 
+use super::Geometry;
 use super::counts::{Copied, Tally};
 use super::group::Seat;
 use crate::layout::NET_HEADER;
 use crate::memory::Memory;
 use packet::{Frame, Frames, Offer};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// A queue whose function has joined a group, and shares the group's memory.
 #[derive(Clone, Debug)]
@@ -34,42 +35,24 @@ impl Joined {
         Offer::new(self.seat.group().id(), self.seat.number(), self.port, self.start)
     }
 
-    /// Returns the offer of these frames, if their buffers may be exchanged for ones of this queue; or the reason why not.
+    /// Returns how frames of a burst are exchanged for buffers of this queue; or the reason why not.
     #[inline(always)]
-    pub(crate) fn accept<'b>(&self, frames: &Frames<'b>) -> Result<&'b Offer, Copied> {
-        match frames.offer().filter(|offer| offer.group() == self.seat.group().id()) {
+    pub(crate) fn exchange<'b>(&'b self, frames: &Frames<'b>) -> Result<Exchanging<'b>, Copied> {
+        let group = &**self.seat.group();
+        match frames.offer().filter(|offer| offer.group() == group.id()) {
             None => Err(Copied::Outside),
             Some(_) if !frames.may_exchange() => Err(Copied::Shared),
-            Some(offer) => Ok(offer),
+            Some(offer) => Ok(Exchanging {
+                offer,
+                owners: &group.owners,
+                geometry: group.options().geometry,
+                threshold: group.options().threshold,
+                longest: group.options().geometry.room() - NET_HEADER,
+                seat: self.seat.number(),
+                start: self.start,
+                tally: Tally::default(),
+            }),
         }
-    }
-
-    /// Exchanges the buffer of `frame` for the one posted at `posted`. Returns the number of the former, plus one.
-    #[inline(always)]
-    pub(crate) fn exchange(&self, offer: &Offer, frame: &Frame<'_>, posted: *const u8) -> Result<u16, Copied> {
-        let group = &**self.seat.group();
-        let options = group.options();
-        if frame.len() < options.threshold {
-            return Err(Copied::Short);
-        }
-        let place = frame.chain_place().ok_or(Copied::Changed)?;
-        let header = frame.first().as_ptr().wrapping_sub(NET_HEADER as usize);
-        let sent = options.geometry.number(offer.offset(header)).ok_or(Copied::Changed)?;
-        let given = options.geometry.number(posted.addr().wrapping_sub(self.start) as u64).ok_or(Copied::Foreign)?;
-        let [sent_owner, given_owner] = [sent, given].map(|buffer| &group.owners[usize::from(buffer)]);
-        let is_right = sent_owner.load(Ordering::Relaxed) == offer.seat()
-            && given_owner.load(Ordering::Relaxed) == self.seat.number()
-            && sent != given
-            && frame.len() + NET_HEADER <= options.geometry.room()
-            && !offer.is_given(place);
-        if !is_right {
-            return Err(Copied::Foreign);
-        }
-        // The rings order these with what the new owners do: they learn of the buffers later.
-        sent_owner.store(self.seat.number(), Ordering::Relaxed);
-        given_owner.store(offer.seat(), Ordering::Relaxed);
-        offer.give(place, given);
-        Ok(sent + 1)
     }
 
     /// Counts frames, which came from this offer or from outside.
@@ -81,5 +64,80 @@ impl Joined {
             _ => group.options().ports,
         };
         group.counters(from, self.port).add(tally);
+    }
+}
+
+/// What becomes of a frame that fits into the next posted buffer.
+pub(crate) trait Handover {
+    /// Exchanges the buffer of `frame` for the one posted at `posted`. Returns the number of the former, plus one; or zero: the
+    /// frame must be copied.
+    fn exchange(&mut self, frame: &Frame<'_>, posted: *const u8) -> u16;
+}
+
+/// All frames are copied.
+pub(crate) struct CopyAll;
+
+impl Handover for CopyAll {
+    #[inline(always)]
+    fn exchange(&mut self, _: &Frame<'_>, _: *const u8) -> u16 {
+        0
+    }
+}
+
+/// Frames of one burst, on their way to a member's queue. It has all that each frame needs at hand.
+pub(crate) struct Exchanging<'j> {
+    offer: &'j Offer,
+    owners: &'j [AtomicU16],
+    geometry: Geometry,
+    /// Shortest and longest frame.
+    threshold: u32,
+    longest: u32,
+    /// The receiver: its seat, and where it has the group's memory.
+    seat: u16,
+    start: usize,
+    tally: Tally,
+}
+
+impl Exchanging<'_> {
+    /// Returns what became of the frames so far.
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    #[cold]
+    fn copy(&mut self, reason: Copied) -> u16 {
+        self.tally.add_copied(reason, 1);
+        0
+    }
+}
+
+impl Handover for Exchanging<'_> {
+    #[inline(always)]
+    fn exchange(&mut self, frame: &Frame<'_>, posted: *const u8) -> u16 {
+        if frame.len() < self.threshold {
+            return self.copy(Copied::Short);
+        }
+        let header = frame.first().as_ptr().wrapping_sub(NET_HEADER as usize);
+        let (Some(place), Some(sent)) = (frame.chain_place(), self.geometry.number(self.offer.offset(header))) else {
+            return self.copy(Copied::Changed);
+        };
+        let Some(given) = self.geometry.number(posted.addr().wrapping_sub(self.start) as u64) else {
+            return self.copy(Copied::Foreign);
+        };
+        let [sent_owner, given_owner] = [sent, given].map(|buffer| &self.owners[usize::from(buffer)]);
+        // A buffer that was sent already is the receiver's by now.
+        let is_right = sent_owner.load(Ordering::Relaxed) == self.offer.seat()
+            && given_owner.load(Ordering::Relaxed) == self.seat
+            && sent != given
+            && frame.len() <= self.longest;
+        if !is_right {
+            return self.copy(Copied::Foreign);
+        }
+        // The rings order these with what the new owners do: they learn of the buffers later.
+        sent_owner.store(self.seat, Ordering::Relaxed);
+        given_owner.store(self.offer.seat(), Ordering::Relaxed);
+        self.offer.give(place, given);
+        self.tally.add_exchanged();
+        sent + 1
     }
 }

@@ -23,4 +23,5 @@ pub use geometry::{Geometry, HEADROOM, MAX_BUFFERS};
 pub use grant::Grant;
 pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
 pub use joined::Joined;
+pub(crate) use joined::{CopyAll, Handover};
 pub use trial::{TrialError, threshold};

@@ -49,7 +49,7 @@ pub fn threshold(huge: bool) -> Result<u32, TrialError> {
     let (sender, from) = Function::new(&group, 0)?;
     let (receiver, to) = Function::new(&group, 1)?;
     let mut dequeue = Dequeue::new(sender.memory.clone(), &sender.config)?;
-    dequeue.allow_exchange(&from);
+    dequeue.allow_exchange(from);
     let mut enqueue = Enqueue::new(receiver.memory.clone(), &receiver.config)?;
     enqueue.allow_exchange(to);
     let turn = Turn::default();

@@ -150,7 +150,7 @@ impl backend::Queues for VhostPort {
                 ring.allow_keeping();
             }
             if let Some(joined) = self.joined(&memory, &config) {
-                ring.allow_exchange(&joined);
+                ring.allow_exchange(joined);
             }
             let id = ring.id();
             let half = VhostReceive::new(ring, kick, call, fault, drops);

@@ -1,0 +1,6 @@
+//! Members of a group that lie about their buffers.
+#![no_main]
+
+use hostile::exchange::{Step, run};
+
+libfuzzer_sys::fuzz_target!(|input: ([bool; 3], Vec<Step>)| run(&input.0, &input.1));
