@@ -50,7 +50,7 @@ fn everything(kernel: &Kernel) -> Result<()> {
 
     // The checks of translations must fail if there are stale ones.
     vm.check("insmod /files/zcopy-stale.ko")?;
-    for what in ["identity", "faults 20", "machine"] {
+    for what in ["identity", "faults 20", "machine 3"] {
         let outcome = vm.run(&format!("exec e2e-zcopy {what}"))?;
         println!("{what}, with stale translations: {}", outcome.output.trim_end());
         assert_eq!(outcome.status, 1, "{what} must fail: {}", outcome.output);
@@ -63,7 +63,7 @@ fn everything(kernel: &Kernel) -> Result<()> {
     vm.check("until grep -q 'areas 1' /sys/module/zcopy/parameters/stats; do sleep 0.05; done; ! rmmod zcopy 2>&1")?;
     vm.kill(&holder)?;
     vm.finish(holder, LONG)?;
-    for what in ["identity", "refused", "owners 1500", "faults 300", "kills 200", "machine"] {
+    for what in ["identity", "refused", "owners 1500", "faults 300", "kills 200", "machine 120"] {
         check(&vm, what)?;
     }
     let stats = vm.check("cat /sys/module/zcopy/parameters/stats")?;

@@ -32,8 +32,9 @@ impl Module {
     /// sources before.
     pub fn build(&self, kernel: &Kernel) -> Result<PathBuf> {
         let name = self.sources.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let variant = [&[name.as_str()], self.settings.iter().map(String::as_str).collect::<Vec<_>>().as_slice()].concat();
-        let directory = kernel.directory().join(variant.join(","));
+        // Make takes no other characters in paths.
+        let variant = [&[name.clone()], self.settings.as_slice()].concat().join("-").replace('=', "-");
+        let directory = kernel.directory().join(variant);
         fs::create_dir_all(&directory).map_err(Error::io(format!("creating {}", directory.display())))?;
         let _lock = lock(&directory)?;
         let (record, module) = (directory.join("built-of"), directory.join(format!("{name}.ko")));

@@ -18,8 +18,10 @@ pub fn run(calls: u32) -> Result<(), Failed> {
     let [a, b] = [device.create(PAGES, Leftovers::Returned)?, device.create(PAGES, Leftovers::Returned)?];
     let [ma, mb] = [a.map(0, PAGES)?, b.map(0, PAGES)?];
     let all: Vec<Pair> = (0..PAGES).map(|page| whole(page, page)).collect();
-    // From here on, each page of a pair has come from the other side.
-    ensure!(a.exchange(&b, &all)?.exchanged() == PAGES, "the first exchange");
+    // Then each page of a pair has come from the other side.
+    for _ in 0..2 {
+        ensure!(a.exchange(&b, &all)?.exchanged() == PAGES, "the first exchanges");
+    }
     for page in 0..PAGES as usize {
         ma.page(page)[NAME].store(1 + page as u64, Relaxed);
         mb.page(page)[NAME].store(1001 + page as u64, Relaxed);
@@ -103,7 +105,11 @@ fn remap(a: &Area, b: &Area, stop: &AtomicBool, added: &AtomicU64) -> Result<(),
         let first = random.below(PAGES.into()) as u32;
         let pages = 1 + random.below(u64::from(PAGES - first)) as u32;
         let mapping = [a, b][random.below(2) as usize].map(first, pages)?;
-        let add_each = || (0..pages as usize).for_each(|page| drop(mapping.page(page)[page].fetch_add(1, Relaxed)));
+        let add_each = || {
+            for page in 0..pages as usize {
+                mapping.page(page)[page].fetch_add(1, Relaxed);
+            }
+        };
         add_each();
         // The child has a copy of the page tables that were there when it began.
         raw::in_child(|| (0..4).for_each(|_| add_each()))?;

@@ -164,9 +164,9 @@ pub fn peer() -> Result<(), Failed> {
     loop {
         let mut command = [0];
         line.read_exact(&mut command)?;
-        line.write_all(&command)?;
         match command[0] {
             b'r' => {
+                line.write_all(&command)?;
                 for (mapping, page) in maps.iter().flat_map(|mapping| (0..mapping.pages()).map(move |page| (mapping, page))) {
                     let word = mapping.page(page)[7].load(Relaxed);
                     expect(mapping, page, word, "another process")?;
@@ -176,8 +176,9 @@ pub fn peer() -> Result<(), Failed> {
             b'x' => {
                 let outcome = areas[1].exchange(&areas[0], &PAIRS.map(|(here, there)| whole(there, here)))?;
                 ensure!(outcome.exchanged() == PAIRS.len() as u32, "{outcome:?}");
+                line.write_all(&command)?;
             }
-            _ => return Ok(()),
+            _ => return Ok(line.write_all(&command)?),
         }
     }
 }

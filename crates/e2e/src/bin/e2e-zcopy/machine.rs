@@ -44,10 +44,7 @@ const WATCH: [u8; 32] = [
     0x90,
 ];
 
-/// Time limit for what takes milliseconds, even emulated.
-const SOON: Duration = Duration::from_secs(30);
-
-pub fn run() -> Result<(), Failed> {
+pub fn run(patience: Duration) -> Result<(), Failed> {
     const PAGES: u32 = 8;
     let (a, b) = (area(PAGES)?, area(PAGES)?);
     let (ma, mb) = (a.map(0, PAGES)?, b.map(0, PAGES)?);
@@ -60,12 +57,12 @@ pub fn run() -> Result<(), Failed> {
         fill(&mb, 3, round);
         let seen = std::thread::scope(|scope| {
             let guest = scope.spawn(|| machine.run());
-            wait("the machine does not run", || guest.is_finished() || ma.page(7)[0].load(Relaxed) == round);
+            wait(patience, "the machine does not run", || guest.is_finished() || ma.page(7)[0].load(Relaxed) == round);
             // It spins, with the translation of its page in the processor.
             std::thread::sleep(Duration::from_millis(round % 5));
             // A frame for the machine, from B: what the machine's page held is not for B.
             let outcome = b.exchange(&a, &[whole(3, 0)]);
-            wait("stale: the machine does not see the page that it got", || guest.is_finished());
+            wait(patience, "stale: the machine does not see the page that it got", || guest.is_finished());
             ensure!(outcome?.exchanged() == 1, "the machine's page was held");
             let seen = guest.join().map_err(|_| "the machine's thread panicked")?;
             Ok::<u32, Failed>(seen?)
@@ -87,8 +84,8 @@ pub fn run() -> Result<(), Failed> {
 }
 
 /// Waits for a condition. The machine spins forever if it does not come true: only the end of the process ends it.
-fn wait(problem: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + SOON;
+fn wait(patience: Duration, problem: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + patience;
     while !condition() {
         if Instant::now() > deadline {
             eprintln!("e2e-zcopy: {problem}");

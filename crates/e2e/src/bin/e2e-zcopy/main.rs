@@ -48,7 +48,7 @@ fn run(arguments: &[String]) -> Result<(), Failed> {
         ["kills", times] => kills::run(times.parse()?),
         ["exchanger", a, b] => kills::exchanger(a.parse()?, b.parse()?),
         ["toucher", a, b] => kills::toucher(a.parse()?, b.parse()?),
-        ["machine"] => machine::run(),
+        ["machine", patience] => machine::run(std::time::Duration::from_secs(patience.parse()?)),
         // Holds an area until it is killed.
         ["hold"] => {
             let _area = pages::area(1)?;
