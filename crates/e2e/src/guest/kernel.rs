@@ -35,7 +35,8 @@ struct Origin {
 }
 
 /// The kernel of Debian 12.
-const STABLE: Origin = Origin { images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$", suite: None, cache: "", headers: &[] };
+const STABLE: Origin =
+    Origin { images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$", suite: None, cache: "", headers: &[] };
 
 /// The newest kernel that Debian provides for its stable releases.
 const RECENT: Origin = Origin {

@@ -33,7 +33,7 @@ impl Module {
     pub fn build(&self, kernel: &Kernel) -> Result<PathBuf> {
         let name = self.sources.file_name().unwrap_or_default().to_string_lossy().into_owned();
         // Make takes no other characters in paths.
-        let variant = [&[name.clone()], self.settings.as_slice()].concat().join("-").replace('=', "-");
+        let variant = [std::slice::from_ref(&name), &self.settings].concat().join("-").replace('=', "-");
         let directory = kernel.directory().join(variant);
         fs::create_dir_all(&directory).map_err(Error::io(format!("creating {}", directory.display())))?;
         let _lock = lock(&directory)?;

@@ -88,7 +88,8 @@ impl Builder {
         let directory = tempfile::Builder::new().prefix("e2e-vm-").tempdir();
         let directory = directory.map_err(Error::io("creating a temporary directory"))?;
         let initrd = directory.path().join("initrd");
-        fs::write(&initrd, initramfs::build(kernel, &self.programs, &self.files)?).map_err(Error::io("writing the initramfs"))?;
+        fs::write(&initrd, initramfs::build(kernel, &self.programs, &self.files)?)
+            .map_err(Error::io("writing the initramfs"))?;
         let agent_path = directory.path().join("agent");
         // The harness listens and QEMU connects, so that no output of the guest is lost.
         let listener = UnixListener::bind(&agent_path).map_err(Error::io("creating the agent's socket"))?;

@@ -91,7 +91,8 @@ fn add(a: &Area, b: &Area, seed: u64, stop: &AtomicBool, added: &AtomicU64) -> R
     let mut count = 0;
     while !stop.load(Relaxed) {
         let at = random.next();
-        maps[at as usize & 1].page((at >> 1) as usize % PAGES as usize)[(at >> 20) as usize % NAME].fetch_add(1, Relaxed);
+        maps[at as usize & 1].page((at >> 1) as usize % PAGES as usize)[(at >> 20) as usize % NAME]
+            .fetch_add(1, Relaxed);
         count += 1;
     }
     added.fetch_add(count, Relaxed);

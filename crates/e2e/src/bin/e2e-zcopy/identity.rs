@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::fd::AsFd;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
-    sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
 };
 
 use crate::pages::{area, device, expect, fill, frames, whole};
@@ -48,7 +48,8 @@ pub fn run() -> Result<(), Failed> {
     let outcome = a.exchange(&b, &PAIRS.map(|(here, there)| whole(here, there)))?;
     ensure!(outcome.exchanged() == PAIRS.len() as u32, "{outcome:?}");
     // Each page of B that A gets has never been A's, and is zero.
-    let after = |side: usize, page: usize| match (side, PAIRS.iter().find(|pair| [pair.0, pair.1][side] == page as u32)) {
+    let after = |side: usize, page: usize| match (side, PAIRS.iter().find(|pair| [pair.0, pair.1][side] == page as u32))
+    {
         (0, Some(_)) => 0,
         (_, Some((here, _))) => A + u64::from(*here),
         (side, None) => [A, B][side] + page as u64,
@@ -59,9 +60,17 @@ pub fn run() -> Result<(), Failed> {
     peer.check(after)?;
     let now = [frames(&more[0])?, frames(&more[1])?];
     for page in 0..PAGES as usize {
-        let pair = |side: usize| PAIRS.iter().map(|pair| [pair.0 as usize, pair.1 as usize]).find(|pair| pair[side] == page);
-        let expected = [pair(0).map_or(before[0][page], |pair| before[1][pair[1]]), pair(1).map_or(before[1][page], |pair| before[0][pair[0]])];
-        ensure!([now[0][page], now[1][page]] == expected, "page {page} lies in frames {:?}", [now[0][page], now[1][page]]);
+        let pair =
+            |side: usize| PAIRS.iter().map(|pair| [pair.0 as usize, pair.1 as usize]).find(|pair| pair[side] == page);
+        let expected = [
+            pair(0).map_or(before[0][page], |pair| before[1][pair[1]]),
+            pair(1).map_or(before[1][page], |pair| before[0][pair[0]]),
+        ];
+        ensure!(
+            [now[0][page], now[1][page]] == expected,
+            "page {page} lies in frames {:?}",
+            [now[0][page], now[1][page]]
+        );
     }
     // Who writes to its own page by a mapping that is older than the exchange writes to the new one.
     for (here, there) in PAIRS {
@@ -167,7 +176,9 @@ pub fn peer() -> Result<(), Failed> {
         match command[0] {
             b'r' => {
                 line.write_all(&command)?;
-                for (mapping, page) in maps.iter().flat_map(|mapping| (0..mapping.pages()).map(move |page| (mapping, page))) {
+                for (mapping, page) in
+                    maps.iter().flat_map(|mapping| (0..mapping.pages()).map(move |page| (mapping, page)))
+                {
                     let word = mapping.page(page)[7].load(Relaxed);
                     expect(mapping, page, word, "another process")?;
                     line.write_all(&word.to_ne_bytes())?;

@@ -1,15 +1,10 @@
 //! Processes that are killed while they exchange and use pages leave nothing behind.
 
-use std::io::{BufRead, BufReader};
-use std::os::fd::{BorrowedFd, RawFd};
-use std::process::{Child, Command, Stdio};
+use std::io::{Read, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use rustix::fd::{AsFd, AsRawFd};
-use rustix::io::{FdFlags, fcntl_setfd};
-
-use crate::pages::{Random, area, device, whole};
+use crate::pages::{Random, area, whole};
 use crate::{Failed, ensure, raw};
 use zcopy::{Area, Pair};
 
@@ -40,33 +35,20 @@ pub fn run(times: u32) -> Result<(), Failed> {
 /// Starts two processes that alone have two areas, and kills them.
 fn once(random: &mut Random) -> Result<(), Failed> {
     let areas = [area(PAGES)?, area(PAGES)?];
-    let mut children = [start("exchanger", &areas)?, start("toucher", &areas)?];
+    let (mut reader, writer) = std::io::pipe()?;
+    let at_work = || drop((&writer).write(b"w"));
+    let mut children = [raw::fork(|| exchange(&areas, at_work))?, raw::fork(|| touch(&areas, at_work))?];
     drop(areas);
-    for child in &mut children {
-        // Each says a word when it is at work.
-        BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut String::new())?;
-    }
+    reader.read_exact(&mut [0; 2])?;
     std::thread::sleep(Duration::from_micros(random.below(4000)));
     if random.below(2) == 0 {
         children.swap(0, 1);
     }
-    for child in &mut children {
-        child.kill()?;
-        child.wait()?;
+    for child in children {
+        raw::kill(child)?;
         std::thread::sleep(Duration::from_micros(random.below(300)));
     }
     Ok(())
-}
-
-fn start(what: &str, areas: &[Area; 2]) -> Result<Child, Failed> {
-    let [a, b] = areas.each_ref().map(|area| area.as_fd());
-    let mut command = Command::new(std::env::current_exe()?);
-    command.args([what, &a.as_raw_fd().to_string(), &b.as_raw_fd().to_string()]).stdout(Stdio::piped());
-    let pass = |flags| -> Result<(), Failed> { Ok([a, b].into_iter().try_for_each(|fd: BorrowedFd<'_>| fcntl_setfd(fd, flags))?) };
-    pass(FdFlags::empty())?;
-    let child = command.spawn()?;
-    pass(FdFlags::CLOEXEC)?;
-    Ok(child)
 }
 
 /// Returns the machine's free memory in KiB, without caches.
@@ -77,15 +59,10 @@ fn free() -> Result<u64, Failed> {
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
-fn inherited(fd: RawFd) -> Result<Area, Failed> {
-    Ok(device()?.adopt(raw::inherit(fd))?)
-}
-
 /// Exchanges until it is killed.
-pub fn exchanger(a: RawFd, b: RawFd) -> Result<(), Failed> {
-    let areas = [inherited(a)?, inherited(b)?];
+fn exchange(areas: &[Area; 2], at_work: impl Fn()) -> Result<(), Failed> {
     let maps = [areas[0].map(0, PAGES)?, areas[1].map(0, PAGES)?];
-    println!("exchanging");
+    at_work();
     for turn in 0.. {
         let from = turn % 2;
         let pairs: Vec<Pair> = (0..64).map(|page| whole((page * 3 + turn as u32) % PAGES, page)).collect();
@@ -96,11 +73,10 @@ pub fn exchanger(a: RawFd, b: RawFd) -> Result<(), Failed> {
 }
 
 /// Writes to pages until it is killed.
-pub fn toucher(a: RawFd, b: RawFd) -> Result<(), Failed> {
-    let areas = [inherited(a)?, inherited(b)?];
-    println!("touching");
+fn touch(areas: &[Area; 2], at_work: impl Fn()) -> Result<(), Failed> {
+    at_work();
     loop {
-        for area in &areas {
+        for area in areas {
             let mapping = area.map(0, PAGES)?;
             (0..PAGES as usize).for_each(|page| mapping.page(page)[1].store(1, Relaxed));
         }

@@ -46,8 +46,6 @@ fn run(arguments: &[String]) -> Result<(), Failed> {
         ["faults", calls] => faults::run(calls.parse()?),
         ["refused"] => refused::run(),
         ["kills", times] => kills::run(times.parse()?),
-        ["exchanger", a, b] => kills::exchanger(a.parse()?, b.parse()?),
-        ["toucher", a, b] => kills::toucher(a.parse()?, b.parse()?),
         ["machine", patience] => machine::run(std::time::Duration::from_secs(patience.parse()?)),
         // Holds an area until it is killed.
         ["hold"] => {

@@ -72,8 +72,12 @@ impl Book {
         let model = &self.pages[area][page];
         for (at, word) in maps[area].page(page).iter().enumerate() {
             let word = word.load(Relaxed);
-            let (writer, may_see) = *self.words.get(word as usize).ok_or_else(|| format!("{word:#x} was never written"))?;
-            ensure!(may_see >> area & 1 == 1, "area {area} sees what area {writer} never sent to it: page {page}, word {at}");
+            let (writer, may_see) =
+                *self.words.get(word as usize).ok_or_else(|| format!("{word:#x} was never written"))?;
+            ensure!(
+                may_see >> area & 1 == 1,
+                "area {area} sees what area {writer} never sent to it: page {page}, word {at}"
+            );
             let expected = model.parts[at * size_of::<u64>() / PART];
             ensure!(word == expected, "page {page} of area {area}: word {at} is {word} instead of {expected}");
         }
@@ -84,9 +88,8 @@ impl Book {
 pub fn run(steps: u32) -> Result<(), Failed> {
     edges()?;
     let device = device()?;
-    let areas = (0..AREAS).map(|area| {
-        device.create(PAGES, if Book::returns(area) { Leftovers::Returned } else { Leftovers::Zeroed })
-    });
+    let areas = (0..AREAS)
+        .map(|area| device.create(PAGES, if Book::returns(area) { Leftovers::Returned } else { Leftovers::Zeroed }));
     let areas = areas.collect::<Result<Vec<Area>, _>>()?;
     let maps = areas.iter().map(|area| area.map(0, PAGES)).collect::<Result<Vec<_>, _>>()?;
     let mut book = Book {
@@ -100,7 +103,8 @@ pub fn run(steps: u32) -> Result<(), Failed> {
     let (mut exchanged, mut returned) = (0, 0);
     for _ in 0..steps {
         for _ in 0..random.below(12) {
-            let (area, page, part) = (random.below(AREAS as u64) as usize, random.below(PAGES.into()) as usize, random.below(8) as usize);
+            let (area, page, part) =
+                (random.below(AREAS as u64) as usize, random.below(PAGES.into()) as usize, random.below(8) as usize);
             let word = book.words.len() as u64;
             book.words.push((area, 1 << area));
             maps[area].page(page)[part * PART / 8..(part + 1) * PART / 8].iter().for_each(|at| at.store(word, Relaxed));

@@ -1,8 +1,9 @@
 //! Calls of the kernel that the library does not make, or only makes right.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
+use crate::Failed;
 use zcopy::PAGE;
 
 /// An ioctl of the device with any bytes; returns what was answered, and the bytes afterwards.
@@ -25,21 +26,39 @@ pub fn ioctl_at(fd: BorrowedFd<'_>, number: u32, address: usize) -> io::Result<i
 
 /// Runs `work` in a child process, and waits for it. It must not allocate.
 pub fn in_child(work: impl Fn()) -> io::Result<()> {
-    // SAFETY: the child calls only `work`, which neither allocates nor locks, and ends.
+    let child = fork(|| {
+        work();
+        Ok(())
+    })?;
+    if wait(child)? == 0 { Ok(()) } else { Err(io::Error::other("the child failed")) }
+}
+
+/// Runs `work` in a child process; returns its number. If this process has other threads, `work` must not allocate.
+pub fn fork(work: impl Fn() -> Result<(), Failed>) -> io::Result<i32> {
+    // SAFETY: without other threads, a child may do anything; with others, `work` neither allocates nor locks.
     match unsafe { libc::fork() } {
         0 => {
-            work();
+            let status = if work().is_ok() { 0 } else { 1 };
             // SAFETY: ends the child without the parent's destructors.
-            unsafe { libc::_exit(0) }
+            unsafe { libc::_exit(status) }
         }
-        child if child > 0 => {
-            let mut status = 0;
-            // SAFETY: writes the status.
-            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            if waited == child && status == 0 { Ok(()) } else { Err(io::Error::other("the child failed")) }
-        }
+        child if child > 0 => Ok(child),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Kills a child that is still at work.
+pub fn kill(child: i32) -> io::Result<()> {
+    // SAFETY: it is a child of this process, which has not waited for it.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    if wait(child)? == libc::SIGKILL { Ok(()) } else { Err(io::Error::other("the child had ended by itself")) }
+}
+
+fn wait(child: i32) -> io::Result<i32> {
+    let mut status = 0;
+    // SAFETY: writes the status.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if waited == child { Ok(status) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Puts a page into a pipe without a copy; the pipe then holds it.
@@ -48,12 +67,6 @@ pub fn splice(pipe: BorrowedFd<'_>, page: *mut u8) -> io::Result<()> {
     // SAFETY: the kernel reads one page of a mapping, and keeps a reference to it.
     let put = unsafe { libc::vmsplice(pipe.as_raw_fd(), &raw const part, 1, 0) };
     if put == PAGE as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Takes a descriptor that the parent process has passed.
-pub fn inherit(fd: RawFd) -> OwnedFd {
-    // SAFETY: the program's arguments name it, and nobody else owns it.
-    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 /// Maps a descriptor, to be read and written.

@@ -141,7 +141,10 @@ fn exchanges() -> Result<(), Failed> {
     refuses("no place for the answer", libc::EFAULT, raw::ioctl_at(a.as_fd(), EXCHANGE, edge.last(56)))?;
 
     let after = a.stats()?;
-    ensure!((after.calls, after.exchanged, after.zeroed) == (before.calls, before.exchanged, before.zeroed), "{after:?}");
+    ensure!(
+        (after.calls, after.exchanged, after.zeroed) == (before.calls, before.exchanged, before.zeroed),
+        "{after:?}"
+    );
     (0..8).try_for_each(|page| expect(&ma, page, 100 + page as u64, "A"))?;
     (0..4).try_for_each(|page| expect(&mb, page, 200 + page as u64, "B"))?;
     // What was wrong with the others was only what they say.
