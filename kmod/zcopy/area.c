@@ -141,6 +141,20 @@ uncount:
 	return err;
 }
 
+static int no_change(pte_t *pte, unsigned long addr, void *data)
+{
+	return 0;
+}
+
+/*
+ * Allocates the page table for an address. Memory of a guest's cgroup may be
+ * long in coming, and exchanges wait for who holds the semaphore.
+ */
+static int make_page_table(struct mm_struct *mm, unsigned long addr)
+{
+	return apply_to_page_range(mm, addr, PAGE_SIZE, no_change, NULL);
+}
+
 static vm_fault_t area_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
@@ -153,6 +167,8 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 	vm_fault_t ret;
 
 	zcopy_count(faults, 1);
+	if (make_page_table(vma->vm_mm, addr))
+		return VM_FAULT_OOM;
 	down_read(&area->sem);
 	if (at >= area->pages) {
 		up_read(&area->sem);

@@ -149,7 +149,8 @@ static void trim(struct zcopy_slot *p, const struct zcopy_pair *pair,
 	if (p->from && p->from != there->id && pair->len < PAGE_SIZE) {
 		u32 end = pair->start + pair->len;
 
-		zero_user_segments(p->page, 0, pair->start, end, PAGE_SIZE);
+		memzero_page(p->page, 0, pair->start);
+		memzero_page(p->page, end, PAGE_SIZE - end);
 		zcopy_count(trimmed, 1);
 	}
 	p->from = here->id;

@@ -31,7 +31,8 @@ struct zcopy_area {
 	/*
 	 * Protects the slots. A fault inserts a page while it holds this for
 	 * reading, so that a page which an exchange has taken out of all page
-	 * tables can't come back. Taken after mmap_lock, before i_mmap_rwsem.
+	 * tables can't come back. Taken after mmap_lock, before i_mmap_rwsem;
+	 * nobody allocates, nor reaches for memory of users, while he holds it.
 	 */
 	struct rw_semaphore sem;
 	/* Set once, after the slots. */
