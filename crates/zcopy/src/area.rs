@@ -45,7 +45,7 @@ impl Area {
 
     /// Maps `pages` pages from page `first`.
     pub fn map(&self, first: u32, pages: u32) -> Result<Mapping, Error> {
-        Mapping::new(self, first, pages)
+        Mapping::new(self.as_fd(), first, pages)
     }
 
     /// Gives pages of this area to `there`, each in exchange for one of its pages. Allocates nothing.

@@ -1,6 +1,7 @@
 //! Pages of an area in this process.
 
-use crate::{Area, Error, PAGE};
+use crate::{Error, PAGE};
+use rustix::fd::BorrowedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +22,7 @@ impl Mapping {
     /// Words of a page.
     pub const WORDS: usize = PAGE / size_of::<u64>();
 
-    pub(crate) fn new(area: &Area, first: u32, pages: u32) -> Result<Mapping, Error> {
+    pub(crate) fn new(area: BorrowedFd<'_>, first: u32, pages: u32) -> Result<Mapping, Error> {
         let len = pages as usize * PAGE;
         let (protection, offset) = (ProtFlags::READ | ProtFlags::WRITE, u64::from(first) * PAGE as u64);
         // SAFETY: the kernel chooses an address where nothing else is mapped.
