@@ -97,6 +97,14 @@ impl Kernel {
         Self::prepare_of(&BACKPORTED_HEADERS)
     }
 
+    /// Takes a kernel that somebody has built, from a directory like those of the cache: `vmlinux`, which may be any image that
+    /// QEMU boots, the modules, and the headers in `usr/src`. Its name begins with `linux-image-`.
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { name, modules: present(&directory), directory }
+    }
+
     fn prepare_of(origin: &Origin) -> Result<Self> {
         let cache = cache(origin)?;
         let _lock = lock(&cache)?;
@@ -105,9 +113,7 @@ impl Kernel {
             None => download(origin, &cache)?,
         };
         let directory = cache.join(&name);
-        let present = |&module: &&str| module_path(&directory, module).exists();
-        let modules = MODULES.into_iter().filter(present).map(|module| (module, module_path(&directory, module)));
-        Ok(Self { name, modules: modules.collect(), directory })
+        Ok(Self { name, modules: present(&directory), directory })
     }
 
     /// Returns the name of the Debian package.
@@ -141,6 +147,12 @@ impl Kernel {
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Returns the modules of a virtio-net guest that are not built into the kernel.
+fn present(directory: &Path) -> Vec<(&'static str, PathBuf)> {
+    let all = MODULES.into_iter().map(|module| (module, module_path(directory, module)));
+    all.filter(|(_, path)| path.exists()).collect()
 }
 
 /// Returns the cache directory, inside Cargo's target directory.

@@ -1,0 +1,138 @@
+//! What copying costs, and the parts of an exchange that can be measured without the module.
+
+use super::ModelError;
+use super::memory::{PAGE, Shared};
+use crate::statistics::median;
+use loadgen::{cpu, cycles};
+use packet::copy::Copier;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Lengths of frames.
+pub const SIZES: [usize; 4] = [1518, 4096, 9000, 65_536];
+
+/// Memory that no cache holds.
+const COLD: usize = 256 << 20;
+
+/// Samples of each cost, and repetitions in each.
+const SAMPLES: usize = 31;
+const REPEATED: usize = 200;
+
+/// Pages of a long run.
+const RUN: usize = 64;
+
+/// Costs in cycles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    /// For each of [`SIZES`]: in the caches, and not.
+    pub copy: Vec<[f64; 2]>,
+    /// Zeroing a page, in the caches and not.
+    pub zero: [f64; 2],
+    /// A system call that does nothing.
+    pub syscall: f64,
+    /// Bringing a page back into a page table.
+    pub fault: f64,
+    /// Taking one page out of a page table, without the call; and each further one of a run.
+    pub unmap: f64,
+    pub unmap_further: f64,
+    /// The other processor's part in that, here.
+    pub shootdown: f64,
+}
+
+impl Costs {
+    /// Measures on one processor, while a thread on the other one uses the same memory for a part of the time.
+    pub fn measure(here: usize, other: usize) -> Result<Costs, ModelError> {
+        let shared = Shared::new(COLD)?;
+        std::thread::scope(|scope| {
+            let measuring = scope.spawn(|| {
+                cpu::pin(here)?;
+                Ok(measure(&shared, other))
+            });
+            measuring.join().expect("measuring does not panic")
+        })
+    }
+}
+
+fn measure(shared: &Shared, other: usize) -> Costs {
+    let copier = Copier::detect();
+    // Odd, so that all places are visited before any is again.
+    let mut place = 0usize;
+    let mut next = move |len: usize| {
+        place = place.wrapping_add(0x9e37_79b1 | 1);
+        place % (COLD / len) * len
+    };
+    let copy = SIZES.map(|len| {
+        let slot = len.next_multiple_of(PAGE);
+        let warm = cycles_of(|_| shared.copy(copier, 0, slot, len));
+        [warm, cycles_of(|_| shared.copy(copier, next(slot), next(slot), len))]
+    });
+    let zero = [cycles_of(|_| shared.zero(0)), cycles_of(|_| shared.zero(next(PAGE) / PAGE))];
+    let syscall = cycles_of(|_| drop(std::hint::black_box(rustix::process::getppid())));
+    let both = |pages: usize| {
+        let touch = || (0..pages).for_each(|page| shared.touch(page));
+        cycles_of(|_| {
+            shared.unmap(0, pages);
+            touch();
+        })
+    };
+    // Faults alone: pages of a long run come back one by one.
+    let fault = samples(|| {
+        shared.unmap(0, REPEATED);
+        let began = cycles::now();
+        (0..REPEATED).for_each(|page| shared.touch(page));
+        (cycles::now() - began) as f64 / REPEATED as f64
+    });
+    let one = both(1) - syscall - fault;
+    let run = both(RUN) - syscall - fault * RUN as f64;
+    let shootdown = with_another(shared, other, || both(1)) - both(1);
+    Costs {
+        copy: copy.into(),
+        zero,
+        syscall,
+        fault,
+        unmap: one.max(0.0),
+        unmap_further: ((run - one) / (RUN - 1) as f64).max(0.0),
+        shootdown: shootdown.max(0.0),
+    }
+}
+
+/// Measures while a thread on another processor uses the memory.
+fn with_another(shared: &Shared, other: usize, work: impl FnOnce() -> f64) -> f64 {
+    let (runs, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let pinned = cpu::pin(other);
+            runs.store(true, Ordering::Release);
+            while pinned.is_ok() && !ends.load(Ordering::Relaxed) {
+                std::hint::black_box(shared.look(shared.pages() - 1));
+            }
+        });
+        while !runs.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        let cost = work();
+        ends.store(true, Ordering::Relaxed);
+        cost
+    })
+}
+
+/// Returns the cycles of one repetition of `work`.
+fn cycles_of(mut work: impl FnMut(usize)) -> f64 {
+    samples(|| {
+        let began = cycles::now();
+        (0..REPEATED).for_each(&mut work);
+        (cycles::now() - began) as f64 / REPEATED as f64
+    })
+}
+
+fn samples(sample: impl FnMut() -> f64) -> f64 {
+    median(std::iter::repeat_with(sample).take(SAMPLES)).expect("there are samples")
+}
+
+impl fmt::Display for Costs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Costs { zero: [warm, cold], syscall, fault, unmap, unmap_further, shootdown, .. } = self;
+        write!(f, "cycles here: zeroing a page {warm:.0} warm, {cold:.0} cold; system call {syscall:.0}; fault {fault:.0}; ")?;
+        write!(f, "taking out a page {unmap:.0}, each further {unmap_further:.0}; shootdown {shootdown:.0}")
+    }
+}

@@ -1,0 +1,67 @@
+//! The model as a table and a chart.
+
+use super::costs::{Costs, SIZES};
+use super::model::{BATCHES, Figure};
+use crate::draw::{Line, Lines, svg};
+use crate::record::Record;
+use std::fmt::Write;
+
+/// The ways of an exchange, and their names.
+type Way = (&'static str, fn(&Figure) -> Option<f64>);
+const WAYS: [Way; 6] = [
+    ("same chain", |figure| Some(figure.chain)),
+    ("zeroed", |figure| Some(figure.zeroed)),
+    ("zeroed, guests' faults", |figure| Some(figure.faults)),
+    ("zeroed, scattered", |figure| Some(figure.scattered)),
+    ("zeroed, shootdown here", |figure| Some(figure.here)),
+    ("paper, as reported", |figure| figure.paper),
+];
+
+/// Returns the least batch from which on a way takes no longer than a copy.
+fn break_even(figures: &[Figure], bytes: usize, copy: usize, way: fn(&Figure) -> Option<f64>) -> String {
+    let of_size: Vec<_> = figures.iter().filter(|figure| figure.bytes == bytes).collect();
+    let wins = |figure: &&&Figure| way(figure).is_some_and(|cycles| cycles <= figure.copy[copy]);
+    of_size.iter().find(wins).map_or("never".into(), |figure| figure.batch.to_string())
+}
+
+/// Returns the tables.
+pub fn table(costs: &Costs, figures: &[Figure]) -> String {
+    let mut text = format!("{costs}\n\nCycles of a frame\n\n");
+    let names: String = WAYS.iter().map(|(name, _)| format!(" {name} |")).collect();
+    let _ = writeln!(text, "| bytes | frames in a call | copy, warm | copy, cold |{names}");
+    let _ = writeln!(text, "|{}", "---|".repeat(4 + WAYS.len()));
+    for figure in figures {
+        let Figure { bytes, batch, copy: [warm, cold], .. } = figure;
+        let ways = WAYS.map(|(_, way)| way(figure).map_or(" - |".into(), |cycles| format!(" {cycles:.0} |"))).concat();
+        let _ = writeln!(text, "| {bytes} | {batch} | {warm:.0} | {cold:.0} |{ways}");
+    }
+    let _ = writeln!(text, "\nFrames in a call from which an exchange is faster than a copy, warm / cold\n");
+    let _ = writeln!(text, "| bytes |{names}\n|{}", "---|".repeat(1 + WAYS.len()));
+    for bytes in SIZES {
+        let of = |copy, way| break_even(figures, bytes, copy, way);
+        let cells = WAYS.map(|(_, way)| format!(" {} / {} |", of(0, way), of(1, way))).concat();
+        let _ = writeln!(text, "| {bytes} |{cells}");
+    }
+    text
+}
+
+/// Draws how many times as long a copy takes.
+pub fn chart(record: &Record<Figure>) -> String {
+    let panels = SIZES.map(|bytes| {
+        let of_size: Vec<_> = record.figures.iter().filter(|figure| figure.bytes == bytes).collect();
+        let line = |(name, way): &Way| {
+            let ratio = |figure: &&Figure| way(figure).map(|cycles| figure.copy[0] / cycles);
+            Line { name: (*name).into(), values: of_size.iter().map(ratio).collect() }
+        };
+        (format!("{bytes} bytes"), WAYS.iter().map(line).collect())
+    });
+    let even = Line { name: "copy".into(), values: vec![Some(1.0); BATCHES.len()] };
+    svg(&Lines {
+        title: "MODEL: how many times as long as an exchange a copy in the caches takes (above 1: exchange wins)".into(),
+        axis: "frames in a call".into(),
+        marks: BATCHES.map(|batch| batch.to_string()).into(),
+        panels: panels.into(),
+        limits: vec![even],
+        foot: record.foot().join("; "),
+    })
+}
