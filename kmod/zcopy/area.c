@@ -130,6 +130,7 @@ int zcopy_area_size(struct zcopy_area *area, u64 pages, u32 flags)
 	if (!err) {
 		area->slots = slots;
 		area->flags = flags;
+		/* Pairs with zcopy_area_pages(). */
 		smp_store_release(&area->pages, pages);
 	}
 	up_write(&area->sem);

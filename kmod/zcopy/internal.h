@@ -50,6 +50,7 @@ int zcopy_area_map(struct zcopy_area *area, struct vm_area_struct *vma);
 /* Returns the number of pages; who sees it sees the slots. */
 static inline unsigned long zcopy_area_pages(struct zcopy_area *area)
 {
+	/* Pairs with zcopy_area_size(). */
 	return smp_load_acquire(&area->pages);
 }
 

@@ -3,6 +3,7 @@
 use super::ModelError;
 use super::memory::{PAGE, Shared};
 use crate::statistics::median;
+use clap::Args;
 use loadgen::{cpu, cycles};
 use packet::copy::Copier;
 use std::fmt;
@@ -30,12 +31,24 @@ pub struct Costs {
     pub zero: [f64; 2],
     /// A system call that does nothing.
     pub syscall: f64,
-    /// Bringing a page back into a page table.
+    /// Page tables.
+    pub pages: Pages,
+}
+
+/// Costs of changing page tables, in cycles.
+#[derive(Debug, Clone, Copy, PartialEq, Args)]
+pub struct Pages {
+    /// Cycles of a fault that brings a page back, on a machine without hypervisor
+    #[arg(long, default_value_t = 1000.0)]
     pub fault: f64,
-    /// Taking one page out of a page table, without the call; and each further one of a run.
+    /// Cycles of taking a page out of a page table, and flushing the processor's own translation
+    #[arg(long, default_value_t = 400.0)]
     pub unmap: f64,
+    /// Cycles of each further page of a run
+    #[arg(long, default_value_t = 60.0)]
     pub unmap_further: f64,
-    /// The other processor's part in that, here.
+    /// Cycles until another processor has flushed its translations
+    #[arg(long, default_value_t = 3000.0)]
     pub shootdown: f64,
 }
 
@@ -67,33 +80,31 @@ fn measure(shared: &Shared, other: usize) -> Costs {
         [warm, cycles_of(|_| shared.copy(copier, next(slot), next(slot), len))]
     });
     let zero = [cycles_of(|_| shared.zero(0)), cycles_of(|_| shared.zero(next(PAGE) / PAGE))];
-    let syscall = cycles_of(|_| drop(std::hint::black_box(rustix::process::getppid())));
-    let both = |pages: usize| {
-        let touch = || (0..pages).for_each(|page| shared.touch(page));
-        cycles_of(|_| {
-            shared.unmap(0, pages);
-            touch();
-        })
-    };
-    // Faults alone: pages of a long run come back one by one.
+    let syscall = cycles_of(|_| {
+        std::hint::black_box(rustix::process::getppid());
+    });
+    // Long runs of faults, as one alone is too short to time.
     let fault = samples(|| {
         shared.unmap(0, REPEATED);
         let began = cycles::now();
         (0..REPEATED).for_each(|page| shared.touch(page));
         (cycles::now() - began) as f64 / REPEATED as f64
     });
-    let one = both(1) - syscall - fault;
-    let run = both(RUN) - syscall - fault * RUN as f64;
-    let shootdown = with_another(shared, other, || both(1)) - both(1);
-    Costs {
-        copy: copy.into(),
-        zero,
-        syscall,
-        fault,
-        unmap: one.max(0.0),
-        unmap_further: ((run - one) / (RUN - 1) as f64).max(0.0),
-        shootdown: shootdown.max(0.0),
-    }
+    let unmap = |pages: usize| {
+        let each = std::iter::repeat_with(|| {
+            (0..pages).for_each(|page| shared.touch(page));
+            let began = cycles::now();
+            shared.unmap(0, pages);
+            (cycles::now() - began) as f64
+        });
+        median(each.take(SAMPLES * REPEATED)).expect("there are samples") - syscall
+    };
+    let one = unmap(1);
+    let unmap_further = (unmap(RUN) - one) / (RUN - 1) as f64;
+    let shootdown = with_another(shared, other, || unmap(1)) - one;
+    let pages =
+        Pages { fault, unmap: one.max(0.0), unmap_further: unmap_further.max(0.0), shootdown: shootdown.max(0.0) };
+    Costs { copy: copy.into(), zero, syscall, pages }
 }
 
 /// Measures while a thread on another processor uses the memory.
@@ -131,8 +142,17 @@ fn samples(sample: impl FnMut() -> f64) -> f64 {
 
 impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Costs { zero: [warm, cold], syscall, fault, unmap, unmap_further, shootdown, .. } = self;
-        write!(f, "cycles here: zeroing a page {warm:.0} warm, {cold:.0} cold; system call {syscall:.0}; fault {fault:.0}; ")?;
-        write!(f, "taking out a page {unmap:.0}, each further {unmap_further:.0}; shootdown {shootdown:.0}")
+        let Costs { zero: [warm, cold], syscall, pages, .. } = self;
+        write!(f, "zeroing a page {warm:.0} warm, {cold:.0} cold; system call {syscall:.0}; {pages}")
+    }
+}
+
+impl fmt::Display for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pages { fault, unmap, unmap_further, shootdown } = self;
+        write!(
+            f,
+            "fault {fault:.0}, taking out a page {unmap:.0}, each further one {unmap_further:.0}, shootdown {shootdown:.0}"
+        )
     }
 }

@@ -10,7 +10,7 @@ mod show;
 use crate::machine::Machine;
 use crate::record::{Record, RecordError, free_directory};
 use clap::Args;
-use costs::Costs;
+use costs::{Costs, Pages};
 use loadgen::cpu::PinError;
 use model::{Figure, Terms};
 use std::path::PathBuf;
@@ -18,9 +18,8 @@ use std::path::PathBuf;
 /// How to model exchanges.
 #[derive(Debug, Args)]
 pub struct ExchangeModel {
-    /// Cycles of a TLB shootdown of another processor, on a machine without hypervisor
-    #[arg(long, default_value_t = 3000.0)]
-    shootdown: f64,
+    #[command(flatten)]
+    assumed: Pages,
     /// Cycles of each further processor of a shootdown
     #[arg(long, default_value_t = 300.0)]
     further: f64,
@@ -56,17 +55,19 @@ pub enum ModelError {
 pub fn run(options: &ExchangeModel) -> Result<(), ModelError> {
     let machine = Machine::detect(&std::env::current_exe().unwrap_or_default());
     let costs = Costs::measure(options.cpu, options.other_cpu)?;
-    let terms = Terms {
-        shootdown: options.shootdown + options.further * f64::from(options.processors.saturating_sub(1)),
-        pair: options.pair,
-    };
+    let further = options.further * f64::from(options.processors.saturating_sub(1));
+    let assumed = Pages { shootdown: options.assumed.shootdown + further, ..options.assumed };
+    let terms = Terms { assumed, pair: options.pair };
     let figures: Vec<Figure> = model::figures(&costs, &terms);
     let notes = [
-        "a model: copies, zeroing, calls and faults are measured, and the module's exchanges are computed".to_owned(),
-        format!("a shootdown is assumed to take {} cycles, a pair {}", terms.shootdown, terms.pair),
-        costs.to_string(),
+        "a model: the module was not measured".to_owned(),
+        format!("cycles that were measured here: {costs}"),
+        format!(
+            "cycles that were assumed, of a machine without hypervisor: {}, the module's work on a pair {}",
+            assumed, terms.pair
+        ),
     ];
-    let table = show::table(&costs, &figures);
+    let table = show::table(&notes, &figures);
     print!("{table}");
     let record = Record::new(&machine, &notes, figures);
     let chart = show::chart(&record);

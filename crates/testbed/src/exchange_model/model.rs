@@ -1,6 +1,6 @@
 //! What an exchange takes, by the number of frames in a call.
 
-use super::costs::{Costs, SIZES};
+use super::costs::{Costs, Pages, SIZES};
 use super::memory::PAGE;
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +21,8 @@ const PAPER: [f64; 6] = [701.0, 374.0, 220.5, 125.6, 82.3, 61.8];
 
 /// What is assumed.
 pub struct Terms {
-    /// Cycles until other processors have flushed a guest's translation.
-    pub shootdown: f64,
+    /// Page tables of a machine without hypervisor.
+    pub assumed: Pages,
     /// Cycles of the module's own work on a pair.
     pub pair: f64,
 }
@@ -43,7 +43,7 @@ pub struct Figure {
     pub faults: f64,
     /// As `zeroed`, of pages that are not neighbours.
     pub scattered: f64,
-    /// As `zeroed`, with the shootdown that was measured in this machine.
+    /// As `zeroed`, with the costs of page tables that were measured here.
     pub here: f64,
     /// The paper's two remappings, as it reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,21 +54,22 @@ pub struct Figure {
 pub fn figures(costs: &Costs, terms: &Terms) -> Vec<Figure> {
     let all = SIZES.iter().zip(&costs.copy).flat_map(|size| (0..).zip(BATCHES).map(move |batch| (size, batch)));
     all.map(|((&bytes, copy), (index, batch))| {
-        let exchange = |zeroing: f64, runs: Runs, shootdown: f64| {
-            Exchange { costs, pair: terms.pair, zeroing, runs, shootdown }.of(bytes, batch)
+        let exchange = |zeroing: f64, runs: Runs, tables: &Pages| {
+            let syscall = costs.syscall;
+            Exchange { syscall, tables, pair: terms.pair, zeroing, runs }.of(bytes, batch)
         };
-        let zeroed = exchange(costs.zero[0], Runs::One, terms.shootdown);
+        let zeroed = exchange(costs.zero[0], Runs::One, &terms.assumed);
         let pages = pages(bytes);
         let figure = Figure {
             bytes,
             batch,
             copy: *copy,
-            chain: exchange(0.0, Runs::One, terms.shootdown),
+            chain: exchange(0.0, Runs::One, &terms.assumed),
             zeroed,
             // The receiver reads its pages, and the sender writes to those that it got.
-            faults: zeroed + 2.0 * pages * coming_back(costs, f64::from(batch) * pages),
-            scattered: exchange(costs.zero[0], Runs::Each, terms.shootdown),
-            here: exchange(costs.zero[0], Runs::One, costs.shootdown),
+            faults: zeroed + 2.0 * pages * coming_back(&terms.assumed, f64::from(batch) * pages),
+            scattered: exchange(costs.zero[0], Runs::Each, &terms.assumed),
+            here: exchange(costs.zero[0], Runs::One, &costs.pages),
             paper: PAPER.get(index).map(|step| 2.0 * step * pages),
         };
         figure.rounded()
@@ -83,35 +84,35 @@ enum Runs {
     Each,
 }
 
-struct Exchange<'c> {
-    costs: &'c Costs,
+struct Exchange<'t> {
+    syscall: f64,
+    tables: &'t Pages,
     pair: f64,
     zeroing: f64,
     runs: Runs,
-    shootdown: f64,
 }
 
 impl Exchange<'_> {
     /// Returns the cycles of each frame on the switch's processor.
     fn of(&self, bytes: usize, batch: u32) -> f64 {
-        let Exchange { costs, pair, zeroing, runs, shootdown } = *self;
+        let Exchange { syscall, tables, pair, zeroing, runs } = *self;
         let frames = f64::from(batch);
         let pages = frames * pages(bytes);
         let calls = (pages / MOST).ceil();
         let runs = if runs == Runs::One { calls } else { pages };
-        let unmapping = runs * costs.unmap + (pages - runs) * costs.unmap_further;
+        let unmapping = runs * tables.unmap + (pages - runs) * tables.unmap_further;
         // On both sides; the switch's own translations are those of its own processor.
-        let flushing = 2.0 * (TABLES * unmapping + runs * shootdown);
+        let flushing = 2.0 * (TABLES * unmapping + runs * tables.shootdown);
         // The switch has looked at each frame's headers, by its own page table.
-        let looking = if runs == pages { frames * costs.fault } else { frames * coming_back(costs, pages) };
-        (calls * costs.syscall + flushing + pages * (pair + zeroing) + looking) / frames
+        let looking = frames * if runs == pages { tables.fault } else { coming_back(tables, pages) };
+        (calls * syscall + flushing + pages * (pair + zeroing) + looking) / frames
     }
 }
 
 /// Returns the cycles of bringing a page back, of a run of this many.
-fn coming_back(costs: &Costs, run: f64) -> f64 {
+fn coming_back(tables: &Pages, run: f64) -> f64 {
     let around = run.clamp(1.0, AROUND);
-    (costs.fault + (around - 1.0) * costs.unmap_further) / around
+    (tables.fault + (around - 1.0) * tables.unmap_further) / around
 }
 
 fn pages(bytes: usize) -> f64 {
@@ -131,20 +132,17 @@ mod tests {
     use super::*;
 
     fn costs() -> Costs {
-        Costs {
-            copy: vec![[100.0, 400.0]; 4],
-            zero: [50.0, 300.0],
-            syscall: 200.0,
-            fault: 1000.0,
-            unmap: 500.0,
-            unmap_further: 20.0,
-            shootdown: 9000.0,
-        }
+        let pages = Pages { shootdown: 9000.0, ..assumed() };
+        Costs { copy: vec![[100.0, 400.0]; 4], zero: [50.0, 300.0], syscall: 200.0, pages }
+    }
+
+    fn assumed() -> Pages {
+        Pages { fault: 1000.0, unmap: 500.0, unmap_further: 20.0, shootdown: 3000.0 }
     }
 
     #[test]
     fn a_single_page_pays_for_everything() {
-        let figures = figures(&costs(), &Terms { shootdown: 3000.0, pair: 60.0 });
+        let figures = figures(&costs(), &Terms { assumed: assumed(), pair: 60.0 });
         let first = &figures[0];
         // A call, two sides with two page tables and a shootdown each, the pair, and the fault of the look at its headers.
         assert_eq!(first.chain, 200.0 + 2.0 * (2.0 * 500.0 + 3000.0) + 60.0 + 1000.0);
@@ -156,7 +154,7 @@ mod tests {
 
     #[test]
     fn batches_share_calls_and_flushes() {
-        let figures = figures(&costs(), &Terms { shootdown: 3000.0, pair: 60.0 });
+        let figures = figures(&costs(), &Terms { assumed: assumed(), pair: 60.0 });
         let of = |bytes, batch| figures.iter().find(|figure| (figure.bytes, figure.batch) == (bytes, batch)).unwrap();
         assert!(of(1518, 256).chain < of(1518, 1).chain / 20.0);
         // Frames of 16 pages: 16 of them fill a call.

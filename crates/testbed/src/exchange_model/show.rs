@@ -1,6 +1,6 @@
 //! The model as a table and a chart.
 
-use super::costs::{Costs, SIZES};
+use super::costs::SIZES;
 use super::model::{BATCHES, Figure};
 use crate::draw::{Line, Lines, svg};
 use crate::record::Record;
@@ -13,7 +13,7 @@ const WAYS: [Way; 6] = [
     ("zeroed", |figure| Some(figure.zeroed)),
     ("zeroed, guests' faults", |figure| Some(figure.faults)),
     ("zeroed, scattered", |figure| Some(figure.scattered)),
-    ("zeroed, shootdown here", |figure| Some(figure.here)),
+    ("zeroed, in this VM", |figure| Some(figure.here)),
     ("paper, as reported", |figure| figure.paper),
 ];
 
@@ -25,8 +25,8 @@ fn break_even(figures: &[Figure], bytes: usize, copy: usize, way: fn(&Figure) ->
 }
 
 /// Returns the tables.
-pub fn table(costs: &Costs, figures: &[Figure]) -> String {
-    let mut text = format!("{costs}\n\nCycles of a frame\n\n");
+pub fn table(notes: &[String], figures: &[Figure]) -> String {
+    let mut text = format!("{}\n\nCycles of a frame\n\n", notes.join("\n"));
     let names: String = WAYS.iter().map(|(name, _)| format!(" {name} |")).collect();
     let _ = writeln!(text, "| bytes | frames in a call | copy, warm | copy, cold |{names}");
     let _ = writeln!(text, "|{}", "---|".repeat(4 + WAYS.len()));
@@ -57,7 +57,8 @@ pub fn chart(record: &Record<Figure>) -> String {
     });
     let even = Line { name: "copy".into(), values: vec![Some(1.0); BATCHES.len()] };
     svg(&Lines {
-        title: "MODEL: how many times as long as an exchange a copy in the caches takes (above 1: exchange wins)".into(),
+        title: "MODEL: how many times as long as an exchange a copy in the caches takes (above 1: exchange wins)"
+            .into(),
         axis: "frames in a call".into(),
         marks: BATCHES.map(|batch| batch.to_string()).into(),
         panels: panels.into(),
