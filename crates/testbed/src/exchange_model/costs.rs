@@ -7,7 +7,7 @@ use clap::Args;
 use loadgen::{cpu, cycles};
 use packet::copy::Copier;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Lengths of frames.
 pub const SIZES: [usize; 4] = [1518, 4096, 9000, 65_536];
@@ -90,38 +90,43 @@ fn measure(shared: &Shared, other: usize) -> Costs {
         (0..REPEATED).for_each(|page| shared.touch(page));
         (cycles::now() - began) as f64 / REPEATED as f64
     });
-    let unmap = |pages: usize| {
+    let unmap = |pages: usize, prepare: &dyn Fn()| {
         let each = std::iter::repeat_with(|| {
             (0..pages).for_each(|page| shared.touch(page));
+            prepare();
             let began = cycles::now();
             shared.unmap(0, pages);
             (cycles::now() - began) as f64
         });
         median(each.take(SAMPLES * REPEATED)).expect("there are samples") - syscall
     };
-    let one = unmap(1);
-    let unmap_further = (unmap(RUN) - one) / (RUN - 1) as f64;
-    let shootdown = with_another(shared, other, || unmap(1)) - one;
+    let one = unmap(1, &|| ());
+    let unmap_further = (unmap(RUN, &|| ()) - one) / (RUN - 1) as f64;
+    let shootdown = with_another(shared, other, |wait| unmap(1, wait)) - one;
     let pages =
         Pages { fault, unmap: one.max(0.0), unmap_further: unmap_further.max(0.0), shootdown: shootdown.max(0.0) };
     Costs { copy: copy.into(), zero, syscall, pages }
 }
 
-/// Measures while a thread on another processor uses the memory.
-fn with_another(shared: &Shared, other: usize, work: impl FnOnce() -> f64) -> f64 {
-    let (runs, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+/// Measures while a thread on another processor uses the memory. `work` gets a way to wait until that thread runs: otherwise
+/// its processor may do something else, and need not flush anything.
+fn with_another(shared: &Shared, other: usize, work: impl FnOnce(&dyn Fn()) -> f64) -> f64 {
+    let (rounds, ends) = (AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let thread = scope.spawn(|| {
             let pinned = cpu::pin(other);
-            runs.store(true, Ordering::Release);
             while pinned.is_ok() && !ends.load(Ordering::Relaxed) {
                 std::hint::black_box(shared.look(shared.pages() - 1));
+                rounds.fetch_add(1, Ordering::Relaxed);
             }
         });
-        while !runs.load(Ordering::Acquire) {
-            std::hint::spin_loop();
-        }
-        let cost = work();
+        let wait = || {
+            let before = rounds.load(Ordering::Relaxed);
+            while rounds.load(Ordering::Relaxed) < before + 100 && !thread.is_finished() {
+                std::hint::spin_loop();
+            }
+        };
+        let cost = work(&wait);
         ends.store(true, Ordering::Relaxed);
         cost
     })
