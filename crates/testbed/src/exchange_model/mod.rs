@@ -70,9 +70,9 @@ pub fn run(options: &ExchangeModel) -> Result<(), ModelError> {
     let table = show::table(&notes, &figures);
     print!("{table}");
     let record = Record::new(&machine, &notes, figures);
-    let chart = show::chart(&record);
+    let [warm, cold] = [0, 1].map(|copy| show::chart(&record, copy));
     let out = options.out.clone().unwrap_or_else(|| free_directory(&machine, "exchange-model"));
-    record.write(&out, &[("table.txt", &table), ("chart.svg", &chart)])?;
+    record.write(&out, &[("table.txt", &table), ("chart.svg", &cold), ("warm.svg", &warm)])?;
     println!("\n{}", out.display());
     Ok(())
 }

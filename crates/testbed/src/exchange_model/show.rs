@@ -45,20 +45,20 @@ pub fn table(notes: &[String], figures: &[Figure]) -> String {
     text
 }
 
-/// Draws how many times as long a copy takes.
-pub fn chart(record: &Record<Figure>) -> String {
+/// Draws how many times as long a copy takes: the first one of [`Figure::copy`], or the second.
+pub fn chart(record: &Record<Figure>, copy: usize) -> String {
     let panels = SIZES.map(|bytes| {
         let of_size: Vec<_> = record.figures.iter().filter(|figure| figure.bytes == bytes).collect();
         let line = |(name, way): &Way| {
-            let ratio = |figure: &&Figure| way(figure).map(|cycles| figure.copy[0] / cycles);
+            let ratio = |figure: &&Figure| way(figure).map(|cycles| figure.copy[copy] / cycles);
             Line { name: (*name).into(), values: of_size.iter().map(ratio).collect() }
         };
         (format!("{bytes} bytes"), WAYS.iter().map(line).collect())
     });
-    let even = Line { name: "copy".into(), values: vec![Some(1.0); BATCHES.len()] };
+    let even = Line { name: "as fast".into(), values: vec![Some(1.0); BATCHES.len()] };
+    let of = ["in the caches", "of memory that no cache holds"][copy];
     svg(&Lines {
-        title: "MODEL: how many times as long as an exchange a copy in the caches takes (above 1: exchange wins)"
-            .into(),
+        title: format!("MODEL: a copy {of}, as a multiple of an exchange (above 1, the exchange is faster)"),
         axis: "frames in a call".into(),
         marks: BATCHES.map(|batch| batch.to_string()).into(),
         panels: panels.into(),
