@@ -4,6 +4,7 @@ mod aggregation;
 mod analysis;
 mod compare;
 mod draw;
+mod exchange_model;
 mod latency;
 mod list;
 mod machine;
@@ -87,6 +88,8 @@ enum Command {
     ///
     /// Needs ovs-ofctl (Debian's package openvswitch-common), which sends each flow with a barrier.
     FlowChanges(run::FlowChanges),
+    /// Compute from measured costs when an exchange of pages (docs/zcopy.md) beats a copy
+    ExchangeModel(exchange_model::ExchangeModel),
     /// List the switches, techniques and containers that there are here, and why others are not
     List(list::List),
     /// Measure how far apart two processors are, and what moving cache lines between them costs. Figures of two runs compare
@@ -131,6 +134,9 @@ fn main() -> ExitCode {
         Command::Rfc2544(options) => run::run_rfc2544(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::FlowChanges(options) => {
             run::run_flow_changes(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        Command::ExchangeModel(options) => {
+            exchange_model::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         Command::List(options) => {
             list::run(&options);

@@ -52,7 +52,8 @@ impl Accel {
     pub(super) fn arguments(self) -> [&'static str; 4] {
         match self {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
-            Accel::Tcg => ["-accel", "tcg", "-cpu", "max"],
+            // QEMU 7.2 may leave wrong flags behind cmpxchg16b, and Linux 6.12 crashes. It boots without this instruction.
+            Accel::Tcg => ["-accel", "tcg", "-cpu", "max,-cx16"],
         }
     }
 

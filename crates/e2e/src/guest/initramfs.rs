@@ -14,13 +14,13 @@ const BUSYBOX: &str = "/bin/busybox";
 const INIT: &str = include_str!("init.sh");
 const AGENT: &str = include_str!("agent.sh");
 
-/// Builds an initramfs with the modules of `kernel` and these programs of the host. It is not compressed: the guest reads it
-/// only once, and slowly.
-pub(super) fn build(kernel: &Kernel, programs: &[PathBuf]) -> Result<Vec<u8>> {
+/// Builds an initramfs with the modules of `kernel` and these programs and files of the host. It is not compressed: the guest
+/// reads it only once, and slowly.
+pub(super) fn build(kernel: &Kernel, programs: &[PathBuf], files: &[PathBuf]) -> Result<Vec<u8>> {
     let applets = output_of(Command::new(BUSYBOX).arg("--list"))?;
     let applets = String::from_utf8_lossy(&applets).into_owned();
     let mut archive = Archive::default();
-    for directory in ["bin", "dev", "modules", "proc", "sys", "tmp"] {
+    for directory in ["bin", "dev", "files", "modules", "proc", "sys", "tmp"] {
         archive.directory(directory);
     }
     archive.executable("bin/busybox", &read(BUSYBOX.as_ref())?);
@@ -38,6 +38,10 @@ pub(super) fn build(kernel: &Kernel, programs: &[PathBuf]) -> Result<Vec<u8>> {
     archive.executable("init", INIT.as_bytes());
     archive.executable("agent", AGENT.as_bytes());
     add_programs(&mut archive, programs)?;
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        archive.executable(&format!("files/{name}"), &read(file)?);
+    }
     Ok(archive.finish())
 }
 

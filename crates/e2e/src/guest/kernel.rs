@@ -29,14 +29,41 @@ struct Origin {
     suite: Option<&'static str>,
     /// Its subdirectory of the cache.
     cache: &'static str,
+    /// Patterns of further packages, with `VERSION` for the version and `ABI` for it without the kernel's kind: what building
+    /// modules takes.
+    headers: &'static [&'static str],
 }
 
 /// The kernel of Debian 12.
-const STABLE: Origin = Origin { images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$", suite: None, cache: "" };
+const STABLE: Origin =
+    Origin { images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$", suite: None, cache: "", headers: &[] };
 
 /// The newest kernel that Debian provides for its stable releases.
-const RECENT: Origin =
-    Origin { images: "^linux-image-[0-9.]+[+]deb13-cloud-amd64$", suite: Some("trixie-backports"), cache: "recent" };
+const RECENT: Origin = Origin {
+    images: "^linux-image-[0-9.]+[+]deb13-cloud-amd64$",
+    suite: Some("trixie-backports"),
+    cache: "recent",
+    headers: &[],
+};
+
+/// The kernel of Debian 12, and what building modules for it takes.
+const STABLE_HEADERS: Origin = Origin {
+    images: STABLE.images,
+    suite: None,
+    cache: "headers",
+    headers: &["linux-headers-VERSION", "linux-headers-ABI-common", "linux-kbuild-6[.]1", "linux-compiler-gcc-12-x86"],
+};
+
+/// The same for the newest kernel that has been built with the compiler of Debian 12.
+const BACKPORTED_HEADERS: Origin = Origin {
+    images: "^linux-image-6[.]12[.][0-9]+[+]deb12-cloud-amd64$",
+    suite: Some("bookworm-backports"),
+    cache: "headers-backported",
+    headers: &["linux-headers-VERSION", "linux-headers-ABI-common", "linux-kbuild-ABI"],
+};
+
+/// Modules that a guest gets only if a test asks for them, from kernels with headers.
+const MORE_MODULES: [&str; 3] = ["irqbypass", "kvm", "kvm-amd"];
 
 /// A kernel that QEMU can boot, with its modules.
 #[derive(Debug, Clone)]
@@ -60,6 +87,24 @@ impl Kernel {
         Self::prepare_of(&RECENT)
     }
 
+    /// Returns a kernel that modules can be built for ([`super::Module`]).
+    pub fn prepare_with_headers() -> Result<Self> {
+        Self::prepare_of(&STABLE_HEADERS)
+    }
+
+    /// Does the same for the kernel of the backports to Debian 12.
+    pub fn prepare_backported_with_headers() -> Result<Self> {
+        Self::prepare_of(&BACKPORTED_HEADERS)
+    }
+
+    /// Takes a kernel that somebody has built, from a directory like those of the cache: `vmlinux`, which may be any image that
+    /// QEMU boots, the modules, and the headers in `usr/src`. Its name begins with `linux-image-`.
+    pub fn at(directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { name, modules: present(&directory), directory }
+    }
+
     fn prepare_of(origin: &Origin) -> Result<Self> {
         let cache = cache(origin)?;
         let _lock = lock(&cache)?;
@@ -68,9 +113,7 @@ impl Kernel {
             None => download(origin, &cache)?,
         };
         let directory = cache.join(&name);
-        let present = |&module: &&str| module_path(&directory, module).exists();
-        let modules = MODULES.into_iter().filter(present).map(|module| (module, module_path(&directory, module)));
-        Ok(Self { name, modules: modules.collect(), directory })
+        Ok(Self { name, modules: present(&directory), directory })
     }
 
     /// Returns the name of the Debian package.
@@ -83,6 +126,18 @@ impl Kernel {
         self.directory.join("vmlinux")
     }
 
+    /// Returns the kernel's own module of this name, for [`super::Builder::file`]: one of those that guests do not load by
+    /// themselves, of a kernel with headers.
+    pub fn module(&self, name: &str) -> PathBuf {
+        module_path(&self.directory, name)
+    }
+
+    /// Returns the directory of the headers.
+    pub(super) fn headers(&self) -> PathBuf {
+        let version = self.name.trim_start_matches("linux-image-");
+        self.directory.join("usr/src").join(format!("linux-headers-{version}"))
+    }
+
     /// Returns the modules to load, in this order; those built into the kernel are left out.
     pub(super) fn modules(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.modules.iter().map(|(name, path)| (*name, path.as_path()))
@@ -92,6 +147,12 @@ impl Kernel {
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Returns the modules of a virtio-net guest that are not built into the kernel.
+fn present(directory: &Path) -> Vec<(&'static str, PathBuf)> {
+    let all = MODULES.into_iter().map(|module| (module, module_path(directory, module)));
+    all.filter(|(_, path)| path.exists()).collect()
 }
 
 /// Returns the cache directory, inside Cargo's target directory.
@@ -143,13 +204,43 @@ fn download(origin: &Origin, cache: &Path) -> Result<String> {
     for package in apt.search(&parts)?.iter().chain([&name]) {
         output_of(Command::new("dpkg").arg("-x").arg(apt.download(package)?).arg(&tree))?;
     }
+    for package in headers_of(origin, &name, &apt)? {
+        output_of(Command::new("dpkg").arg("-x").arg(apt.download(&package)?).arg(&tree))?;
+    }
     let made = work.path().join(&name);
     fs::create_dir(&made).map_err(Error::io(format!("creating {}", made.display())))?;
     extract_kernel(&tree, &made)?;
-    extract_modules(&tree, &made)?;
+    extract_modules(&tree, &made, &MODULES)?;
     let destination = cache.join(&name);
+    if !origin.headers.is_empty() {
+        extract_modules(&tree, &made, &MORE_MODULES)?;
+        extract_headers(&tree, &made, &name, &destination)?;
+    }
     fs::rename(&made, &destination).map_err(Error::io(format!("creating {}", destination.display())))?;
     Ok(name)
+}
+
+/// Returns the packages that building modules for kernel `name` takes.
+fn headers_of(origin: &Origin, name: &str, apt: &Apt) -> Result<Vec<String>> {
+    let version = name.trim_start_matches("linux-image-").replace('+', "[+]");
+    let abi = version.trim_end_matches("-cloud-amd64");
+    let patterns = origin.headers.iter().map(|pattern| pattern.replace("VERSION", &version).replace("ABI", abi));
+    let found = patterns.map(|pattern| match apt.search(&format!("^{pattern}$"))?.pop() {
+        Some(package) => Ok(package),
+        None => Err(Error::malformed("the package lists of apt", format!("no package is named {pattern}"))),
+    });
+    found.collect()
+}
+
+fn extract_headers(tree: &Path, made: &Path, name: &str, destination: &Path) -> Result<()> {
+    let moved = made.join("usr");
+    fs::rename(tree.join("usr"), &moved).map_err(Error::io(format!("creating {}", moved.display())))?;
+    // The makefile of the headers names its other half as if both were installed.
+    let version = name.trim_start_matches("linux-image-");
+    let makefile = moved.join("src").join(format!("linux-headers-{version}/Makefile"));
+    let text = fs::read_to_string(&makefile).map_err(Error::io(format!("reading {}", makefile.display())))?;
+    let here = format!("{}/usr/src/", destination.display());
+    write(&makefile, text.replace("/usr/src/", &here).as_bytes())
 }
 
 fn extract_kernel(tree: &Path, made: &Path) -> Result<()> {
@@ -163,10 +254,10 @@ fn extract_kernel(tree: &Path, made: &Path) -> Result<()> {
     fs::remove_file(&compressed).map_err(Error::io(format!("removing {}", compressed.display())))
 }
 
-fn extract_modules(tree: &Path, made: &Path) -> Result<()> {
+fn extract_modules(tree: &Path, made: &Path, modules: &[&str]) -> Result<()> {
     let builtin = find(tree, &|file| file == "modules.builtin")?;
     let builtin = builtin.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-    for module in MODULES {
+    for module in modules {
         let file = format!("{module}.ko");
         match find(tree, &|name| name.strip_prefix(&file).is_some_and(is_suffix))? {
             Some(path) => write(&module_path(made, module), &read_module(&path)?)?,

@@ -31,6 +31,7 @@ pub struct Builder {
     cores: Vec<usize>,
     accel: Option<Accel>,
     programs: Vec<PathBuf>,
+    files: Vec<PathBuf>,
 }
 
 impl Builder {
@@ -70,6 +71,12 @@ impl Builder {
         self
     }
 
+    /// Adds a file of the host, as `/files/NAME`.
+    pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.files.push(path.into());
+        self
+    }
+
     /// Starts QEMU and returns at once, so that guests can boot side by side; see [`Vm::wait_ready`].
     ///
     /// A socket created by the backend must already exist, unless the device reconnects.
@@ -81,7 +88,8 @@ impl Builder {
         let directory = tempfile::Builder::new().prefix("e2e-vm-").tempdir();
         let directory = directory.map_err(Error::io("creating a temporary directory"))?;
         let initrd = directory.path().join("initrd");
-        fs::write(&initrd, initramfs::build(kernel, &self.programs)?).map_err(Error::io("writing the initramfs"))?;
+        fs::write(&initrd, initramfs::build(kernel, &self.programs, &self.files)?)
+            .map_err(Error::io("writing the initramfs"))?;
         let agent_path = directory.path().join("agent");
         // The harness listens and QEMU connects, so that no output of the guest is lost.
         let listener = UnixListener::bind(&agent_path).map_err(Error::io("creating the agent's socket"))?;
@@ -156,6 +164,7 @@ impl Vm {
             cores: cpu::Plan::detect().guests,
             accel: None,
             programs: Vec::new(),
+            files: Vec::new(),
         }
     }
 

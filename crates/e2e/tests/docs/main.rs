@@ -152,6 +152,7 @@ pages! {
     top: "docs/top.md",
     troubleshooting: "docs/troubleshooting.md",
     vxlan: "docs/vxlan.md",
+    zcopy: "docs/zcopy.md",
 }
 
 #[test]
