@@ -139,6 +139,7 @@ pages! {
     aggregation: "docs/aggregation.md",
     aggregation_format: "docs/aggregation-format.md",
     configuration: "docs/configuration.md",
+    exchange: "docs/exchange.md",
     guests: "docs/guests.md",
     mapping: "docs/mapping.md",
     mirror: "docs/mirror.md",
