@@ -202,6 +202,7 @@ impl LearningPlan {
                 Decision::Drop(_) => false,
             };
             let mut burst = scratch.edited.start();
+            burst.set_offer_of(&frames);
             for (i, frame) in frames.as_slice().iter().enumerate().filter(|(i, _)| goes(*i)) {
                 nowhere &= !(1 << i);
                 let (tag, origin) = (&tags[i], frame.cut_origin());

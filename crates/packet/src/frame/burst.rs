@@ -130,6 +130,12 @@ impl<'q> Burst<'_, 'q> {
         self.offer = Some(offer);
     }
 
+    /// Takes over the record of the frames that those of this burst are made from.
+    #[inline(always)]
+    pub fn set_offer_of(&mut self, frames: &Frames<'q>) {
+        self.offer = frames.offer;
+    }
+
     /// Returns the kept chains, as a bit for each place in the burst.
     #[inline(always)]
     pub fn kept(&self) -> u32 {
