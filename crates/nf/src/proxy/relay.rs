@@ -1,0 +1,338 @@
+//! All connections of a proxy, from the request to the end.
+
+mod admit;
+mod sockets;
+
+use super::connection::{Bytes, Connection, Standing};
+use super::counters::{Counters, Refusal};
+use super::device::Link;
+use super::ephemeral::Ephemeral;
+use super::local::{Listener, Stream};
+use super::options::{Endpoint, Limits, Options};
+use super::stack::{self, Stack};
+use super::watch::{EventFlags, Watch};
+use super::{ProxyError, Reach};
+use admit::Admission;
+use smoltcp::iface::SocketHandle;
+use smoltcp::socket::tcp::{Socket, State};
+use smoltcp::time::Instant;
+use sockets::Departing;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddrV4;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Rounds without anything to do between two looks at local sockets: a look is a system call.
+const LOOK: u32 = 8;
+/// Longest sleep.
+const SLEEP: Duration = Duration::from_millis(100);
+/// Connections accepted at a listener in a round.
+const ACCEPT: usize = 16;
+
+/// A connection, and where it is from.
+struct Entry {
+    connection: Connection,
+    /// Whether its second half is still being connected: the local one of a served connection, or the network's.
+    connects: bool,
+    /// The ephemeral port, of a connection into the network.
+    port: Option<u16>,
+}
+
+/// A connection from the network whose handshake is not over.
+struct Handshake {
+    handle: SocketHandle,
+    to: Endpoint,
+}
+
+pub(super) struct Relay {
+    stack: Stack,
+    watch: Watch,
+    limits: Limits,
+    services: HashMap<u16, Endpoint>,
+    listeners: Vec<(Listener, SocketAddrV4)>,
+    handshakes: Vec<Handshake>,
+    /// By the number that they are watched under; listeners have the first numbers.
+    connections: BTreeMap<u64, Entry>,
+    departing: Departing,
+    ephemeral: Ephemeral,
+    counters: Counters,
+    next: u64,
+    /// When the stack has something to do.
+    due: Option<Instant>,
+    /// Rounds since the last look at local sockets.
+    unseen: u32,
+    events: Vec<(u64, EventFlags)>,
+}
+
+impl Relay {
+    pub(super) fn new(options: &Options) -> Result<Relay, ProxyError> {
+        if options.serve.is_empty() && options.reach.is_empty() {
+            return Err(ProxyError::Nothing);
+        }
+        let mut services = HashMap::new();
+        for service in &options.serve {
+            if services.insert(service.port, service.to.clone()).is_some() {
+                return Err(ProxyError::ServedTwice(service.port));
+            }
+        }
+        let watch = Watch::new().map_err(ProxyError::Watch)?;
+        let mut listeners = Vec::new();
+        for Reach { at, to } in &options.reach {
+            let listener = Listener::bind(at).map_err(|source| ProxyError::Listen { endpoint: at.clone(), source })?;
+            watch.add_listener(&listener, listeners.len() as u64).map_err(ProxyError::Watch)?;
+            listeners.push((listener, *to));
+        }
+        let seed = random().map_err(ProxyError::Random)?;
+        Ok(Relay {
+            stack: Stack::new(options, seed),
+            watch,
+            limits: options.limits,
+            services,
+            next: listeners.len() as u64,
+            listeners,
+            handshakes: Vec::new(),
+            connections: BTreeMap::new(),
+            departing: Departing::default(),
+            ephemeral: Ephemeral::new(seed),
+            counters: Counters::default(),
+            due: None,
+            unseen: 0,
+            events: Vec::new(),
+        })
+    }
+
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        counters.open = self.connections.len();
+        counters
+    }
+
+    /// Returns what is readable when a local socket has an event.
+    pub(super) fn watched(&self) -> BorrowedFd<'_> {
+        self.watch.fd()
+    }
+
+    /// Returns how long there is nothing to do without a frame or an event.
+    pub(super) fn patience(&self, now: Instant) -> Duration {
+        let due = self.due.map(|due| if due > now { (due - now).into() } else { Duration::ZERO });
+        due.unwrap_or(SLEEP).min(SLEEP)
+    }
+
+    /// Processes received frames and events of local sockets. Returns the number of both; 0 if there was nothing to do.
+    pub(super) fn round(&mut self, link: &mut impl Link, now: Instant) -> usize {
+        let frames = self.receive(link, now);
+        self.unseen += 1;
+        let events = if frames > 0 || self.unseen >= LOOK { self.look() } else { 0 };
+        let is_due = self.due.is_some_and(|due| due <= now);
+        if frames + events == 0 && !is_due {
+            return 0;
+        }
+        self.shake_hands();
+        self.pump();
+        self.stack.send(link, now);
+        self.bury_silent();
+        self.departing.tidy(&mut self.stack, &mut self.ephemeral, now);
+        self.due = self.stack.due(now);
+        // Soon there is more of it: look again before any rest.
+        self.unseen = LOOK;
+        frames + events
+    }
+
+    /// Hands all received frames to the stack.
+    fn receive(&mut self, link: &mut impl Link, now: Instant) -> usize {
+        let mut frames = 0;
+        loop {
+            let mut new = None;
+            if let Some(request) = self.stack.request(link) {
+                match self.admit(request) {
+                    Admission::Pass => {}
+                    Admission::Take(handshake) => new = Some(handshake),
+                    Admission::Drop => {
+                        link.discard();
+                        frames += 1;
+                        continue;
+                    }
+                }
+            }
+            let received = self.stack.receive(link, now);
+            if let Some(handshake) = new {
+                // A frame with a wrong checksum is no request.
+                match self.stack.get(handshake.handle).state() {
+                    State::Listen => self.stack.remove(handshake.handle),
+                    _ => self.handshakes.push(handshake),
+                }
+            }
+            if !received {
+                return frames;
+            }
+            frames += 1;
+        }
+    }
+
+    /// Connects those whose handshake is over to their services.
+    fn shake_hands(&mut self) {
+        let mut index = 0;
+        while let Some(Handshake { handle, .. }) = self.handshakes.get(index) {
+            let handle = *handle;
+            let state = self.stack.get(handle).state();
+            if state == State::SynReceived {
+                index += 1;
+                continue;
+            }
+            let Handshake { to, .. } = self.handshakes.swap_remove(index);
+            match state {
+                State::Listen | State::Closed => {
+                    let is_reset = state == State::Listen;
+                    self.counters.refuse(if is_reset { Refusal::NetworkReset } else { Refusal::Silent });
+                    self.stack.remove(handle);
+                }
+                _ => {
+                    stack::established(self.stack.get(handle));
+                    match Stream::connect(&to) {
+                        Ok(local) => self.insert(Connection::new(handle, local, true), None),
+                        Err(_) => self.refuse(handle, None, Refusal::Unreachable),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a connection whose second half is still being connected.
+    fn insert(&mut self, connection: Connection, port: Option<u16>) {
+        let number = self.next;
+        self.next += 1;
+        let handle = connection.handle;
+        match self.watch.add(&connection.local, number) {
+            Ok(()) => {
+                self.connections.insert(number, Entry { connection, connects: true, port });
+            }
+            Err(_) => self.refuse(handle, port, Refusal::TooMany),
+        }
+    }
+
+    /// Resets the network's side of a connection.
+    fn refuse(&mut self, handle: SocketHandle, port: Option<u16>, reason: Refusal) {
+        self.counters.refuse(reason);
+        self.stack.get(handle).abort();
+        self.departing.reset(handle, port);
+    }
+
+    /// Looks which local sockets have events.
+    fn look(&mut self) -> usize {
+        self.unseen = 0;
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let count = self.watch.look(|number, event| events.push((number, event)));
+        for &(number, event) in &events {
+            if (number as usize) < self.listeners.len() {
+                self.accept(number as usize);
+            } else {
+                self.note(number, event);
+            }
+        }
+        self.events = events;
+        count
+    }
+
+    /// Notes an event of a connection's local socket.
+    fn note(&mut self, number: u64, event: EventFlags) {
+        // The connection may have ended since.
+        let Some(entry) = self.connections.get_mut(&number) else { return };
+        let is_served = entry.port.is_none();
+        if entry.connects && is_served {
+            if !event.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
+                return;
+            }
+            if entry.connection.local.outcome().is_err() {
+                let Entry { connection, port, .. } = self.connections.remove(&number).expect("it was just there");
+                self.refuse(connection.handle, port, Refusal::Unreachable);
+                return;
+            }
+            entry.connects = false;
+            self.counters.served += 1;
+        }
+        entry.connection.note(event);
+    }
+
+    /// Accepts connections at a listener, and begins to connect each to its service.
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPT {
+            let (listener, to) = &self.listeners[listener];
+            let to = *to;
+            let Ok(Some(local)) = listener.accept() else { return };
+            let reason = if !self.make_room() {
+                Refusal::TooMany
+            } else if let Some(port) = self.ephemeral.take() {
+                if let Some(handle) = self.stack.connect(to, port) {
+                    self.insert(Connection::new(handle, local, false), Some(port));
+                    continue;
+                }
+                self.ephemeral.give_back(port);
+                Refusal::Unreachable
+            } else {
+                Refusal::NoPort
+            };
+            self.counters.refuse(reason);
+            local.reset();
+        }
+    }
+
+    /// Moves the bytes of all connections, and ends those that are over.
+    fn pump(&mut self) {
+        let mut moved = Bytes::default();
+        let mut over = Vec::new();
+        for (&number, entry) in &mut self.connections {
+            let socket: &mut Socket<'_> = self.stack.sockets.get_mut(entry.connection.handle);
+            if entry.connects && entry.port.is_some() && socket.may_send() {
+                entry.connects = false;
+                self.counters.reached += 1;
+                stack::established(socket);
+            }
+            match entry.connection.pump(socket, &mut moved) {
+                Standing::Open => {}
+                standing => over.push((number, standing)),
+            }
+        }
+        self.counters.from_network += moved.from_network;
+        self.counters.to_network += moved.to_network;
+        over.into_iter().for_each(|(number, standing)| self.end(number, standing));
+    }
+
+    /// Ends the connections of peers that the stack has given up.
+    fn bury_silent(&mut self) {
+        let is_silent = |(number, entry): (&u64, &Entry)| {
+            let socket = self.stack.sockets.get::<Socket>(entry.connection.handle);
+            entry.connection.was_given_up(socket).then_some(*number)
+        };
+        let silent: Vec<u64> = self.connections.iter().filter_map(is_silent).collect();
+        for number in silent {
+            self.end(number, Standing::NetworkSilent);
+        }
+    }
+
+    fn end(&mut self, number: u64, standing: Standing) {
+        let Some(Entry { connection, connects, port }) = self.connections.remove(&number) else { return };
+        let handle = connection.handle;
+        match standing {
+            Standing::Open => unreachable!("it is over"),
+            Standing::Ended => self.departing.rest(handle, port),
+            Standing::LocalGone => self.refuse(handle, port, Refusal::LocalReset),
+            Standing::NetworkReset | Standing::NetworkSilent => {
+                let is_reset = standing == Standing::NetworkReset;
+                self.counters.refuse(match (is_reset, connects && port.is_some()) {
+                    (false, _) => Refusal::Silent,
+                    (true, true) => Refusal::Refused,
+                    (true, false) => Refusal::NetworkReset,
+                });
+                connection.local.reset();
+                self.departing.reset(handle, port);
+            }
+        }
+    }
+}
+
+fn random() -> std::io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
