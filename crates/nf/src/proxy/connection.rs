@@ -69,8 +69,8 @@ impl Connection {
     pub(super) fn pump(&mut self, socket: &mut Socket<'_>, moved: &mut Bytes) -> Standing {
         self.network_ended |=
             matches!(socket.state(), State::CloseWait | State::Closing | State::LastAck | State::TimeWait);
-        if self.to_local(socket, &mut moved.from_network).is_none()
-            || self.to_network(socket, &mut moved.to_network).is_none()
+        if self.move_in(socket, &mut moved.from_network).is_none()
+            || self.move_out(socket, &mut moved.to_network).is_none()
         {
             return Standing::LocalGone;
         }
@@ -99,7 +99,7 @@ impl Connection {
     }
 
     /// Moves bytes from the network; `None` if the local side is gone.
-    fn to_local(&mut self, socket: &mut Socket<'_>, moved: &mut u64) -> Option<()> {
+    fn move_in(&mut self, socket: &mut Socket<'_>, moved: &mut u64) -> Option<()> {
         while self.writable && (!self.rest.is_empty() || socket.can_recv()) {
             let local = &self.local;
             let outcome = if self.rest.is_empty() {
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     /// Moves bytes to the network; `None` if the local side is gone.
-    fn to_network(&mut self, socket: &mut Socket<'_>, moved: &mut u64) -> Option<()> {
+    fn move_out(&mut self, socket: &mut Socket<'_>, moved: &mut u64) -> Option<()> {
         while self.readable && !self.local_ended && socket.can_send() {
             let local = &self.local;
             let read = |room: &mut [u8]| match local.read(room) {

@@ -60,7 +60,7 @@ impl End {
         let is_ip = frame[12..14] == [8, 0];
         if is_ip && self.happens(self.faults.damaged) {
             let at = 14 + self.random.get() as usize % (frame.len() - 14);
-            frame[at] ^= 1 << (self.random.get() >> 40) % 8;
+            frame[at] ^= 1 << ((self.random.get() >> 40) % 8);
         }
         if self.happens(self.faults.repeated) {
             to.push_back(frame.clone());
