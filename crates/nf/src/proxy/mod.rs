@@ -26,6 +26,7 @@ pub use options::{Endpoint, Limits, Options, ParseError, Prefix, Reach, Serve};
 use crate::memory::Packet;
 use crate::port::Ports;
 use crate::run::Work;
+use crate::wire::MacAddr;
 use device::PortLink;
 use relay::Relay;
 use std::collections::VecDeque;
@@ -42,6 +43,8 @@ pub enum ProxyError {
     Watch(std::io::Error),
     #[error("there are no random numbers: {0}")]
     Random(std::io::Error),
+    #[error("{0} can't be the address of one host: give a unicast address such as 02:00:00:00:00:01")]
+    Mac(MacAddr),
     #[error("port {0} is served twice: name it once only")]
     ServedTwice(u16),
     #[error("neither --serve nor --reach is given: name a service to offer or to reach")]

@@ -69,6 +69,10 @@ impl Relay {
         if options.serve.is_empty() && options.reach.is_empty() {
             return Err(ProxyError::Nothing);
         }
+        // The lowest bit of the first byte marks addresses of groups (IEEE 802 §8.2).
+        if options.mac.0[0] & 1 == 1 || options.mac.0 == [0; 6] {
+            return Err(ProxyError::Mac(options.mac));
+        }
         let mut services = HashMap::new();
         for service in &options.serve {
             if services.insert(service.port, service.to.clone()).is_some() {

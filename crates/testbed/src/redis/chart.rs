@@ -3,7 +3,7 @@
 use super::benchmark::Command;
 use super::figures::Row;
 use super::line::Line;
-use crate::draw::lines::{self, Lines};
+use crate::draw::{self, Lines};
 use crate::record::{Record, rounded};
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ pub fn svg(record: &Record<Row>, command: &str) -> String {
             let row = rows.iter().find(|row| (row.mtu, row.line, row.bytes) == (mtu, line, bytes));
             row.map(|row| rounded(row.requests_per_s[0] / 1000.0, 2))
         };
-        let line = |&line: &Line| lines::Line {
+        let line = |&line: &Line| draw::Line {
             name: line.to_string(),
             values: sizes.iter().map(|&bytes| rate(line, bytes)).collect(),
         };
         (format!("MTU {mtu}"), all.iter().map(line).collect())
     };
-    lines::svg(&Lines {
+    draw::svg(&Lines {
         title: format!("Redis, {command}: thousand requests per second"),
         axis: "bytes of a value".to_owned(),
         marks: sizes.iter().map(u32::to_string).collect(),

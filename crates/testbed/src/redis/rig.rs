@@ -106,11 +106,11 @@ impl Builder<'_> {
         let middle = Namespace::create()?;
         let mtu = self.mtu.to_string();
         for (end, (number, name)) in ends.iter().zip([(1, "a"), (2, "b")]) {
-            let veth = ["link", "add", name, "mtu", &mtu, "type", "veth"];
-            middle.run("ip", &[&veth[..], &["peer", "name", "eth0", "mtu", &mtu, "netns", end.name()]].concat())?;
-            middle.run("ip", &["link", "set", name, "addrgenmode", "none", "up"])?;
+            let veth = ["link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", end.name()];
+            middle.run("ip", &veth)?;
+            middle.run("ip", &["link", "set", name, "mtu", &mtu, "addrgenmode", "none", "up"])?;
             end.run("ip", &["address", "add", &format!("10.0.0.{number}/24"), "dev", "eth0"])?;
-            end.run("ip", &["link", "set", "eth0", "up"])?;
+            end.run("ip", &["link", "set", "eth0", "mtu", &mtu, "up"])?;
             if self.line == Line::Interfaces {
                 // Millrace takes frames of the MTU, with their checksums.
                 end.run("ethtool", &["-K", "eth0", "tso", "off", "gso", "off", "tx", "off"])?;

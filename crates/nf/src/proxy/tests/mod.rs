@@ -4,7 +4,8 @@ mod wire;
 mod world;
 
 use super::counters::Refusal;
-use super::options::Limits;
+use super::options::{Endpoint, Limits, Options, Serve};
+use super::relay::Relay;
 use proptest::prelude::*;
 use smoltcp::time::Duration;
 use std::io::{ErrorKind, Read, Write};
@@ -278,4 +279,24 @@ fn a_silent_peer_is_given_up() {
     world.until("both to give up", |w| w.counters().iter().all(|c| c.open == 0).then_some(()));
     assert_eq!(world.counters().map(|c| c.refused(Refusal::Silent)), [1, 1]);
     drop(server);
+}
+
+#[test]
+fn addresses_of_groups_and_services_that_clash_are_refused() {
+    let serve = |port| Serve { port, to: Endpoint::Unix("/nowhere".into()) };
+    let options = Options {
+        mac: "02:00:00:00:00:01".parse().unwrap(),
+        address: "10.0.0.1/24".parse().unwrap(),
+        gateway: None,
+        mtu: 1500,
+        serve: vec![serve(1), serve(2)],
+        reach: Vec::new(),
+        limits: Limits::default(),
+    };
+    let error = |options: Options| Relay::new(&options).map(drop).unwrap_err().to_string();
+    let of_group = "ff:ff:ff:ff:ff:ff".parse().unwrap();
+    assert!(error(Options { mac: of_group, ..options.clone() }).contains("unicast"));
+    assert!(error(Options { serve: vec![serve(1), serve(1)], ..options.clone() }).contains("port 1 is served twice"));
+    assert!(error(Options { serve: Vec::new(), ..options.clone() }).contains("--serve"));
+    assert!(Relay::new(&options).is_ok());
 }
