@@ -17,7 +17,7 @@ pub const LENGTHS: [usize; 5] = [64, 1024, 4096, 16_384, 65_536];
 pub fn serve(mut command: Command, options: &[&str]) -> Result<Daemon> {
     command.args(["--save", "", "--appendonly", "no", "--protected-mode", "no"]).args(options);
     let mut server = Daemon::spawn("redis-server", command)?;
-    server.wait_for_line("Redis", SOON, |line| line.contains("eady to accept connections at"))?;
+    server.wait_for_line("Redis", SOON, |line| line.contains("eady to accept connections"))?;
     Ok(server)
 }
 

@@ -35,7 +35,7 @@ pub fn server(
     let mut command = command("redis-server", namespace);
     command.args(["--save", "", "--appendonly", "no", "--protected-mode", "no"]).args(options);
     let mut server = Launch::measured("redis-server", interrupt).pin(&[cpu]).spawn(command)?;
-    server.wait_for_line("Redis", LIMIT, |line| line.contains("eady to accept connections at"))?;
+    server.wait_for_line("Redis", LIMIT, |line| line.contains("eady to accept connections"))?;
     Ok(server)
 }
 

@@ -105,7 +105,7 @@ impl Builder<'_> {
         let ends = [Namespace::create()?, Namespace::create()?];
         let middle = Namespace::create()?;
         let mtu = self.mtu.to_string();
-        for (end, (number, name)) in ends.iter().zip([(1, "a"), (2, "b")]) {
+        for (end, (number, name)) in ends.iter().zip([(1, "veth-a"), (2, "veth-b")]) {
             let veth = ["link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", end.name()];
             middle.run("ip", &veth)?;
             middle.run("ip", &["link", "set", name, "mtu", &mtu, "addrgenmode", "none", "up"])?;
@@ -120,7 +120,7 @@ impl Builder<'_> {
             Some(self.switch(Some(&middle))?)
         } else {
             middle.run("ip", &["link", "add", "br0", "mtu", &mtu, "type", "bridge", "stp_state", "0"])?;
-            for name in ["a", "b"] {
+            for name in ["veth-a", "veth-b"] {
                 middle.run("ip", &["link", "set", name, "master", "br0"])?;
             }
             middle.run("ip", &["link", "set", "br0", "up"])?;
@@ -157,7 +157,7 @@ fn configuration(line: Line, mtu: u16, cpu: usize) -> String {
     let port = |name: &str| {
         let driver = match line.has_proxies() {
             true => format!("driver = \"vhost-user\"\nsocket = \"{name}.sock\""),
-            false => format!("driver = \"af_packet\"\ninterface = \"{name}\""),
+            false => format!("driver = \"af_packet\"\ninterface = \"veth-{name}\""),
         };
         format!("[[port]]\nname = \"{name}\"\n{driver}\n\n")
     };
@@ -165,8 +165,9 @@ fn configuration(line: Line, mtu: u16, cpu: usize) -> String {
     let buffer = (mtu + ETHERNET).max(2048);
     let exchange = format!("[[exchange]]\nports = [\"a\", \"b\"]\nbuffer-size = {buffer}\n\n");
     let exchange = if line == Line::Exchange { exchange } else { String::new() };
+    // The worker shares its processor: it rests at once.
     let patch = "[[patch]]\nports = [\"a\", \"b\"]\n\n";
-    format!("{}{}{patch}{exchange}[[worker]]\ncpu = {cpu}\nidle = \"sleep\"\n", port("a"), port("b"))
+    format!("{}{}{patch}{exchange}[[worker]]\ncpu = {cpu}\nidle = \"sleep\"\npatience = \"0s\"\n", port("a"), port("b"))
 }
 
 #[cfg(test)]
