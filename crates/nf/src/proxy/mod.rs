@@ -10,46 +10,31 @@
 mod connection;
 mod counters;
 mod device;
+mod door;
 mod ephemeral;
+mod error;
 mod local;
 mod options;
 mod relay;
 mod sequence;
+mod sockets;
 mod stack;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 pub use counters::{Counters, Refusal};
+pub use error::ProxyError;
 pub use options::{Endpoint, Limits, Options, ParseError, Prefix, Reach, Serve};
 
 use crate::memory::Packet;
 use crate::port::Ports;
 use crate::run::Work;
-use crate::wire::MacAddr;
 use device::PortLink;
 use relay::Relay;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-
-/// Failure to start a proxy.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say it.
-pub enum ProxyError {
-    #[error("can't listen on {endpoint}: {source}")]
-    Listen { endpoint: Endpoint, source: std::io::Error },
-    #[error("can't watch local sockets: {0}")]
-    Watch(std::io::Error),
-    #[error("there are no random numbers: {0}")]
-    Random(std::io::Error),
-    #[error("{0} can't be the address of one host: give a unicast address such as 02:00:00:00:00:01")]
-    Mac(MacAddr),
-    #[error("port {0} is served twice: name it once only")]
-    ServedTwice(u16),
-    #[error("neither --serve nor --reach is given: name a service to offer or to reach")]
-    Nothing,
-}
 
 /// A proxy at the first port of a network function.
 pub struct Proxy {

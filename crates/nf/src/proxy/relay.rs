@@ -1,22 +1,19 @@
 //! All connections of a proxy, from the request to the end.
 
-mod admit;
-mod sockets;
-
 use super::connection::{Bytes, Connection, Standing};
 use super::counters::{Counters, Refusal};
 use super::device::Link;
+use super::door::{Admission, Door, Handshake};
 use super::ephemeral::Ephemeral;
+use super::error::ProxyError;
 use super::local::{Listener, Stream};
-use super::options::{Endpoint, Limits, Options};
+use super::options::{Options, Reach};
+use super::sockets::Sockets;
 use super::stack::{self, Stack};
 use super::watch::{EventFlags, Watch};
-use super::{ProxyError, Reach};
-use admit::Admission;
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{Socket, State};
 use smoltcp::time::Instant;
-use sockets::Departing;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
@@ -38,23 +35,15 @@ struct Entry {
     port: Option<u16>,
 }
 
-/// A connection from the network whose handshake is not over.
-struct Handshake {
-    handle: SocketHandle,
-    to: Endpoint,
-}
-
+/// All connections.
 pub(super) struct Relay {
-    stack: Stack,
+    sockets: Sockets,
     watch: Watch,
-    limits: Limits,
-    services: HashMap<u16, Endpoint>,
+    door: Door,
     listeners: Vec<(Listener, SocketAddrV4)>,
     handshakes: Vec<Handshake>,
     /// By the number that they are watched under; listeners have the first numbers.
     connections: BTreeMap<u64, Entry>,
-    departing: Departing,
-    ephemeral: Ephemeral,
     counters: Counters,
     next: u64,
     /// When the stack has something to do.
@@ -88,16 +77,13 @@ impl Relay {
         }
         let seed = random().map_err(ProxyError::Random)?;
         Ok(Relay {
-            stack: Stack::new(options, seed),
+            sockets: Sockets::new(Stack::new(options, seed), Ephemeral::new(seed)),
             watch,
-            limits: options.limits,
-            services,
+            door: Door { services, limits: options.limits },
             next: listeners.len() as u64,
             listeners,
             handshakes: Vec::new(),
             connections: BTreeMap::new(),
-            departing: Departing::default(),
-            ephemeral: Ephemeral::new(seed),
             counters: Counters::default(),
             due: None,
             unseen: 0,
@@ -133,10 +119,10 @@ impl Relay {
         }
         self.shake_hands();
         self.pump();
-        self.stack.send(link, now);
+        self.sockets.stack.send(link, now);
         self.bury_silent();
-        self.departing.tidy(&mut self.stack, &mut self.ephemeral, now);
-        self.due = self.stack.due(now);
+        self.sockets.tidy(now);
+        self.due = self.sockets.stack.due(now);
         // Soon there is more of it: look again before any rest.
         self.unseen = LOOK;
         frames + events
@@ -147,22 +133,25 @@ impl Relay {
         let mut frames = 0;
         loop {
             let mut new = None;
-            if let Some(request) = self.stack.request(link) {
-                match self.admit(request) {
-                    Admission::Pass => {}
+            if let Some(request) = self.sockets.stack.request(link) {
+                let (handshakes, connections) = (self.handshakes.len(), self.connections.len());
+                match self.door.admit(request, handshakes, connections, &mut self.sockets) {
+                    Admission::Known => {}
                     Admission::Take(handshake) => new = Some(handshake),
-                    Admission::Drop => {
+                    Admission::Refuse(reason) => self.counters.refuse(reason),
+                    Admission::Drop(reason) => {
+                        self.counters.refuse(reason);
                         link.discard();
                         frames += 1;
                         continue;
                     }
                 }
             }
-            let received = self.stack.receive(link, now);
+            let received = self.sockets.stack.receive(link, now);
             if let Some(handshake) = new {
                 // A frame with a wrong checksum is no request.
-                match self.stack.get(handshake.handle).state() {
-                    State::Listen => self.stack.remove(handshake.handle),
+                match self.sockets.stack.get(handshake.handle).state() {
+                    State::Listen => self.sockets.stack.remove(handshake.handle),
                     _ => self.handshakes.push(handshake),
                 }
             }
@@ -178,7 +167,7 @@ impl Relay {
         let mut index = 0;
         while let Some(Handshake { handle, .. }) = self.handshakes.get(index) {
             let handle = *handle;
-            let state = self.stack.get(handle).state();
+            let state = self.sockets.stack.get(handle).state();
             if state == State::SynReceived {
                 index += 1;
                 continue;
@@ -188,10 +177,10 @@ impl Relay {
                 State::Listen | State::Closed => {
                     let is_reset = state == State::Listen;
                     self.counters.refuse(if is_reset { Refusal::NetworkReset } else { Refusal::Silent });
-                    self.stack.remove(handle);
+                    self.sockets.stack.remove(handle);
                 }
                 _ => {
-                    stack::established(self.stack.get(handle));
+                    stack::established(self.sockets.stack.get(handle));
                     match Stream::connect(&to) {
                         Ok(local) => self.insert(Connection::new(handle, local, true), None),
                         Err(_) => self.refuse(handle, None, Refusal::Unreachable),
@@ -217,8 +206,8 @@ impl Relay {
     /// Resets the network's side of a connection.
     fn refuse(&mut self, handle: SocketHandle, port: Option<u16>, reason: Refusal) {
         self.counters.refuse(reason);
-        self.stack.get(handle).abort();
-        self.departing.reset(handle, port);
+        self.sockets.stack.get(handle).abort();
+        self.sockets.reset(handle, port);
     }
 
     /// Looks which local sockets have events.
@@ -264,14 +253,15 @@ impl Relay {
             let (listener, to) = &self.listeners[listener];
             let to = *to;
             let Ok(Some(local)) = listener.accept() else { return };
-            let reason = if !self.make_room() {
+            let others = self.handshakes.len() + self.connections.len();
+            let reason = if !self.sockets.make_room(others, self.door.limits.connections) {
                 Refusal::TooMany
-            } else if let Some(port) = self.ephemeral.take() {
-                if let Some(handle) = self.stack.connect(to, port) {
+            } else if let Some(port) = self.sockets.ephemeral.take() {
+                if let Some(handle) = self.sockets.stack.connect(to, port) {
                     self.insert(Connection::new(handle, local, false), Some(port));
                     continue;
                 }
-                self.ephemeral.give_back(port);
+                self.sockets.ephemeral.give_back(port);
                 Refusal::Unreachable
             } else {
                 Refusal::NoPort
@@ -286,7 +276,7 @@ impl Relay {
         let mut moved = Bytes::default();
         let mut over = Vec::new();
         for (&number, entry) in &mut self.connections {
-            let socket: &mut Socket<'_> = self.stack.sockets.get_mut(entry.connection.handle);
+            let socket: &mut Socket<'_> = self.sockets.stack.sockets.get_mut(entry.connection.handle);
             if entry.connects && entry.port.is_some() && socket.may_send() {
                 entry.connects = false;
                 self.counters.reached += 1;
@@ -305,7 +295,7 @@ impl Relay {
     /// Ends the connections of peers that the stack has given up.
     fn bury_silent(&mut self) {
         let is_silent = |(number, entry): (&u64, &Entry)| {
-            let socket = self.stack.sockets.get::<Socket>(entry.connection.handle);
+            let socket = self.sockets.stack.sockets.get::<Socket>(entry.connection.handle);
             entry.connection.was_given_up(socket).then_some(*number)
         };
         let silent: Vec<u64> = self.connections.iter().filter_map(is_silent).collect();
@@ -319,7 +309,7 @@ impl Relay {
         let handle = connection.handle;
         match standing {
             Standing::Open => unreachable!("it is over"),
-            Standing::Ended => self.departing.rest(handle, port),
+            Standing::Ended => self.sockets.rest(handle, port),
             Standing::LocalGone => self.refuse(handle, port, Refusal::LocalReset),
             Standing::NetworkReset | Standing::NetworkSilent => {
                 let is_reset = standing == Standing::NetworkReset;
@@ -329,7 +319,7 @@ impl Relay {
                     (true, false) => Refusal::NetworkReset,
                 });
                 connection.local.reset();
-                self.departing.reset(handle, port);
+                self.sockets.reset(handle, port);
             }
         }
     }

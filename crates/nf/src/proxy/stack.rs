@@ -31,6 +31,14 @@ pub(super) struct Request {
     pub(super) port: u16,
 }
 
+impl Request {
+    /// Reports whether a socket has the connection that is requested.
+    pub(super) fn is_of(self, socket: &Socket<'_>) -> bool {
+        let port = socket.local_endpoint().map(|local| local.port);
+        socket.remote_endpoint() == Some(self.from) && port == Some(self.port)
+    }
+}
+
 /// An interface, and the sockets of all connections.
 pub(super) struct Stack {
     interface: Interface,
@@ -132,6 +140,11 @@ impl Stack {
         let ends = |socket: &Socket<'_>| Some((socket.local_endpoint()?.port, socket.remote_endpoint()?));
         let live: HashSet<_> = live().filter_map(ends).collect();
         self.sequences.retain(|ends| live.contains(ends));
+    }
+
+    /// Reports whether a socket has the connection that is requested.
+    pub(super) fn has(&self, request: Request) -> bool {
+        self.sockets.iter().any(|(_, Any::Tcp(socket))| request.is_of(socket))
     }
 
     pub(super) fn get(&mut self, handle: SocketHandle) -> &mut Socket<'static> {

@@ -1,6 +1,6 @@
 //! redis-benchmark, and its report.
 
-use super::RedisError;
+use super::error::RedisError;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 

@@ -2,88 +2,26 @@
 
 mod benchmark;
 mod chart;
+mod error;
 mod figures;
 mod line;
+mod options;
 mod processes;
 mod rig;
 mod table;
 
+pub use options::Redis;
+
 use crate::latency;
 use crate::machine::Machine;
-use crate::millrace::{self, MillraceError};
-use crate::record::{Record, RecordError, free_directory};
+use crate::millrace;
+use crate::record::{Record, free_directory};
 use benchmark::{Load, Sample};
-use clap::Args;
+use error::RedisError;
 use figures::Samples;
 use lab::process::Interrupt;
 use line::Line;
-use loadgen::cpu::PinError;
 use rig::{Programs, Rig};
-use std::path::PathBuf;
-
-/// Which paths, and the load.
-#[derive(Clone, Debug, Args)]
-pub struct Redis {
-    /// Paths between clients and server; the first one is the base of all ratios
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "veth,interfaces,copy,exchange")]
-    lines: Vec<Line>,
-    /// Bytes of the longest IP packet
-    #[arg(long, value_delimiter = ',', default_value = "1500,9000", value_parser = clap::value_parser!(u16).range(576..=9000))]
-    mtu: Vec<u16>,
-    /// Bytes of a value
-    #[arg(long, value_delimiter = ',', default_value = "64,1024,4096,16384,65536", value_parser = clap::value_parser!(u32).range(1..=65536))]
-    size: Vec<u32>,
-    /// Clients, each of which has one request under way
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=200))]
-    clients: u16,
-    /// Requests of each measurement
-    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(100..))]
-    requests: u32,
-    /// Most MiB of values in a measurement: there are fewer requests of long values
-    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
-    volume: u32,
-    /// Rounds, in which every line has its turn at every size
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Processor of the Redis server, and of the proxy before it
-    #[arg(long, value_name = "CPU", default_value_t = 0)]
-    server_cpu: usize,
-    /// Processor of the clients, and of the proxy before them
-    #[arg(long, value_name = "CPU", default_value_t = 1)]
-    client_cpu: usize,
-    /// Processor of the switch's worker
-    #[arg(long, value_name = "CPU", default_value_t = 0)]
-    switch_cpu: usize,
-    /// Millrace's program [default: the one beside this program]
-    #[arg(long, value_name = "FILE")]
-    millrace: Option<PathBuf>,
-    /// Print JSON instead of the table
-    #[arg(long)]
-    json: bool,
-    /// Directory for the results [default: bench/results/DATE-redis]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-}
-
-/// Error of a measurement.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)]
-pub enum RedisError {
-    #[error(transparent)]
-    Lab(#[from] lab::Error),
-    #[error(transparent)]
-    Millrace(#[from] MillraceError),
-    #[error(transparent)]
-    Pin(#[from] PinError),
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    #[error("a temporary directory can't be made: {0}")]
-    Directory(std::io::Error),
-    #[error("redis-benchmark did not report its tests: {0}")]
-    Report(String),
-    #[error("line {0}: no frame was exchanged, so it is a measurement of copies")]
-    NotExchanged(Line),
-}
 
 /// Measures, and writes the results.
 pub fn run(options: &Redis) -> Result<(), RedisError> {
@@ -124,25 +62,4 @@ pub fn run(options: &Redis) -> Result<(), RedisError> {
     record.write(&directory, &[("table.md", &text), ("chart-set.svg", &charts[0]), ("chart.svg", &charts[1])])?;
     eprintln!("results in {}", directory.display());
     Ok(())
-}
-
-impl Redis {
-    /// Returns the number of requests for values of this length.
-    fn requests_of(&self, bytes: u32) -> u32 {
-        let fits = (u64::from(self.volume) << 20) / u64::from(bytes);
-        self.requests.min(fits.max(100) as u32)
-    }
-
-    /// Returns what a reader has to know.
-    fn notes(&self) -> Vec<String> {
-        let Redis { clients, server_cpu, client_cpu, switch_cpu, .. } = self;
-        vec![
-            format!("{clients} clients with one request each"),
-            format!(
-                "pinned: server and its proxy to processor {server_cpu}, clients and their proxy to {client_cpu}, the switch's \
-                 worker to {switch_cpu}, so threads share processors, and all sleep when idle"
-            ),
-            "veth carries segments whole (TSO), all other lines carry frames of the MTU".to_owned(),
-        ]
-    }
 }

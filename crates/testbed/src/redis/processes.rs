@@ -1,7 +1,7 @@
 //! The processes at both ends of a line.
 
-use super::RedisError;
 use super::benchmark::{Load, Sample, read};
+use super::error::RedisError;
 use lab::netns::Namespace;
 use lab::process::{Daemon, Interrupt, Launch};
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! A line with its server and all that is between.
 
 use super::benchmark::{Load, Sample};
+use super::error::RedisError;
 use super::line::Line;
+use super::options::Redis;
 use super::processes::{Place, benchmark, proxy, server};
-use super::{Redis, RedisError};
 use crate::millrace::{Files, Millrace};
 use crate::surroundings::Surroundings;
 use lab::netns::Namespace;
