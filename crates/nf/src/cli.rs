@@ -3,7 +3,7 @@
 use crate::aggregate::{Aggregation, Placement};
 use crate::crew::{Crew, CrewError, CrewOptions, ParentRole, Sharing, Verdict, View};
 use crate::port::{OpenError, Options, PortOptions, Ports};
-use crate::run::{Idle, RunError, run};
+use crate::run::{Idle, RunError, Work, run, run_work};
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 use paflow::Rules;
@@ -181,6 +181,12 @@ impl Common {
     pub fn run(&self, placement: impl Into<Placement>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
         let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(run(ports, idle, stop, round)?);
         exit(self.try_run(placement.into(), |options| options, run))
+    }
+
+    /// Like [`Common::run`], for a function that waits for more than frames.
+    pub fn run_work(&self, work: &mut impl Work) -> ExitCode {
+        let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(run_work(ports, idle, stop, work)?);
+        exit(self.try_run(Placement::Nf, |options| options, run))
     }
 
     /// Like [`Common::run`] with a crew, the functions of whose workers `work` makes; prints the crew's counters as well.

@@ -5,6 +5,7 @@
 //! - [`wire`]: Ethernet, ARP, IPv4 and ICMP, read and written in place.
 //! - [`function`]: the sample network functions, independent of ports; `src/bin` has the programs.
 //! - [`run()`]: the loop around a network function, which polls or sleeps when idle.
+//! - [`proxy`]: TCP that ends in user space, for services on local sockets.
 //! - [`crew`]: several workers that process the frames of all ports, while one thread alone talks to the devices.
 
 mod aggregate;
@@ -14,6 +15,7 @@ mod cycles;
 pub mod function;
 pub mod memory;
 mod port;
+pub mod proxy;
 mod run;
 pub mod wire;
 
@@ -21,4 +23,4 @@ pub use aggregate::{Aggregation, Drops, Placement};
 pub use cycles::Cycles;
 pub use memory::{Embedded, Packet};
 pub use port::{Broken, Counters, OpenError, Options, Port, PortOptions, Ports, WaitError};
-pub use run::{Idle, RunError, run};
+pub use run::{Idle, RunError, Work, run, run_work};

@@ -1,6 +1,7 @@
 //! The loop around a network function.
 
-use crate::port::{OpenError, Port, Ports, WaitError, wait};
+use crate::port::{OpenError, Port, Ports, WaitError, wait, wait_beside};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -47,6 +48,34 @@ pub fn run(
     Ok(())
 }
 
+/// A network function that waits for more than frames.
+pub trait Work {
+    /// Does what there is to do; returns 0 if that was nothing.
+    fn round(&mut self, ports: &mut Ports) -> usize;
+
+    /// Returns a file that is readable when there is something to do besides frames.
+    fn watched(&self) -> BorrowedFd<'_>;
+
+    /// Returns how long there is nothing to do, unless a frame comes or the file becomes readable.
+    fn patience(&mut self) -> Duration;
+}
+
+/// Does the same as [`run()`] for a function that waits for more than frames.
+pub fn run_work(ports: &mut Ports, idle: Idle, stop: &AtomicBool, work: &mut impl Work) -> Result<(), RunError> {
+    let mut rounds = Rounds::new(idle);
+    while !stop.load(Ordering::Relaxed) {
+        let done = work.round(ports);
+        let is_time = rounds.end_by(done, || {
+            let patience = work.patience().min(SLEEP);
+            wait_beside(ports, work.watched(), patience)
+        })?;
+        if is_time {
+            ports.check(stop)?;
+        }
+    }
+    Ok(())
+}
+
 /// The rest between two rounds, and the time to look at the devices.
 pub(crate) struct Rounds {
     idle: Idle,
@@ -64,11 +93,17 @@ impl Rounds {
     /// devices.
     #[inline]
     pub(crate) fn end(&mut self, ports: &mut [Port], received: usize) -> Result<bool, WaitError> {
+        self.end_by(received, || wait(ports, SLEEP))
+    }
+
+    /// Does the same with another way to sleep.
+    #[inline]
+    fn end_by(&mut self, received: usize, sleep: impl FnOnce() -> Result<(), WaitError>) -> Result<bool, WaitError> {
         self.since_check += 1;
         if received > 0 {
             self.vain = 0;
         } else if self.idle == Idle::Sleep && self.vain >= PATIENCE {
-            wait(ports, SLEEP)?;
+            sleep()?;
             // Check the devices, then poll once before the next sleep.
             self.since_check = CHECK_ROUNDS;
         } else {

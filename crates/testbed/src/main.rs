@@ -11,6 +11,7 @@ mod machine;
 mod millrace;
 mod peers;
 mod record;
+mod redis;
 mod report;
 mod ring_format;
 mod run;
@@ -70,6 +71,10 @@ enum Command {
     /// the network function's library, and with `native` the function itself gets whole aggregates.
     #[command(subcommand)]
     Aggregation(aggregation::Aggregation),
+    /// Measure Redis over proxies whose TCP ends in user space, and over the kernel's TCP, in turn
+    ///
+    /// Needs root, for namespaces, and Debian's packages redis-server and redis-tools. docs/proxy.md explains the proxies.
+    Redis(redis::Redis),
     /// Send one frame at a time through Millrace: how long it takes, and how much of its processor the idle switch uses
     Latency(compare::LoneFrames),
     /// Run a scenario: traffic through one switch after the other, at every size, rate and number of pairs that its file asks for
@@ -126,6 +131,7 @@ fn main() -> ExitCode {
         Command::Chart(charts) => compare::run_chart(&charts).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Analyse(analyse) => analysis::run(&analyse).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Aggregation(measured) => aggregation::run(&measured).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Redis(options) => redis::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Latency(arguments) => {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

@@ -146,6 +146,7 @@ pages! {
     sharing: "docs/sharing.md",
     openflow: "docs/openflow.md",
     performance: "docs/performance.md",
+    proxy: "docs/proxy.md",
     reload: "docs/reload.md",
     security: "docs/security.md",
     switches: "docs/switches.md",

@@ -11,7 +11,7 @@ pub(crate) use pair::{BURST, Pair};
 pub(crate) use ports::Parts;
 pub use ports::{OpenError, Ports};
 pub use wait::WaitError;
-pub(crate) use wait::wait;
+pub(crate) use wait::{wait, wait_beside};
 
 use crate::aggregate::{Drops, Join, Split};
 use crate::memory::{Packet, Pool};

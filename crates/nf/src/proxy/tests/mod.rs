@@ -1,0 +1,302 @@
+//! Connections between two proxies.
+
+mod wire;
+mod world;
+
+use super::counters::Refusal;
+use super::options::{Endpoint, Limits, Options, Serve};
+use super::relay::Relay;
+use proptest::prelude::*;
+use smoltcp::time::Duration;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use wire::Faults;
+use world::{Setup, World};
+
+/// One end of a connection: it sends some bytes, ends its stream, and reads to the end of the other's.
+struct Talker {
+    socket: UnixStream,
+    sends: Vec<u8>,
+    sent: usize,
+    received: Vec<u8>,
+    ended: bool,
+}
+
+impl Talker {
+    fn new(socket: UnixStream, sends: Vec<u8>) -> Talker {
+        socket.set_nonblocking(true).unwrap();
+        Talker { socket, sends, sent: 0, received: Vec::new(), ended: false }
+    }
+
+    /// Writes and reads as much as goes; returns true at the end of both streams.
+    fn talk(&mut self) -> bool {
+        while self.sent < self.sends.len() {
+            match self.socket.write(&self.sends[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => panic!("{error} after {} bytes", self.sent),
+            }
+            if self.sent == self.sends.len() {
+                self.socket.shutdown(Shutdown::Write).unwrap();
+            }
+        }
+        self.ended |= self.listen();
+        self.ended && self.sent == self.sends.len()
+    }
+
+    /// Reads; returns true at the end.
+    fn listen(&mut self) -> bool {
+        let mut room = [0; 65536];
+        loop {
+            match self.socket.read(&mut room) {
+                Ok(0) => return true,
+                Ok(count) => self.received.extend_from_slice(&room[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) => panic!("{error} after {} bytes", self.received.len()),
+            }
+        }
+    }
+}
+
+fn bytes(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8 ^ seed as u8).collect()
+}
+
+/// Has each pair of ends exchange bytes of these lengths, all at the same time.
+fn exchange(world: &mut World, lengths: &[(usize, usize)]) {
+    let service = world.service();
+    let mut clients: Vec<Talker> = Vec::new();
+    let mut servers: Vec<Talker> = Vec::new();
+    for (number, &(ask, _)) in lengths.iter().enumerate() {
+        // A tag says whose connection the service got.
+        let mut sends = vec![number as u8];
+        sends.extend(bytes(number, ask));
+        clients.push(Talker::new(world.client("client"), sends));
+    }
+    world.until("all bytes to arrive", |_| {
+        if let Ok((socket, _)) = service.accept() {
+            servers.push(Talker::new(socket, Vec::new()));
+        }
+        for server in &mut servers {
+            if server.sends.is_empty() && !server.ended {
+                server.ended |= server.listen();
+                if let Some(&tag) = server.received.first() {
+                    server.sends = bytes(!usize::from(tag), lengths[usize::from(tag)].1 + 1);
+                }
+            }
+        }
+        let servers_done =
+            servers.iter_mut().filter(|server| !server.sends.is_empty()).filter_map(|s| s.talk().then_some(())).count();
+        let clients_done = clients.iter_mut().filter_map(|client| client.talk().then_some(())).count();
+        (servers_done == lengths.len() && clients_done == lengths.len()).then_some(())
+    });
+    for (number, (client, &(_, answer))) in clients.iter().zip(lengths).enumerate() {
+        assert!(
+            client.received == bytes(!number, answer + 1),
+            "connection {number}: {} of {} bytes of the answer\n{:#?}",
+            client.received.len(),
+            answer + 1,
+            world.counters()
+        );
+        let mut of_it = servers.iter().filter(|server| server.received[0] == number as u8);
+        assert!(of_it.next().unwrap().received == client.sends, "connection {number}: the request changed");
+        assert!(of_it.next().is_none(), "connection {number} arrived twice");
+    }
+    world.until("no connection to be open", |w| w.counters().iter().all(|c| c.open == 0).then_some(()));
+    let sum = |of: fn(&(usize, usize)) -> usize| lengths.iter().map(|pair| of(pair) as u64 + 1).sum::<u64>();
+    let [near, far] = world.counters();
+    assert_eq!((near.reached, near.to_network, near.from_network), (lengths.len() as u64, sum(|p| p.0), sum(|p| p.1)));
+    assert_eq!((far.served, far.from_network, far.to_network), (lengths.len() as u64, sum(|p| p.0), sum(|p| p.1)));
+}
+
+#[test]
+fn bytes_pass_both_ways_and_streams_end_one_by_one() {
+    for mtu in [1500, 9000, 576] {
+        let mut world = World::new(Setup { mtu, ..Setup::default() });
+        exchange(&mut world, &[(0, 1_000_000), (1_000_000, 0), (300_000, 300_000), (1, 1)]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_byte_is_lost_or_repeated_on_a_bad_wire(
+        lengths in prop::collection::vec((0..60_000_usize, 0..60_000_usize), 1..5),
+        lost in 0..80_u32,
+        repeated in 0..80_u32,
+        swapped in 0..80_u32,
+        damaged in 0..50_u32,
+        mtu in prop::sample::select(vec![1500_u16, 9000]),
+        buffer in prop::sample::select(vec![4096_usize, 65_536, 262_144]),
+        seed: u64,
+    ) {
+        let limits = Limits { buffer, ..Limits::default() };
+        let faults = Faults { lost, repeated, swapped, damaged };
+        exchange(&mut World::new(Setup { mtu, faults, seed, near: limits, far: limits }), &lengths);
+    }
+}
+
+/// Connects, and returns both local ends.
+fn connect(world: &mut World, service: &std::os::unix::net::UnixListener) -> (UnixStream, UnixStream) {
+    let client = world.client("client");
+    let server = world.until("the service to be connected", |_| service.accept().ok()).0;
+    server.set_nonblocking(true).unwrap();
+    (client, server)
+}
+
+#[test]
+fn who_does_not_read_stops_who_writes() {
+    let limits = Limits { buffer: 65_536, ..Limits::default() };
+    let mut world = World::new(Setup { near: limits, far: limits, ..Setup::default() });
+    let service = world.service();
+    let (client, server) = connect(&mut world, &service);
+    let all = bytes(1, 4 << 20);
+    let mut client = Talker::new(client, all.clone());
+    // Probes of the closed window are answered, so this may last.
+    let end = world.now + Duration::from_secs(1200);
+    world.until("the time to pass", |w| {
+        client.talk();
+        (w.now >= end).then_some(())
+    });
+    // Two buffers of TCP, and those of the kernel's two sockets.
+    assert!(client.sent < 2 << 20, "{} bytes were taken", client.sent);
+    let mut server = Talker::new(server, Vec::new());
+    server.socket.shutdown(Shutdown::Write).unwrap();
+    world.until("the rest to arrive", |_| (client.talk() & server.listen()).then_some(()));
+    assert!(server.received == all);
+}
+
+#[test]
+fn bytes_outlive_time_wait() {
+    let mut world = World::new(Setup::default());
+    let service = world.service();
+    let (client, server) = connect(&mut world, &service);
+    client.shutdown(Shutdown::Write).unwrap();
+    let all = bytes(2, 500_000);
+    let mut server = Talker::new(server, all.clone());
+    let mut written = false;
+    world.until("the answer to be on its way", |_| {
+        written |= server.talk();
+        written.then_some(())
+    });
+    world.pass(Duration::from_secs(60));
+    let mut client = Talker::new(client, Vec::new());
+    world.until("the answer", |_| client.listen().then_some(()));
+    assert!(client.received == all, "{} of {} bytes", client.received.len(), all.len());
+}
+
+#[test]
+fn a_service_that_is_not_there_resets() {
+    let mut world = World::new(Setup::default());
+    let mut client = world.client("client");
+    world.until("the end", |_| match client.read(&mut [0]) {
+        Ok(0) => Some(()),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+        other => panic!("{other:?}"),
+    });
+    let [near, far] = world.counters();
+    assert_eq!((far.refused(Refusal::Unreachable), far.served, far.open), (1, 0, 0));
+    assert_eq!((near.refused(Refusal::NetworkReset), near.open), (1, 0));
+    // The service comes.
+    let service = world.service();
+    let _pair = connect(&mut world, &service);
+    assert_eq!(world.counters()[1].served, 1);
+}
+
+#[test]
+fn ports_and_hosts_that_are_not_there_are_named() {
+    let mut world = World::new(Setup::default());
+    let _client = world.client("nowhere");
+    world.refused(Refusal::Refused, 1);
+    let _client = world.client("nobody");
+    world.refused(Refusal::Silent, 1);
+    assert_eq!(world.counters()[1].refused(Refusal::NoService), 1);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused_on_both_sides() {
+    let few = Limits { connections: 2, ..Limits::default() };
+    for (near, far) in [(few, Limits::default()), (Limits::default(), few)] {
+        let mut world = World::new(Setup { near, far, ..Setup::default() });
+        let service = world.service();
+        let mut pairs = vec![connect(&mut world, &service), connect(&mut world, &service)];
+        let _third = world.client("client");
+        if near.connections == 2 {
+            world.refused(Refusal::TooMany, 1);
+        } else {
+            world.refused(Refusal::Refused, 1);
+            assert_eq!(world.counters()[1].refused(Refusal::TooMany), 1);
+        }
+        // One that has ended gives its place up, though TCP remembers it.
+        drop(pairs.pop());
+        world.until("the end of one", |w| w.counters().iter().all(|c| c.open == 1).then_some(()));
+        pairs.push(connect(&mut world, &service));
+    }
+}
+
+#[test]
+fn half_open_requests_are_bounded() {
+    let few = Limits { backlog: 2, ..Limits::default() };
+    let mut world = World::new(Setup { far: few, ..Setup::default() });
+    let service = world.service();
+    // The address of the peer is known before answers get lost.
+    drop(connect(&mut world, &service));
+    world.ends[1].faults.lost = 1000;
+    let _clients = [(); 3].map(|()| world.client("client"));
+    world.until("a request to be dropped", |w| (w.counters()[1].refused(Refusal::BacklogFull) > 0).then_some(()));
+    world.ends[1].faults.lost = 0;
+    for _ in 0..3 {
+        world.until("the service to be connected", |_| service.accept().ok());
+    }
+}
+
+#[test]
+fn a_reset_reaches_the_other_side() {
+    let mut world = World::new(Setup::default());
+    let service = world.service();
+    let (mut client, server) = connect(&mut world, &service);
+    client.write_all(b"a question").unwrap();
+    // Whoever closes a unix socket with bytes unread resets it.
+    world.until("the question to arrive", |w| (w.counters()[1].from_network == 10).then_some(()));
+    drop(server);
+    world.until("the reset", |w| (w.counters()[1].refused(Refusal::LocalReset) == 1).then_some(()));
+    world.refused(Refusal::NetworkReset, 1);
+    assert!(matches!(client.read(&mut [0]), Ok(0)));
+}
+
+#[test]
+fn a_silent_peer_is_given_up() {
+    let mut world = World::new(Setup::default());
+    let service = world.service();
+    let (mut client, server) = connect(&mut world, &service);
+    // An idle connection lasts.
+    world.pass(Duration::from_secs(600));
+    assert_eq!(world.counters().map(|c| c.open), [1, 1]);
+    world.ends.iter_mut().for_each(|end| end.faults.lost = 1000);
+    client.write_all(b"anybody?").unwrap();
+    world.until("both to give up", |w| w.counters().iter().all(|c| c.open == 0).then_some(()));
+    assert_eq!(world.counters().map(|c| c.refused(Refusal::Silent)), [1, 1]);
+    drop(server);
+}
+
+#[test]
+fn addresses_of_groups_and_services_that_clash_are_refused() {
+    let serve = |port| Serve { port, to: Endpoint::Unix("/nowhere".into()) };
+    let options = Options {
+        mac: "02:00:00:00:00:01".parse().unwrap(),
+        address: "10.0.0.1/24".parse().unwrap(),
+        gateway: None,
+        mtu: 1500,
+        serve: vec![serve(1), serve(2)],
+        reach: Vec::new(),
+        limits: Limits::default(),
+    };
+    let error = |options: Options| Relay::new(&options).map(drop).unwrap_err().to_string();
+    let of_group = "ff:ff:ff:ff:ff:ff".parse().unwrap();
+    assert!(error(Options { mac: of_group, ..options.clone() }).contains("unicast"));
+    assert!(error(Options { serve: vec![serve(1), serve(1)], ..options.clone() }).contains("port 1 is served twice"));
+    assert!(error(Options { serve: Vec::new(), ..options.clone() }).contains("--serve"));
+    assert!(Relay::new(&options).is_ok());
+}
