@@ -11,10 +11,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use crate::port::exchange::{ExchangeSpec, MOST_BUFFERS};
 pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
 pub use vhost_user::frontend::QueueSizes;
 pub use vhost_user::{Access, Mode};
-pub use virtqueue::exchange::MAX_BUFFERS as MOST_BUFFERS;
 pub use xsk::Mode as XdpMode;
 
 /// A whole switch.
@@ -144,19 +144,6 @@ impl MappingSpec {
     pub fn mode(&self) -> &'static str {
         if self.pass_through { "pass-through" } else { "bridge" }
     }
-}
-
-/// A group of vhost-user ports whose functions take their buffers from one memory, and get each other's instead of copies.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExchangeSpec {
-    /// Names of the ports.
-    pub ports: Vec<String>,
-    /// Number of buffers: 1 to [`MOST_BUFFERS`].
-    pub buffers: u16,
-    /// Length in bytes of the longest frame that fits into one: at most 65,535.
-    pub buffer_size: u32,
-    /// Length in bytes from which frames are exchanged; measured if `None`.
-    pub threshold: Option<u32>,
 }
 
 /// A mirror: copies of what ports receive and send go to another port, which is in no patch, bridge or mapping, and is not

@@ -46,7 +46,7 @@ pub struct Common {
     /// Bytes of the longest frame that fits into one buffer
     #[arg(long, default_value_t = 2048)]
     pub buffer_size: usize,
-    /// Exchange buffers with other functions instead of having frames copied: the ports are in an [[exchange]] of the switch
+    /// Exchange buffers with other functions instead of having frames copied: the ports are in an `[[exchange]]` of the switch
     #[arg(long)]
     pub exchange: bool,
     /// Poll when idle: lowest latency, and a whole processor

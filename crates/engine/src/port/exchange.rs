@@ -1,10 +1,24 @@
 //! Groups of ports whose functions exchange buffers instead of having frames copied.
 
-use crate::spec::ExchangeSpec;
 use crate::stats::{ExchangePair, ExchangeStats};
 use std::sync::{Arc, OnceLock};
-use virtqueue::exchange::{self, Copied, Geometry, Grant, Group, GroupOptions, Joined, Seat};
+pub use virtqueue::exchange::MAX_BUFFERS as MOST_BUFFERS;
+use virtqueue::exchange::{Copied, Geometry, Grant, Group, GroupOptions, Joined, Seat};
 use virtqueue::memory::Memory;
+use virtqueue::trial;
+
+/// A group of vhost-user ports whose functions take their buffers from one memory, and get each other's instead of copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeSpec {
+    /// Names of the ports.
+    pub ports: Vec<String>,
+    /// Number of buffers: 1 to [`MOST_BUFFERS`].
+    pub buffers: u16,
+    /// Length in bytes of the longest frame that fits into one: at most 65,535.
+    pub buffer_size: u32,
+    /// Length in bytes from which frames are exchanged; measured if `None`.
+    pub threshold: Option<u32>,
+}
 
 /// A group of ports.
 pub(crate) struct Exchange {
@@ -33,7 +47,7 @@ impl Exchange {
             let ExchangeSpec { ports, buffers, buffer_size, threshold } = &self.spec;
             let geometry = Geometry::new(*buffers, *buffer_size).ok_or("there can't be such buffers")?;
             let measured =
-                || exchange::threshold(true).map_err(|error| format!("its threshold can't be measured: {error}"));
+                || trial::threshold(true).map_err(|error| format!("its threshold can't be measured: {error}"));
             let threshold = threshold.map_or_else(measured, Ok)?;
             let options = GroupOptions { ports: ports.len() as u16, geometry, threshold, huge: true };
             Group::new(options).map_err(|error| format!("there is no memory for the group's buffers: {error}"))

@@ -78,7 +78,7 @@ pub mod af_packet;
 pub mod af_xdp;
 #[cfg(feature = "analysis")]
 mod analysis;
-mod exchange;
+pub mod exchange;
 pub(crate) mod frames;
 pub mod generator;
 mod hold;

@@ -1,6 +1,6 @@
 //! What copying costs, and the parts of an exchange that can be measured without the module.
 
-use super::ModelError;
+use super::error::ModelError;
 use super::memory::{PAGE, Shared};
 use crate::statistics::median;
 use clap::Args;

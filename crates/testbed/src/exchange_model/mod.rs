@@ -3,15 +3,16 @@
 //! The kernel module itself is not measured: that takes a machine of which the hypervisor is ours.
 
 mod costs;
+mod error;
 mod memory;
 mod model;
 mod show;
 
 use crate::machine::Machine;
-use crate::record::{Record, RecordError, free_directory};
+use crate::record::{Record, free_directory};
 use clap::Args;
 use costs::{Costs, Pages};
-use loadgen::cpu::PinError;
+pub use error::ModelError;
 use model::{Figure, Terms};
 use std::path::PathBuf;
 
@@ -38,17 +39,6 @@ pub struct ExchangeModel {
     /// New directory for the results; by default below bench/results
     #[arg(long)]
     out: Option<PathBuf>,
-}
-
-/// Error of a model.
-#[derive(Debug, thiserror::Error)]
-pub enum ModelError {
-    #[error(transparent)]
-    Pin(#[from] PinError),
-    #[error("memory to measure with: {0}")]
-    Memory(#[from] std::io::Error),
-    #[error(transparent)]
-    Record(#[from] RecordError),
 }
 
 /// Measures costs, and writes what follows from them.

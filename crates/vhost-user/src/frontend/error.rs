@@ -36,3 +36,8 @@ pub enum FrontendError {
     #[error("cannot {action}: {source}")]
     System { action: &'static str, source: std::io::Error },
 }
+
+/// Returns the error of a step that the device refused.
+pub(super) fn refused(step: &'static str) -> impl FnOnce(vhost::Error) -> FrontendError {
+    move |source| FrontendError::Refused { step, source }
+}

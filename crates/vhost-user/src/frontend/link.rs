@@ -1,8 +1,9 @@
 //! An established connection.
 
 use super::error::FrontendError;
+use super::error::refused;
 use super::guard::Guard;
-use super::negotiate::{self, refused};
+use super::negotiate;
 use super::{FrontendOptions, QueueEnd, QueuePair};
 use crate::socket::{Listener, SocketError, connect};
 use crate::{Access, MAX_QUEUE_PAIRS, Mode, wait};

@@ -1,7 +1,6 @@
 //! A function's membership in a group whose functions exchange buffers (docs/exchange.md).
 
-use super::error::FrontendError;
-use super::negotiate::refused;
+use super::error::{FrontendError, refused};
 use crate::shared_object::SharedObject;
 use rustix::fs::fstat;
 use std::fs::File;

@@ -1,6 +1,6 @@
 //! The message exchange from a new connection to running queues.
 
-use super::error::FrontendError;
+use super::error::{FrontendError, refused};
 use super::{FrontendOptions, QueueEnd, QueuePair, QueueSizes, by_hand};
 use crate::Event;
 use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -15,10 +15,6 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 /// Regions in a memory table: vhost-user's own limit for SET_MEM_TABLE.
 const MAX_TABLE: usize = 8;
-
-pub(super) fn refused(step: &'static str) -> impl FnOnce(vhost::Error) -> FrontendError {
-    move |source| FrontendError::Refused { step, source }
-}
 
 fn system(action: &'static str) -> impl FnOnce(std::io::Error) -> FrontendError {
     move |source| FrontendError::System { action, source }

@@ -32,7 +32,7 @@ impl Geometry {
         if !(1..=MAX_BUFFERS).contains(&count) || size > packet::MAX_FRAME {
             return None;
         }
-        let lines = u64::from(HEADROOM + size).div_ceil(LINE) + 1 | 1;
+        let lines = (u64::from(HEADROOM + size).div_ceil(LINE) + 1) | 1;
         let stride = lines * LINE;
         // From the virtio header to the line that the next one begins in.
         let room = (stride - LINE) as u32 - HEADROOM + NET_HEADER;

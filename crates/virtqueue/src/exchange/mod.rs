@@ -7,7 +7,6 @@
 //! - [`Geometry`]: where the buffers lie; [`Group`]: the memory, and who has which buffer;
 //! - [`Seat`]: one function; [`Grant`]: what it is told;
 //! - [`Joined`]: a queue of a member, as the device exchanges through it;
-//! - [`threshold()`]: from which length on an exchange takes less time than a copy;
 //! - [`Counts`]: frames that were exchanged and copied, and why.
 
 mod counts;
@@ -15,7 +14,6 @@ mod geometry;
 mod grant;
 mod group;
 mod joined;
-mod trial;
 
 pub(crate) use counts::Tally;
 pub use counts::{Copied, Counts};
@@ -24,4 +22,3 @@ pub use grant::Grant;
 pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
 pub use joined::Joined;
 pub(crate) use joined::{CopyAll, Handover};
-pub use trial::{TrialError, threshold};

@@ -1,13 +1,13 @@
-//! Measures from which length on it takes less time to exchange a frame than to copy it.
+//! Measures from which length on it takes less time to exchange a frame ([`crate::exchange`]) than to copy it.
 //!
 //! Two functions, driven by a thread of their own, touch a line of each frame; the calling thread is the switch. So both pay for the
 //! lines that move between processors, as they will in use: of a copied frame its bytes, of an exchanged one more of the rings.
 
-use super::{Geometry, Grant, Group, GroupOptions, Joined};
 use crate::config::{Negotiated, features};
 use crate::device::{Dequeue, Enqueue};
 use crate::driver::{Buffer, Queue};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::{Geometry, Grant, Group, GroupOptions, Joined};
 use crate::layout::NET_HEADER;
 use crate::memory::{Arena, Memory, MemoryError, Region};
 use packet::{BurstStorage, MAX_BURST};
