@@ -6,6 +6,7 @@
 
 use nf::memory::Buffers;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 use virtqueue::memory::{Arena, Memory};
@@ -50,15 +51,12 @@ pub struct FixedRing {
     kicked: u64,
     /// The buffer in each slot.
     slots: Box<[u16]>,
-    buffers: Arc<Buffers>,
+    buffers: Rc<Buffers>,
     /// Whether the device may exchange buffers.
     exchanges: bool,
     /// Keeps the areas mapped.
     _memory: Arc<Memory>,
 }
-
-// SAFETY: raw pointers into a shared mapping that `_memory` keeps alive, used through atomics.
-unsafe impl Send for FixedRing {}
 
 impl FixedRing {
     /// Creates the ring described by `config`, with the buffers `slots` of `buffers` in its slots. Of each the device gets `len`
@@ -66,7 +64,7 @@ impl FixedRing {
     pub fn new(
         arena: &Arena,
         config: &QueueConfig,
-        (buffers, slots): (&Arc<Buffers>, Box<[u16]>),
+        (buffers, slots): (&Rc<Buffers>, Box<[u16]>),
         len: u32,
         writable: bool,
     ) -> FixedRing {
@@ -334,7 +332,7 @@ mod tests {
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let config = Queue::layout(&mut arena, 8, Negotiated(features::VERSION_1 | features)).unwrap();
         Queue::new(&arena, &config).unwrap();
-        let buffers = Arc::new(Buffers::allocate(&mut arena, 8, 256).unwrap());
+        let buffers = Rc::new(Buffers::allocate(&mut arena, 8, 256).unwrap());
         let ring = FixedRing::new(&arena, &config, (&buffers, (0..8).collect()), 100, false);
         let device = Dequeue::new(arena.memory().clone(), &config).unwrap();
         (ring, device)

@@ -23,6 +23,7 @@ use nf::memory::Buffers;
 use port::{Port, Side};
 use pump::Pump;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -177,7 +178,7 @@ fn open(load: &LoadOptions, indices: &[usize]) -> Result<Function, LoadError> {
             (buffers, (0..count).collect())
         }
     };
-    let buffers = Arc::new(buffers);
+    let buffers = Rc::new(buffers);
     let sent = NET_HEADER as usize + usize::from(load.size);
     if buffers.size() < sent {
         let (socket, size) = (sockets[indices[0]].clone(), buffers.size() - NET_HEADER as usize);
