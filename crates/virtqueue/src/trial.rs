@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Lengths that are tried, in bytes.
 const LENGTHS: [u32; 5] = [64, 128, 256, 512, 1024];
 /// Bursts of each length that are exchanged, and as many that are copied.
-const BURSTS: usize = 101;
+const BURSTS: usize = 33;
 /// Descriptors of each queue, and buffers of each function: those of both queues and as many to spare.
 const SIZE: u16 = 128;
 const OWN: u16 = 4 * SIZE;
