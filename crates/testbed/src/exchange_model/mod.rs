@@ -10,8 +10,7 @@ mod show;
 use crate::machine::Machine;
 use crate::record::{Record, RecordError, free_directory};
 use clap::Args;
-use costs::{Costs, Pages};
-use loadgen::cpu::PinError;
+use costs::{CostError, Costs, Pages};
 use model::{Figure, Terms};
 use std::path::PathBuf;
 
@@ -44,9 +43,7 @@ pub struct ExchangeModel {
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     #[error(transparent)]
-    Pin(#[from] PinError),
-    #[error("memory to measure with: {0}")]
-    Memory(#[from] std::io::Error),
+    Costs(#[from] CostError),
     #[error(transparent)]
     Record(#[from] RecordError),
 }
