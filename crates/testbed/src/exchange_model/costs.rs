@@ -1,9 +1,9 @@
 //! What copying costs, and the parts of an exchange that can be measured without the module.
 
-use super::error::ModelError;
 use super::memory::{PAGE, Shared};
 use crate::statistics::median;
 use clap::Args;
+use loadgen::cpu::PinError;
 use loadgen::{cpu, cycles};
 use packet::copy::Copier;
 use std::fmt;
@@ -52,9 +52,18 @@ pub struct Pages {
     pub shootdown: f64,
 }
 
+/// Error of measuring.
+#[derive(Debug, thiserror::Error)]
+pub enum CostError {
+    #[error(transparent)]
+    Pin(#[from] PinError),
+    #[error("memory to measure with: {0}")]
+    Memory(#[from] std::io::Error),
+}
+
 impl Costs {
     /// Measures on one processor, while a thread on the other one uses the same memory for a part of the time.
-    pub fn measure(here: usize, other: usize) -> Result<Costs, ModelError> {
+    pub fn measure(here: usize, other: usize) -> Result<Costs, CostError> {
         let shared = Shared::new(COLD)?;
         std::thread::scope(|scope| {
             let measuring = scope.spawn(|| {

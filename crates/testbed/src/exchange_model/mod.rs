@@ -3,16 +3,14 @@
 //! The kernel module itself is not measured: that takes a machine of which the hypervisor is ours.
 
 mod costs;
-mod error;
 mod memory;
 mod model;
 mod show;
 
 use crate::machine::Machine;
-use crate::record::{Record, free_directory};
+use crate::record::{Record, RecordError, free_directory};
 use clap::Args;
-use costs::{Costs, Pages};
-pub use error::ModelError;
+use costs::{CostError, Costs, Pages};
 use model::{Figure, Terms};
 use std::path::PathBuf;
 
@@ -39,6 +37,15 @@ pub struct ExchangeModel {
     /// New directory for the results; by default below bench/results
     #[arg(long)]
     out: Option<PathBuf>,
+}
+
+/// Error of a model.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error(transparent)]
+    Costs(#[from] CostError),
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// Measures costs, and writes what follows from them.
