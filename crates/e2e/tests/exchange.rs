@@ -16,7 +16,7 @@ use support::live::Live;
 use support::stream::{Arrived, packet};
 use support::{Home, Millrace, SOON, wait_for};
 use vhost_user::Mode;
-use vhost_user::frontend::{DriverQueue, FrontendOptions, Link, Member, Membership};
+use vhost_user::frontend::{DriverQueue, Exchange, FrontendOptions, Link, Member, Membership};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{NET_HEADER, features};
@@ -300,7 +300,7 @@ fn a_lying_member() {
         queue_pairs: 1,
         queue_sizes: 256.into(),
         features: features::MRG_RXBUF,
-        membership: Some(membership.clone()),
+        exchange: Some(Exchange::Group(membership.clone())),
     };
     let (link, mut pairs) = Link::establish(&options, &mut arena, Some(SOON), &AtomicBool::new(false)).unwrap();
     let mut transmit = DriverQueue::<()>::new(pairs.remove(0).transmit);

@@ -28,7 +28,7 @@ pub struct Spec {
     pub bridges: Vec<BridgeSpec>,
     /// Physical ports that receive into guests' buffers.
     pub mappings: Vec<MappingSpec>,
-    /// Groups of ports whose functions exchange buffers. A port is in at most one.
+    /// Ports whose functions exchange buffers or pages. A port is in at most one exchange.
     pub exchanges: Vec<ExchangeSpec>,
     /// Mirrors of ports' frames.
     pub mirrors: Vec<MirrorSpec>,
@@ -146,17 +146,42 @@ impl MappingSpec {
     }
 }
 
-/// A group of vhost-user ports whose functions take their buffers from one memory, and get each other's instead of copies.
+/// vhost-user ports whose functions get each other's buffers or pages instead of copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeSpec {
     /// Names of the ports.
     pub ports: Vec<String>,
-    /// Number of buffers: 1 to [`MOST_BUFFERS`].
-    pub buffers: u16,
-    /// Length in bytes of the longest frame that fits into one: at most 65,535.
-    pub buffer_size: u32,
+    /// What changes hands.
+    pub mode: ExchangeMode,
     /// Length in bytes from which frames are exchanged; measured if `None`.
     pub threshold: Option<u32>,
+}
+
+/// What changes hands in an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExchangeMode {
+    /// Buffers of a memory that all functions share.
+    Group {
+        /// Number of buffers: 1 to [`MOST_BUFFERS`].
+        buffers: u16,
+        /// Length in bytes of the longest frame that fits into one: at most 65,535.
+        buffer_size: u32,
+    },
+    /// Pages of memory that each function has for itself, by the kernel module zcopy.
+    Zcopy {
+        /// The module's device.
+        device: PathBuf,
+    },
+}
+
+impl ExchangeMode {
+    /// Returns its name in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ExchangeMode::Group { .. } => "group",
+            ExchangeMode::Zcopy { .. } => "zcopy",
+        }
+    }
 }
 
 /// A mirror: copies of what ports receive and send go to another port, which is in no patch, bridge or mapping, and is not
