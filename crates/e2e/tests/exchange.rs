@@ -43,7 +43,7 @@ struct End {
 impl End {
     fn connect(socket: PathBuf, packed: bool, buffer_size: usize) -> End {
         let port = PortOptions { packed, ..PortOptions::new(socket) };
-        let options = nf::Options { exchange: true, buffer_size, ..nf::Options::new(vec![port]) };
+        let options = nf::Options { exchange: nf::Exchange::Group, buffer_size, ..nf::Options::new(vec![port]) };
         let ports = Ports::open(options, &AtomicBool::new(false)).unwrap();
         End { ports, burst: Vec::new(), sent: 0, arrived: Arrived::default(), count: 0 }
     }
@@ -230,7 +230,7 @@ fn functions_and_the_switch_come_and_go() -> Result<()> {
     let config = [&support::patch("e0", "f0a"), &support::patch("f0b", "e1"), &exchange(&ports, ""), support::SLEEPER];
     let config = config.concat();
     let mut switch = home.start(&config);
-    let free = |switch: &Millrace| switch.stats().exchanges[0].free;
+    let free = |switch: &Millrace| switch.stats().exchanges[0].buffers.unwrap().free;
     let mut ends = ["e0", "e1"].map(|port| End::connect(home.socket(port), false, 2048));
     switch.wait_up(&["e0", "e1"]);
     let at_rest = free(&switch);
@@ -335,6 +335,8 @@ fn a_lying_member() {
         }
     });
     drop(link);
-    wait_for("all buffers to be free again", || (live.millrace.stats().exchanges[0].free == 8192).then_some(()));
+    wait_for("all buffers to be free again", || {
+        (live.millrace.stats().exchanges[0].buffers.unwrap().free == 8192).then_some(())
+    });
     live.finish();
 }

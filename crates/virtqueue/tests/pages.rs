@@ -46,7 +46,14 @@ impl Area {
         ftruncate(&file, len).unwrap();
         let region = Region { guest_addr: AT, user_addr: AT, len, offset: 0, file: Arc::new(file) };
         let memory = Memory::map(vec![region.clone()]).unwrap();
-        Arc::new(Area { id, region, memory, held: Mutex::default(), refuses: Mutex::default(), calls: Mutex::default() })
+        Arc::new(Area {
+            id,
+            region,
+            memory,
+            held: Mutex::default(),
+            refuses: Mutex::default(),
+            calls: Mutex::default(),
+        })
     }
 
     fn read(&self, page: u32) -> [u8; PAGE as usize] {
@@ -145,8 +152,7 @@ impl Function {
     /// Sends a frame, `moved` bytes behind the place where it can be exchanged. Returns false if it can't.
     fn send(&mut self, bytes: &[u8], moved: u64) -> bool {
         let first = bytes.len().min((ROOM - NET_HEADER) as usize - moved as usize);
-        let pieces: Vec<&[u8]> =
-            std::iter::once(&bytes[..first]).chain(bytes[first..].chunks(ROOM as usize)).collect();
+        let pieces: Vec<&[u8]> = std::iter::once(&bytes[..first]).chain(bytes[first..].chunks(ROOM as usize)).collect();
         if usize::from(self.transmit.free()) < pieces.len() || self.free.len() < pieces.len() {
             return false;
         }
@@ -277,7 +283,8 @@ fn other_frames_are_copied_and_the_reasons_counted() {
     both(|packed| {
         let (grid, [mut a, mut b, mut c]) = functions::<3>(packed);
         b.post(SIZE.into());
-        let frames: Vec<_> = (0..9).zip([59, 100, 5000, 100, 100, 100, 100, 100, 100]).map(|(n, len)| frame(n, len)).collect();
+        let frames: Vec<_> =
+            (0..9).zip([59, 100, 5000, 100, 100, 100, 100, 100, 100]).map(|(n, len)| frame(n, len)).collect();
         // Too short; beside the place of the posted one, in one buffer and in two.
         assert!(a.send(&frames[0], 0) && a.send(&frames[1], 4) && a.send(&frames[2], 64));
         forward(&a, &b, true);
@@ -340,18 +347,42 @@ fn frames_wait_for_buffers_as_others_do() {
 #[derive(Clone, Debug)]
 enum Step {
     /// Sends frames of these lengths, at their usual place or behind it.
-    Send { from: usize, frames: Vec<(usize, bool)> },
+    Send {
+        from: usize,
+        frames: Vec<(usize, bool)>,
+    },
     /// Sends a buffer twice.
-    Lie { from: usize },
-    Post { at: usize, count: usize },
-    Forward { from: usize, to: usize, may_exchange: bool },
-    Reclaim { at: usize },
-    Collect { at: usize },
+    Lie {
+        from: usize,
+    },
+    Post {
+        at: usize,
+        count: usize,
+    },
+    Forward {
+        from: usize,
+        to: usize,
+        may_exchange: bool,
+    },
+    Reclaim {
+        at: usize,
+    },
+    Collect {
+        at: usize,
+    },
     /// Somebody holds these pages, and no others.
-    Hold { at: usize, pages: HashSet<u32> },
-    Refuse { at: usize, refuses: bool },
+    Hold {
+        at: usize,
+        pages: HashSet<u32>,
+    },
+    Refuse {
+        at: usize,
+        refuses: bool,
+    },
     /// The function leaves, and another comes in its place.
-    Restart { at: usize },
+    Restart {
+        at: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {

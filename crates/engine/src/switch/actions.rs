@@ -3,7 +3,8 @@
 use super::layout::assignment;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Driver, ExchangeMode, ExchangeSpec, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec, WorkerSpec,
+    AggregationSpec, BridgeSpec, Driver, ExchangeMode, ExchangeSpec, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec,
+    WorkerSpec,
 };
 
 /// Returns the actions that turn `old` into `new`: every part of either is in one action.

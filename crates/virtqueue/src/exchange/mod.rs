@@ -30,5 +30,5 @@ pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
 pub use joined::Joined;
 pub(crate) use joined::{CopyAll, Handover};
 pub use pages::{MAX_PAIRS, PageMember, PagePair, PagePlace, Pages, Skipped};
-pub(crate) use pages::{Passing, PIECES};
+pub(crate) use pages::{PIECES, Passing};
 pub use trial::{TrialError, threshold};

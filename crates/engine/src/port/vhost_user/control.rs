@@ -3,7 +3,7 @@
 use super::{Call, Settings, VhostReceive, VhostTransmit};
 use crate::port::kind::{Kind, PathUse, Queues};
 use crate::port::zero_copy::{Direction, Guest, GuestEnd};
-use crate::port::{ExchangePlace, ExchangePart, MAX_QUEUES, Opened, PortControl, Site};
+use crate::port::{ExchangePart, ExchangePlace, MAX_QUEUES, Opened, PortControl, Site};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;

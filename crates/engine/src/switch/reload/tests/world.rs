@@ -2,8 +2,9 @@
 
 use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, ExchangeSpec, Faults, Idle, MappingSpec, MirrorDirection, MirrorPoint,
-    MirrorSpec, Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry, Tenancy, Vlan, WorkerSpec,
+    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, ExchangeSpec, Faults, Idle, MappingSpec,
+    MirrorDirection, MirrorPoint, MirrorSpec, Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry,
+    Tenancy, Vlan, WorkerSpec,
 };
 use ::vhost_user::frontend::QueueSizes;
 use packet::MacAddr;
