@@ -16,7 +16,7 @@ use support::live::Live;
 use support::stream::{Arrived, packet};
 use support::{Home, Millrace, SOON, wait_for};
 use vhost_user::Mode;
-use vhost_user::frontend::{DriverQueue, FrontendOptions, Link, Member, Membership};
+use vhost_user::frontend::{DriverQueue, Exchange, FrontendOptions, Link, Member, Membership};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{NET_HEADER, features};
@@ -43,7 +43,7 @@ struct End {
 impl End {
     fn connect(socket: PathBuf, packed: bool, buffer_size: usize) -> End {
         let port = PortOptions { packed, ..PortOptions::new(socket) };
-        let options = nf::Options { exchange: true, buffer_size, ..nf::Options::new(vec![port]) };
+        let options = nf::Options { exchange: nf::Exchange::Group, buffer_size, ..nf::Options::new(vec![port]) };
         let ports = Ports::open(options, &AtomicBool::new(false)).unwrap();
         End { ports, burst: Vec::new(), sent: 0, arrived: Arrived::default(), count: 0 }
     }
@@ -238,7 +238,7 @@ fn functions_and_the_switch_come_and_go() -> Result<()> {
     let config = [&support::patch("e0", "f0a"), &support::patch("f0b", "e1"), &exchange(&ports, ""), support::SLEEPER];
     let config = config.concat();
     let mut switch = home.start(&config);
-    let free = |switch: &Millrace| switch.stats().exchanges[0].free;
+    let free = |switch: &Millrace| switch.stats().exchanges[0].buffers.unwrap().free;
     let mut ends = ["e0", "e1"].map(|port| End::connect(home.socket(port), false, 2048));
     switch.wait_up(&["e0", "e1"]);
     let at_rest = free(&switch);
@@ -308,7 +308,7 @@ fn a_lying_member() {
         queue_pairs: 1,
         queue_sizes: 256.into(),
         features: features::MRG_RXBUF,
-        membership: Some(membership.clone()),
+        exchange: Some(Exchange::Group(membership.clone())),
     };
     let (link, mut pairs) = Link::establish(&options, &mut arena, Some(SOON), &AtomicBool::new(false)).unwrap();
     let mut transmit = DriverQueue::<()>::new(pairs.remove(0).transmit);
@@ -343,6 +343,8 @@ fn a_lying_member() {
         }
     });
     drop(link);
-    wait_for("all buffers to be free again", || (live.millrace.stats().exchanges[0].free == 8192).then_some(()));
+    wait_for("all buffers to be free again", || {
+        (live.millrace.stats().exchanges[0].buffers.unwrap().free == 8192).then_some(())
+    });
     live.finish();
 }

@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use crate::port::exchange::{ExchangeSpec, MOST_BUFFERS};
+pub use crate::port::exchange::{ExchangeMode, ExchangeSpec, MOST_BUFFERS};
 pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
 pub use vhost_user::frontend::QueueSizes;
 pub use vhost_user::{Access, Mode};
@@ -28,7 +28,7 @@ pub struct Spec {
     pub bridges: Vec<BridgeSpec>,
     /// Physical ports that receive into guests' buffers.
     pub mappings: Vec<MappingSpec>,
-    /// Groups of ports whose functions exchange buffers. A port is in at most one.
+    /// Ports whose functions exchange buffers or pages. A port is in at most one exchange.
     pub exchanges: Vec<ExchangeSpec>,
     /// Mirrors of ports' frames.
     pub mirrors: Vec<MirrorSpec>,

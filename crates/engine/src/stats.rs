@@ -17,7 +17,7 @@ pub struct Snapshot {
     /// One entry per queue of a mapping.
     #[serde(default)]
     pub mappings: Vec<MappingStats>,
-    /// One entry per group of ports whose functions exchange buffers.
+    /// One entry per exchange.
     #[serde(default)]
     pub exchanges: Vec<ExchangeStats>,
     /// Packet aggregation, if it is configured.
@@ -28,23 +28,20 @@ pub struct Snapshot {
     pub datapath: Option<DatapathStats>,
 }
 
-/// A group of ports whose functions exchange buffers.
+/// Ports whose functions exchange buffers or pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeStats {
     /// Names of its ports.
     pub ports: Vec<String>,
-    /// How buffers change hands.
+    /// What changes hands: `group` or `zcopy`.
     pub mode: String,
     /// Length in bytes from which frames are exchanged, as far as it is known: it is measured when the first function joins.
     pub threshold: Option<u32>,
     /// Whether that is measured, and not configured.
     pub measured: bool,
-    /// Length in bytes of the longest frame that fits into a buffer.
-    pub buffer_size: u32,
-    /// Number of buffers.
-    pub buffers: u16,
-    /// Of these, buffers that no function has.
-    pub free: usize,
+    /// The buffers, if the functions share them.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub buffers: Option<GroupBuffers>,
     /// Number of functions that have joined.
     pub functions: usize,
     /// Reason why no function can join.
@@ -54,10 +51,21 @@ pub struct ExchangeStats {
     pub pairs: Vec<ExchangePair>,
 }
 
-/// Frames from one port of such a group to another.
+/// The buffers of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupBuffers {
+    /// Length in bytes of the longest frame that fits into a buffer.
+    pub buffer_size: u32,
+    /// Number of buffers.
+    pub buffers: u16,
+    /// Of these, buffers that no function has.
+    pub free: usize,
+}
+
+/// Frames from one port of an exchange to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExchangePair {
-    /// Name of the port that they came from; `None` for all ports outside the group, and functions that have not joined.
+    /// Name of the port that they came from; `None` for all ports outside, and functions that have not joined.
     pub from: Option<String>,
     /// Name of the port that they went to.
     pub to: String,

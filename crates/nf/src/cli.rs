@@ -2,10 +2,10 @@
 
 use crate::aggregate::{Aggregation, Placement};
 use crate::crew::{Crew, CrewError, CrewOptions, ParentRole, Sharing, Verdict, View};
-use crate::port::{OpenError, Options, PortOptions, Ports};
+use crate::port::{Exchange, OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, Work, run, run_work};
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 use paflow::Rules;
 use settings::aggregation::{self, LoadError};
 use std::path::PathBuf;
@@ -13,7 +13,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use vhost_user::Mode;
 use vhost_user::frontend::FrontendError;
 
 /// Options about ports, and how to run.
@@ -46,9 +45,10 @@ pub struct Common {
     /// Bytes of the longest frame that fits into one buffer
     #[arg(long, default_value_t = 2048)]
     pub buffer_size: usize,
-    /// Exchange buffers with other functions instead of having frames copied: the ports are in an `[[exchange]]` of the switch
-    #[arg(long)]
-    pub exchange: bool,
+    /// Exchange what frames lie in with other functions instead of having frames copied: the ports are in an `[[exchange]]` of the
+    /// switch, of this mode
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "group")]
+    pub exchange: Option<ExchangeMode>,
     /// Poll when idle: lowest latency, and a whole processor
     #[arg(long, conflicts_with = "sleep")]
     pub poll: bool,
@@ -66,6 +66,18 @@ pub struct Common {
     #[arg(long, value_name = "FILE")]
     pub aggregation: Option<PathBuf>,
 }
+
+/// What a function exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExchangeMode {
+    /// buffers of a memory that all functions share
+    Group,
+    /// pages of its own, by the kernel module zcopy
+    Zcopy,
+}
+
+/// The device of the kernel module.
+const DEVICE: &str = "/dev/zcopy";
 
 /// The option of programs that read aggregates themselves.
 #[derive(Clone, Copy, Debug, Args)]
@@ -147,7 +159,7 @@ impl Common {
     /// Returns the options of the ports.
     fn options(&self, aggregation: Option<&Aggregation>) -> Options {
         let port = |socket: &PathBuf| PortOptions {
-            mode: if self.server { Mode::Server } else { Mode::Client },
+            mode: if self.server { vhost_user::Mode::Server } else { vhost_user::Mode::Client },
             queue_pairs: self.queue_pairs,
             queue_size: self.queue_size,
             packed: self.packed,
@@ -160,7 +172,11 @@ impl Common {
         let defaults = Options::new(self.sockets.iter().map(port).collect());
         Options {
             buffer_size: self.buffer_size,
-            exchange: self.exchange,
+            exchange: match self.exchange {
+                None => Exchange::None,
+                Some(ExchangeMode::Group) => Exchange::Group,
+                Some(ExchangeMode::Zcopy) => Exchange::Pages(DEVICE.into()),
+            },
             reconnect: !self.once,
             timeout: self.timeout.map(Duration::from_secs),
             ..defaults

@@ -22,5 +22,5 @@ pub mod wire;
 pub use aggregate::{Aggregation, Drops, Placement};
 pub use cycles::Cycles;
 pub use memory::{Embedded, Packet};
-pub use port::{Broken, Counters, OpenError, Options, Port, PortOptions, Ports, WaitError};
+pub use port::{Broken, Counters, Exchange, OpenError, Options, Port, PortOptions, Ports, WaitError};
 pub use run::{Idle, RunError, Work, run, run_work};

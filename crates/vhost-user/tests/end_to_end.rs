@@ -120,7 +120,7 @@ fn options(socket: &Path, queue_pairs: u16) -> FrontendOptions {
         queue_pairs,
         queue_sizes: 64.into(),
         features: SPLIT,
-        membership: None,
+        exchange: None,
     }
 }
 

@@ -230,8 +230,8 @@ fn other_frames_are_copied_and_the_reasons_counted() {
         assert_eq!(functions[1].received, frames);
         let counts = [0, 3].map(|from| group.counts(from, 1));
         let copied = |at: usize| Copied::ALL.map(|reason| counts[at].copied(reason));
-        assert_eq!((counts[0].exchanged(), copied(0)), (1, [1, 1, 1, 0, 0]));
-        assert_eq!((counts[1].exchanged(), copied(1)), (0, [0, 0, 0, 0, 1]));
+        assert_eq!((counts[0].exchanged(), copied(0)), (1, [1, 1, 1, 0, 0, 0]));
+        assert_eq!((counts[1].exchanged(), copied(1)), (0, [0, 0, 0, 0, 1, 0]));
         assert!(functions.iter().all(|function| function.known() == function.sorted_seat()));
     });
 }

@@ -89,6 +89,12 @@ impl AsFd for Area {
     }
 }
 
+impl From<Area> for OwnedFd {
+    fn from(area: Area) -> OwnedFd {
+        area.fd
+    }
+}
+
 /// What became of a call's pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {

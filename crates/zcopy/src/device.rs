@@ -38,6 +38,11 @@ impl Device {
         &self.path
     }
 
+    /// Returns the device's number, which all of its files have (`st_rdev`).
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Creates an area.
     pub fn create(&self, pages: u32, leftovers: Leftovers) -> Result<Area, Error> {
         let opened = open(&self.path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());

@@ -23,12 +23,14 @@ mod area;
 mod device;
 mod error;
 mod mapping;
+mod trial;
 
 pub use abi::{MAX_PAIRS, Pair, Stats};
 pub use area::{Area, Outcome};
 pub use device::{Device, Leftovers};
 pub use error::Error;
 pub use mapping::Mapping;
+pub use trial::threshold;
 
 /// Size of a page, in bytes.
 pub const PAGE: usize = 4096;

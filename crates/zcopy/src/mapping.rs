@@ -42,6 +42,19 @@ impl Mapping {
         self.pages
     }
 
+    /// Copies the first `len` bytes of page `from` of another mapping to page `to`, as a switch copies a frame.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a page is not mapped, or `len` exceeds a page.
+    pub fn copy_from(&self, to: usize, other: &Mapping, from: usize, len: usize) {
+        assert!(len <= PAGE, "{len} bytes are more than a page");
+        let (to, from) = (self.page(to).as_ptr().cast::<u8>(), other.page(from).as_ptr().cast::<u8>());
+        // SAFETY: both pages are mapped and writable, and their words are atomics, so that the compiler expects others to change
+        // them. If both are the same, the copy changes nothing.
+        unsafe { std::ptr::copy(from, to.cast_mut(), len) };
+    }
+
     /// Returns the words of a page, counted from the first page mapped.
     ///
     /// # Panics

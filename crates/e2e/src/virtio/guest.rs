@@ -104,7 +104,7 @@ impl Options {
             queue_pairs: 1,
             queue_sizes: self.queue_size.into(),
             features: self.features,
-            membership: None,
+            exchange: None,
         };
         let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(ROOM);
         let arena = Arena::new(buffers + (1 << 20), self.huge_pages);

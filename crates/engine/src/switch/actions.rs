@@ -3,7 +3,8 @@
 use super::layout::assignment;
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Driver, ExchangeSpec, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec, WorkerSpec,
+    AggregationSpec, BridgeSpec, Driver, ExchangeMode, ExchangeSpec, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec,
+    WorkerSpec,
 };
 
 /// Returns the actions that turn `old` into `new`: every part of either is in one action.
@@ -157,8 +158,14 @@ impl Reload<'_> {
             let Some(had) = self.old.exchanges.iter().find(|had| had.ports == exchange.ports) else {
                 return Action::new(Subject::Exchange, name, Step::Added, vec![]);
             };
+            let changes = had.mode.name() != exchange.mode.name();
+            let what = match exchange.mode {
+                ExchangeMode::Group { .. } => "buffers",
+                ExchangeMode::Zcopy { .. } => "device",
+            };
             let why = named(&[
-                ("buffers", (had.buffers, had.buffer_size) != (exchange.buffers, exchange.buffer_size)),
+                ("mode", changes),
+                (what, !changes && had.mode != exchange.mode),
                 ("threshold", had.threshold != exchange.threshold),
             ]);
             let step = if why.is_empty() { Step::Kept } else { Step::Reopened };

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use vhost_user::Mode;
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link, Membership, QueueEnd};
+use vhost_user::frontend::{Exchange, FrontendError, FrontendOptions, Link, Membership, QueueEnd};
 use virtqueue::exchange::HEADROOM;
 use virtqueue::memory::{Arena, MemoryError};
 use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
@@ -165,7 +165,7 @@ fn open(load: &LoadOptions, indices: &[usize]) -> Result<Function, LoadError> {
             queue_pairs: 1,
             queue_sizes: load.queue_size.into(),
             features: load.features(),
-            membership: membership.clone(),
+            exchange: membership.clone().map(Exchange::Group),
         };
         let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
             .map_err(|source| LoadError::Link { socket: socket.clone(), source })?;

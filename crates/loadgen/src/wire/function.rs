@@ -60,7 +60,7 @@ impl Connected {
             queue_pairs: 1,
             queue_sizes: wire.queue_size,
             features: features::MRG_RXBUF | features::IN_ORDER | packed,
-            membership: None,
+            exchange: None,
         };
         let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
             .map_err(|source| FunctionError::Link { socket: wire.function.clone(), source })?;

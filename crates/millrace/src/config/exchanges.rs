@@ -1,11 +1,12 @@
-//! Validates and builds `[[exchange]]`: which ports' functions exchange buffers.
+//! Validates and builds `[[exchange]]`: which ports' functions exchange buffers or pages.
 
 use super::check::Check;
 use super::ports::BuiltPorts;
 use super::raw::{
-    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS, RawFile, THRESHOLDS, Threshold,
+    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_DEVICE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS,
+    ExchangeMode as RawMode, RawExchange, RawFile, THRESHOLDS, Threshold,
 };
-use engine::spec::ExchangeSpec;
+use engine::spec::{ExchangeMode, ExchangeSpec};
 use settings::Problem;
 use std::collections::HashMap;
 
@@ -36,13 +37,38 @@ pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Ve
             }
             _ => None,
         };
-        let mut number = |key, field, range, default| check.number(key, field, range, default);
         Some(ExchangeSpec {
             ports: listed.value.iter().map(|at| at.value.clone()).collect(),
-            buffers: number("buffers", &raw.buffers, &EXCHANGE_BUFFERS, DEFAULT_EXCHANGE_BUFFERS) as u16,
-            buffer_size: number("buffer-size", &raw.buffer_size, &BUFFER_SIZES, DEFAULT_BUFFER_SIZE) as u32,
+            mode: mode(check, raw),
             threshold,
         })
     });
     built.collect()
+}
+
+/// Builds what changes hands, and refuses keys of the other mode.
+fn mode(check: &mut Check, raw: &RawExchange) -> ExchangeMode {
+    match raw.mode.as_ref().map_or(RawMode::Group, |at| at.value) {
+        RawMode::Group => {
+            if let Some(at) = raw.device.as_ref() {
+                let message = "functions of mode group share buffers, and need no device";
+                check.error(&at.span, message, "remove it, or set mode = \"zcopy\"");
+            }
+            let mut number = |key, field, range, default| check.number(key, field, range, default);
+            ExchangeMode::Group {
+                buffers: number("buffers", &raw.buffers, &EXCHANGE_BUFFERS, DEFAULT_EXCHANGE_BUFFERS) as u16,
+                buffer_size: number("buffer-size", &raw.buffer_size, &BUFFER_SIZES, DEFAULT_BUFFER_SIZE) as u32,
+            }
+        }
+        RawMode::Zcopy => {
+            for (key, field) in [("buffers", &raw.buffers), ("buffer-size", &raw.buffer_size)] {
+                if let Some(at) = field.as_ref() {
+                    let message = format!("`{key}` is of mode group: in mode zcopy each function has pages of its own");
+                    check.error(&at.span, message, "remove it, or set mode = \"group\"");
+                }
+            }
+            let device = raw.device.as_ref().map_or(DEFAULT_DEVICE, |at| at.value.as_str());
+            ExchangeMode::Zcopy { device: device.into() }
+        }
+    }
 }

@@ -13,7 +13,8 @@ mod vxlan;
 
 pub use driver::DriverName;
 pub use exchange::{
-    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS, RawExchange, THRESHOLDS, Threshold,
+    BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_DEVICE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS, ExchangeMode,
+    RawExchange, THRESHOLDS, Threshold,
 };
 pub use mirror::{MirrorDirection, MirrorPoint, RawMirror};
 pub use settings::aggregation::raw::{

@@ -6,6 +6,7 @@
 use super::types::Config;
 use super::value::ListenAddress;
 use engine::port::PathUse;
+use engine::spec::ExchangeMode;
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
@@ -22,6 +23,8 @@ pub enum Purpose {
     Remove,
     /// Read files.
     Read,
+    /// Use a device.
+    Device,
 }
 
 impl fmt::Display for Purpose {
@@ -30,6 +33,7 @@ impl fmt::Display for Purpose {
             Purpose::Create => "create sockets and capture files",
             Purpose::Remove => "remove sockets",
             Purpose::Read => "read files",
+            Purpose::Device => "use the device",
         })
     }
 }
@@ -88,6 +92,11 @@ impl Reach {
                 }
             }
             port.record.iter().for_each(|path| reach.file(path, Purpose::Create));
+        }
+        for exchange in &config.spec.exchanges {
+            if let ExchangeMode::Zcopy { device } = &exchange.mode {
+                reach.grant(device, Purpose::Device);
+            }
         }
         for path in &config.confinement.directories {
             let is_directory = fs::metadata(path).and_then(|meta| match meta.is_dir() {

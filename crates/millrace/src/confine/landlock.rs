@@ -56,7 +56,7 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
         rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     for (path, _) in SYSTEM {
-        let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+        let device = rights(Purpose::Device);
         let rights = if path.starts_with("/dev/") { device } else { AccessFs::ReadFile | AccessFs::ReadDir };
         rules = rules.add_rules(path_beneath_rules([path], rights))?;
     }
@@ -72,6 +72,7 @@ fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
         }
         Purpose::Remove => AccessFs::RemoveFile.into(),
         Purpose::Read => AccessFs::ReadFile.into(),
+        Purpose::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
     }
 }
 

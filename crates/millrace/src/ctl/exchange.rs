@@ -1,18 +1,17 @@
-//! Groups of functions that exchange buffers, as text.
+//! Exchanges, as text.
 
 use super::tables::{table, text};
-use engine::stats::{ExchangePair, ExchangeStats};
+use engine::stats::{ExchangePair, ExchangeStats, GroupBuffers};
 
 pub(super) fn show(exchanges: &[ExchangeStats]) -> String {
     if exchanges.is_empty() {
-        return "No functions exchange buffers; docs/exchange.md says how they would.".to_owned();
+        return "No functions exchange buffers or pages; docs/exchange.md says how they would.".to_owned();
     }
     exchanges.iter().map(one).collect::<Vec<_>>().join("\n\n")
 }
 
 fn one(exchange: &ExchangeStats) -> String {
-    let ExchangeStats { ports, mode, threshold, measured, buffer_size, buffers, free, functions, reason, pairs } =
-        exchange;
+    let ExchangeStats { ports, mode, threshold, measured, buffers, functions, reason, pairs } = exchange;
     let from = match (threshold, measured) {
         (None, _) => "from a length on that will be measured".to_owned(),
         (Some(u32::MAX), _) => "none, as copies take less time here (measured)".to_owned(),
@@ -20,12 +19,15 @@ fn one(exchange: &ExchangeStats) -> String {
             format!("from {threshold} bytes on{}", if *measured { " (measured)" } else { "" })
         }
     };
+    let buffers = buffers.iter().map(|GroupBuffers { buffer_size, buffers, free }| {
+        format!("; {free} of {buffers} buffers for frames of {buffer_size} bytes are free")
+    });
     let head = format!(
-        "{}: mode {mode}, frames {from}; functions: {functions}; {free} of {buffers} buffers for frames of \
-         {buffer_size} bytes are free.",
-        ports.join(", ")
+        "{}: mode {mode}, frames {from}; functions: {functions}{}.",
+        ports.join(", "),
+        buffers.collect::<String>()
     );
-    let reason = reason.iter().map(|reason| format!("\nNo function can join: {reason}."));
+    let reason = reason.iter().map(|reason| format!("\nNothing is exchanged; {reason}."));
     let mut out = table(&["FROM", "TO", "EXCHANGED", "COPIED", "WHY"], 2..4);
     for ExchangePair { from, to, exchanged, copied } in pairs {
         let why: Vec<_> = copied.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
@@ -58,9 +60,7 @@ mod tests {
             mode: "group".into(),
             threshold: Some(0),
             measured: false,
-            buffer_size: 2048,
-            buffers: 4096,
-            free: 1536,
+            buffers: Some(GroupBuffers { buffer_size: 2048, buffers: 4096, free: 1536 }),
             functions: 2,
             reason: None,
             pairs: vec![pair(Some("fw"), 1000, &[("changed", 3), ("short", 2)]), pair(None, 0, &[("outside", 7)])],
@@ -72,12 +72,20 @@ mod tests {
              free.\n FROM      TO   EXCHANGED  COPIED  WHY\n fw        nat       1000       5  3 changed, 2 short\n \
              (others)  nat          0       7  7 outside"
         );
-        let none = ExchangeStats { pairs: vec![], reason: Some("there is no memory".into()), ..stats.clone() };
-        assert!(show(&[none]).ends_with("are free.\nNo function can join: there is no memory.\nNo frames yet."));
+        let reason = Some("no function can join: there is no memory".into());
+        let none = ExchangeStats { pairs: vec![], reason, ..stats.clone() };
+        let shown = show(&[none]);
+        assert!(
+            shown.ends_with(
+                "are free.\nNothing is exchanged; no function can join: there is no memory.\nNo frames yet."
+            )
+        );
+        let pages = ExchangeStats { mode: "zcopy".into(), buffers: None, pairs: vec![], ..stats.clone() };
+        assert_eq!(show(&[pages]), "fw, nat: mode zcopy, frames from 0 bytes on; functions: 2.\nNo frames yet.");
         let with = |threshold, measured| show(&[ExchangeStats { threshold, measured, ..stats.clone() }]);
         assert!(with(None, true).contains("frames from a length on that will be measured; functions: 2"));
         assert!(with(Some(128), true).contains("frames from 128 bytes on (measured); functions: 2"));
         assert!(with(Some(u32::MAX), true).contains("frames none, as copies take less time here (measured)"));
-        assert!(show(&[]).starts_with("No functions exchange buffers"));
+        assert!(show(&[]).starts_with("No functions exchange buffers or pages"));
     }
 }

@@ -1,7 +1,7 @@
-//! Counters of exchanged buffers as OpenMetrics.
+//! Counters of exchanged buffers and pages as OpenMetrics.
 
 use super::family::{Family, count};
-use engine::stats::{ExchangePair, ExchangeStats};
+use engine::stats::{ExchangePair, ExchangeStats, GroupBuffers};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 
@@ -18,9 +18,10 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, exchanges: &[ExchangeS
     let labels = |(pair, (reason, _)): &Copied<'_>| {
         [("from", from(pair)), ("to", pair.to.clone()), ("reason", (*reason).clone())]
     };
-    let copied = Family::counter("exchange_copied", "Frames within or into a group of functions that were copied");
+    let copied = Family::counter("exchange_copied", "Frames within or into an exchange that were copied");
     copied.encode(encoder, reasons(), labels, |(_, (_, frames)), sample| count(sample, **frames))?;
     let free = Family::gauge("exchange_free_buffers", "Buffers of the group that no function has");
-    let labels = |exchange: &&ExchangeStats| [("ports", exchange.ports.join(","))];
-    free.encode(encoder, exchanges, labels, |exchange, sample| sample.encode_gauge(&(exchange.free as u64)))
+    let groups = exchanges.iter().filter_map(|exchange| Some((exchange, exchange.buffers?)));
+    let labels = |(exchange, _): &(&ExchangeStats, GroupBuffers)| [("ports", exchange.ports.join(","))];
+    free.encode(encoder, groups, labels, |(_, buffers), sample| sample.encode_gauge(&(buffers.free as u64)))
 }

@@ -10,6 +10,7 @@ use vhost_user::frontend::Member;
 use virtqueue::NET_HEADER;
 use virtqueue::exchange::HEADROOM;
 use virtqueue::memory::{Arena, Memory};
+use zcopy::PAGE;
 
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
@@ -57,6 +58,16 @@ impl Buffers {
         let (stride, count) = (geometry.stride() as usize, geometry.count());
         Buffers { host, addr: Member::ADDRESS + start, size, stride, count, _memory: memory }
     }
+
+    /// Returns `count` pages of an area from page `first`, each a buffer. They keep the area.
+    pub fn of_pages(area: &Arc<Memory>, first: u32, count: u16) -> Option<Buffers> {
+        let addr = Self::AREA + u64::from(first) * PAGE as u64;
+        let host = area.translate(addr, u64::from(count) * PAGE as u64)?;
+        Some(Buffers { host, addr, size: PAGE, stride: PAGE, count, _memory: area.clone() })
+    }
+
+    /// Guest address of an area of pages: behind all arenas.
+    pub const AREA: u64 = Member::ADDRESS;
 
     /// Returns the same buffers without their first `bytes`.
     pub fn behind(self, bytes: u32) -> Buffers {

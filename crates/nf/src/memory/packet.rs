@@ -4,9 +4,10 @@ use super::{Buffers, InHand, Inside};
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 use vhost_user::frontend::Member;
 use virtqueue::NET_HEADER;
-use virtqueue::memory::Arena;
+use virtqueue::memory::{Arena, Memory};
 
 /// Bytes in front of a new or received packet for [`Packet::prepend`]: enough for the headers of an aggregate, and a whole
 /// number of cache lines, so that a packet begins on a line.
@@ -47,6 +48,16 @@ impl Pool {
         let in_hand = Some(InHand::new(&own, buffers.count()));
         Rc::new(Pool { buffers, free: Line(RefCell::new(own)), in_hand })
     }
+
+    /// Returns the pool of `count` pages of an area from page `first`; `None` if it has fewer.
+    pub(crate) fn of_pages(area: &Arc<Memory>, first: u32, count: u16) -> Option<Rc<Pool>> {
+        let buffers = Buffers::of_pages(area, first, count)?;
+        // Neighbours are used one after the other, so that they are exchanged together.
+        Some(Rc::new(Pool { buffers, free: Line(RefCell::new((0..count).rev().collect())), in_hand: None }))
+    }
+
+    /// Length of the longest packet that fits into a page.
+    pub(crate) const LONGEST_IN_PAGE: usize = zcopy::PAGE - START as usize;
 
     /// Returns the buffers of a group in which packets lie.
     pub(crate) fn held(&self) -> Vec<u16> {

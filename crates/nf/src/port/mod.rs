@@ -5,7 +5,7 @@ mod pair;
 mod ports;
 mod wait;
 
-pub use options::{Options, PortOptions};
+pub use options::{Exchange, Options, PortOptions};
 pub use pair::Broken;
 pub(crate) use pair::{BURST, Pair};
 pub(crate) use ports::Parts;

@@ -60,6 +60,19 @@ impl PortOptions {
     }
 }
 
+/// What a function exchanges with others at the ports' device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Exchange {
+    /// Nothing: frames are copied.
+    #[default]
+    None,
+    /// Buffers, which come from the group that the device has the ports in. Then there is one worker, and buffers are as the
+    /// device made them.
+    Group,
+    /// Pages: each buffer is one of an area of this device of the kernel module zcopy. Longer frames are received into several.
+    Pages(PathBuf),
+}
+
 /// The options of all ports that are opened together.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -73,9 +86,8 @@ pub struct Options {
     pub workers: u16,
     /// Whether to use huge pages, if there are any.
     pub huge_pages: bool,
-    /// Whether to take buffers from the group that the ports' device has them in, so that frames from and to other functions of
-    /// the group change hands without a copy. Then there is one worker, and buffers are as the device made them.
-    pub exchange: bool,
+    /// How frames from and to other functions change hands without a copy, if they are to.
+    pub exchange: Exchange,
     /// Whether to reconnect when a device disconnects.
     pub reconnect: bool,
     /// Time limit for a device's first answer; none if `None`.
@@ -92,7 +104,7 @@ impl Options {
             spare_buffers: 256,
             workers: 1,
             huge_pages: true,
-            exchange: false,
+            exchange: Exchange::None,
             reconnect: true,
             timeout: None,
         }

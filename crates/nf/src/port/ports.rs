@@ -1,17 +1,18 @@
 //! Ports that are opened together: they share memory, so that a packet moves between them without a copy.
 
-use super::{Counters, Options, Port, WaitError, wait};
+use super::{Counters, Exchange, Options, Port, WaitError, wait};
 use crate::aggregate::{Aggregation, SPLIT_BUFFERS};
-use crate::memory::Pool;
+use crate::memory::{Buffers, Pool};
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use vhost_user::frontend::{FrontendError, FrontendOptions, Link, Membership};
-use virtqueue::memory::{Arena, MemoryError};
+use vhost_user::frontend::{self, FrontendError, FrontendOptions, Link, Membership};
+use virtqueue::memory::{Arena, Memory, MemoryError, Region};
 use virtqueue::{Negotiated, QueueConfig};
+use zcopy::{Device, Leftovers};
 
 /// Minimum interval between two checks of the devices in [`Ports::check`].
 const CHECK: Duration = Duration::from_millis(100);
@@ -37,6 +38,12 @@ pub enum OpenError {
         "buffers are exchanged by functions with one worker at the ports, and there are {0}: use --sharing static-role"
     )]
     GroupWorkers(u16),
+    #[error(
+        "buffers for frames of {size} bytes: pages hold {most}, and longer frames are received into several: ask for no more"
+    )]
+    PageSize { size: usize, most: usize },
+    #[error("there are no pages to exchange: {0}")]
+    Pages(#[from] zcopy::Error),
     #[error("there is no memory for the ports: {0}")]
     Memory(#[from] MemoryError),
     #[error("port {}: {source}", socket.display())]
@@ -85,7 +92,11 @@ impl Ports {
 
     /// Returns the kind of pages of the memory, as text.
     pub fn memory(&self) -> &'static str {
-        if self.huge { "huge pages" } else { "normal pages" }
+        match (&self.options.exchange, self.huge) {
+            (Exchange::Pages(_), _) => "pages that are exchanged",
+            (_, true) => "huge pages",
+            (_, false) => "normal pages",
+        }
     }
 
     /// Returns the number of workers that have ports of their own.
@@ -214,7 +225,7 @@ fn establish(
     let split = options.ports.iter().filter(|port| port.aggregation.is_some()).count() * usize::from(SPLIT_BUFFERS);
     let buffers = in_queues + split + usize::from(options.spare_buffers);
     let count = u16::try_from(buffers).map_err(|_| OpenError::TooManyBuffers { buffers, max: u16::MAX })?;
-    if options.exchange && options.workers > 1 {
+    if options.exchange == Exchange::Group && options.workers > 1 {
         return Err(OpenError::GroupWorkers(options.workers));
     }
     let rings: u64 = options
@@ -228,11 +239,22 @@ fn establish(
             2 * u64::from(port.queue_pairs) * one
         })
         .sum();
-    let in_arena = if options.exchange { 0 } else { Pool::footprint(count, options.buffer_size) };
+    let in_arena = match options.exchange {
+        Exchange::None => Pool::footprint(count, options.buffer_size),
+        Exchange::Group | Exchange::Pages(_) => 0,
+    };
     let len = u64::from(options.workers) * (in_arena + rings);
-    let membership = match options.exchange {
-        true => Some(Arc::new(Membership::new(count).map_err(OpenError::Membership)?)),
-        false => None,
+    let (mut membership, mut area) = (None, None);
+    let exchange = match &options.exchange {
+        Exchange::None => None,
+        Exchange::Group => {
+            let new = Arc::new(Membership::new(count).map_err(OpenError::Membership)?);
+            Some(frontend::Exchange::Group(membership.insert(new).clone()))
+        }
+        Exchange::Pages(device) => {
+            let memory = pages(device, u32::from(options.workers) * u32::from(count), options.buffer_size)?;
+            Some(frontend::Exchange::Pages(area.insert(Arc::new(memory)).regions()[0].clone()))
+        }
     };
     let mut arena = Arena::new(len, options.huge_pages)?;
     let (mut links, mut pairs) = (Vec::new(), Vec::new());
@@ -243,7 +265,7 @@ fn establish(
             queue_pairs: options.workers.saturating_mul(port.queue_pairs),
             queue_sizes: port.queue_size.into(),
             features: port.features(),
-            membership: membership.clone(),
+            exchange: exchange.clone(),
         };
         let failed = |source| OpenError::Link { socket: port.socket.clone(), source };
         let (link, of_all) = Link::establish(&wanted, &mut arena, timeout, stop).map_err(failed)?;
@@ -257,16 +279,32 @@ fn establish(
         return Err(OpenError::GroupBuffers { group, wanted: options.buffer_size });
     }
     let pool = member.map(|member| Pool::of_group(&member, held));
-    let mut part = || -> Vec<Port> {
-        let of_arena = || Pool::allocate(&mut arena, count, options.buffer_size).expect("the arena was made to fit");
-        let pool = pool.clone().unwrap_or_else(of_arena);
+    let mut part = |worker: u16| -> Vec<Port> {
+        let mut own = || match &area {
+            Some(area) => Pool::of_pages(area, u32::from(worker) * u32::from(count), count),
+            None => Pool::allocate(&mut arena, count, options.buffer_size),
+        };
+        let pool = pool.clone().unwrap_or_else(|| own().expect("the memory was made to fit"));
         let own = options.ports.iter().zip(&links).zip(&mut pairs);
         own.map(|((port, link), pairs)| {
             Port::new(port, link.negotiated(), pairs.by_ref().take(port.queue_pairs.into()), &pool)
         })
         .collect()
     };
-    let ports = part();
-    let others = (1..options.workers).map(|_| part()).collect();
+    let ports = part(0);
+    let others = (1..options.workers).map(part).collect();
     Ok(Established { links, ports, others, huge: arena.is_huge(), pool })
+}
+
+/// Returns an area of pages to exchange, which hold frames of `size` bytes.
+fn pages(device: &Path, count: u32, size: usize) -> Result<Memory, OpenError> {
+    let most = Pool::LONGEST_IN_PAGE;
+    if size > most {
+        return Err(OpenError::PageSize { size, most });
+    }
+    // Others' packets may lie in pages that go to a third function.
+    let area = Device::find(device)?.create(count, Leftovers::Zeroed)?;
+    let len = u64::from(count) * zcopy::PAGE as u64;
+    let addr = Buffers::AREA;
+    Ok(Memory::map(vec![Region { guest_addr: addr, user_addr: addr, len, offset: 0, file: Arc::new(area.into()) }])?)
 }

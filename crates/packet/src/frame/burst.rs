@@ -152,7 +152,7 @@ impl<'q> Burst<'_, 'q> {
         self.push_segments_from(segments, Origin::OTHER)
     }
 
-    /// Like [`Burst::push_segments`], for segments that lie where `origin` says: it is no chain.
+    /// Like [`Burst::push_segments`], for segments that lie where `origin` says: it is no chain that can be kept.
     ///
     /// # Panics
     /// If there is no [`Burst::room`].
@@ -187,11 +187,12 @@ impl<'q> Burst<'_, 'q> {
     #[must_use]
     #[inline(always)]
     pub fn push_frame(&mut self, frames: &Frames<'q>, frame: &Frame<'q>) -> bool {
+        self.offer = frames.offer;
         if !frame.is_contiguous() {
-            return self.push_segments(frames.segments(frame));
+            let origin = if frame.is_alone() { Origin::SPREAD } else { Origin::OTHER };
+            return self.push_segments_from(frames.segments(frame), origin);
         }
         self.queue = frames.queue;
-        self.offer = frames.offer;
         // The segment indices refer to the other burst, which may hold more segments.
         self.put(Frame { more_start: 0, ..*frame });
         true

@@ -57,7 +57,10 @@ impl Origin {
     /// A frame that was received with others in it: this one is copied wherever it goes, as its buffer holds the others, too.
     pub const PART: Origin = Origin { place: u8::MAX - 2, id: 0 };
 
-    /// Reports whether this is a chain.
+    /// A guest's chain of several buffers, in which the frame lies alone and whole. It can't be kept.
+    pub const SPREAD: Origin = Origin { place: u8::MAX - 3, id: 0 };
+
+    /// Reports whether this is a chain that can be kept.
     #[inline(always)]
     fn is_chain(self) -> bool {
         usize::from(self.place) < MAX_BURST
@@ -66,7 +69,7 @@ impl Origin {
     /// Returns what is left when the frame is cut: a chain can no longer be kept, as no virtio header precedes the frame.
     #[inline(always)]
     fn cut(self) -> Origin {
-        if self.is_chain() { Origin::OTHER } else { self }
+        if self.place < Origin::PART.place { Origin::OTHER } else { self }
     }
 }
 
@@ -106,6 +109,12 @@ impl<'a> Frame<'a> {
     #[inline(always)]
     pub fn chain_place(&self) -> Option<u8> {
         self.origin.is_chain().then_some(self.origin.place)
+    }
+
+    /// Reports whether it is all that lies in a guest's chain, of one buffer or of several ([`Origin::SPREAD`]).
+    #[inline(always)]
+    pub fn is_alone(&self) -> bool {
+        self.origin.is_chain() || self.origin.place == Origin::SPREAD.place
     }
 
     /// Returns where the frame lies if it is rebuilt behind other headers: its chain can no longer be kept.

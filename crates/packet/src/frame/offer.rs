@@ -1,18 +1,23 @@
 //! Buffers offered in exchange for others.
 
 use super::MAX_BURST;
+use std::any::Any;
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// A receive queue's record of the buffers that it gets back instead of those that its frames came in.
 ///
 /// The frames of such a queue lie in buffers of a group's memory. An output that posts buffers of the same memory may take a
-/// frame's buffer for good, and give one of its own for it: the frame changes hands without a copy.
+/// frame's buffer for good, and give one of its own for it: the frame changes hands without a copy. If pages are exchanged
+/// instead, no buffer is given, and the output has to know the sender's memory ([`Offer::member`]).
 pub struct Offer {
     group: u64,
     seat: u16,
     port: u16,
     /// Address of the group's memory, as the queue has it mapped.
     start: usize,
+    /// The member that sends, as far as outputs have to know it.
+    member: Option<Arc<dyn Any + Send + Sync>>,
     /// By place in the burst: the buffer given for the one there, plus one; zero if none was.
     given: [Cell<u16>; MAX_BURST],
 }
@@ -20,7 +25,19 @@ pub struct Offer {
 impl Offer {
     /// Returns the record of a queue of `seat`, at `port` of the group, which has the group's memory mapped at `start`.
     pub fn new(group: u64, seat: u16, port: u16, start: usize) -> Offer {
-        Offer { group, seat, port, start, given: [const { Cell::new(0) }; MAX_BURST] }
+        Offer { group, seat, port, start, member: None, given: [const { Cell::new(0) }; MAX_BURST] }
+    }
+
+    /// Returns the record of a queue at `port` of the exchange `group`, whose function is `member`: pages of its memory are
+    /// exchanged.
+    pub fn of_pages(group: u64, port: u16, member: Arc<dyn Any + Send + Sync>) -> Offer {
+        Offer { member: Some(member), ..Offer::new(group, 0, port, 0) }
+    }
+
+    /// Returns the member that sends, if its pages are exchanged.
+    #[inline]
+    pub fn member(&self) -> Option<&(dyn Any + Send + Sync)> {
+        self.member.as_deref()
     }
 
     /// Returns the number of the group.

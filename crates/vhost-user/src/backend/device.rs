@@ -5,7 +5,7 @@
 
 use super::repeats::Repeats;
 use super::vring::{Kick, StartError, Vring};
-use super::{Options, Queues, Wire};
+use super::{Exchange, Options, Queues, Wire};
 use crate::descriptors::Exhausted;
 use crate::event::{Event, EventError};
 use crate::rate_limited_log::RateLimitedLog;
@@ -61,7 +61,7 @@ pub(super) struct Device {
     log: Arc<RateLimitedLog>,
     pub(super) rings: Vec<Vring>,
     withheld: u64,
-    exchanges: bool,
+    exchange: Option<Exchange>,
     any_memory: bool,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
@@ -83,7 +83,7 @@ impl Device {
             log,
             rings,
             withheld: options.withheld,
-            exchanges: options.exchanges,
+            exchange: options.exchange,
             any_memory: options.any_memory,
             memory: None,
             repeats: Repeats::default(),
@@ -104,7 +104,7 @@ impl Device {
     /// provides that queue itself. No offloads, no dirty log.
     pub(super) fn offered(&self) -> u64 {
         let mq = if self.rings.len() > 2 { features::MQ } else { 0 };
-        let exchange = if self.exchanges { features::EXCHANGE } else { 0 };
+        let exchange = if self.exchange.is_some() { features::EXCHANGE } else { 0 };
         let all = features::VERSION_1
             | features::MRG_RXBUF
             | features::INDIRECT_DESC
@@ -122,7 +122,7 @@ impl Device {
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
             | VhostUserProtocolFeatures::RESET_DEVICE;
-        if self.exchanges { usual | VhostUserProtocolFeatures::SHARED_OBJECT } else { usual }
+        if self.exchange == Some(Exchange::Group) { usual | VhostUserProtocolFeatures::SHARED_OBJECT } else { usual }
     }
 
     pub(super) fn set_features(&mut self, accepted: u64) -> Result<(), Refused> {
@@ -174,7 +174,11 @@ impl Device {
 
     /// Refuses files that are not memory, unless any may be shared: a worker that reads one could block.
     pub(super) fn check_memory(&self, regions: &[Region]) -> Result<(), Refused> {
-        match regions.iter().find(|region| !self.any_memory && !region.is_memory()) {
+        let is_fit = |region: &Region| match self.exchange {
+            Some(Exchange::Pages { device }) if region.device() == Some(device) => true,
+            _ => self.any_memory || region.is_memory(),
+        };
+        match regions.iter().find(|region| !is_fit(region)) {
             Some(region) => Err(MemoryError::NotMemory { guest_addr: region.guest_addr }.into()),
             None => Ok(()),
         }

@@ -37,15 +37,27 @@ pub struct Options {
     pub any_memory: bool,
     /// Supported virtio features that are not offered.
     pub withheld: u64,
-    /// Whether the owner of the queues exchanges buffers ([`Queues::shared_object`]).
-    pub exchanges: bool,
+    /// How the owner of the queues exchanges what frames lie in, if it does.
+    pub exchange: Option<Exchange>,
+}
+
+/// How frames change hands instead of being copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// By their buffers, within a group ([`Queues::shared_object`]).
+    Group,
+    /// By their pages, which are memory of a character device.
+    Pages {
+        /// The device's number: its memory is accepted besides files in memory.
+        device: u64,
+    },
 }
 
 impl Options {
     /// Returns options with all features, for guests that share memory.
     pub fn new(socket: impl Into<PathBuf>, mode: Mode, queue_pairs: u16) -> Options {
         let access = Access::default();
-        Options { socket: socket.into(), mode, queue_pairs, access, any_memory: false, withheld: 0, exchanges: false }
+        Options { socket: socket.into(), mode, queue_pairs, access, any_memory: false, withheld: 0, exchange: None }
     }
 }
 
@@ -85,7 +97,7 @@ pub trait Queues: Send + Sync {
         Err(wire)
     }
 
-    /// Returns a file for a function that exchanges buffers; called before its queues start, if [`Options::exchanges`] is set.
+    /// Returns a file for a function that exchanges buffers; called before its queues start, if it may join a group ([`Exchange::Group`]).
     /// An error says why it gets none.
     fn shared_object(&self, _object: SharedObject) -> Result<OwnedFd, String> {
         Err("nothing is exchanged here".into())

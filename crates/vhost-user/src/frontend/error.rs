@@ -19,7 +19,9 @@ pub enum FrontendError {
     Legacy,
     #[error("{wanted} queue pairs wanted, but the device has {offered}")]
     TooFewQueues { wanted: u16, offered: u64 },
-    #[error("the device exchanges no buffers: list its port in an [[exchange]] of the switch's configuration")]
+    #[error(
+        "the device does not exchange in this way: list its port in an [[exchange]] of this mode in the switch's configuration; `millrace ctl exchange` shows it"
+    )]
     NoExchange,
     #[error("the device grants buffers in a way that is unknown here: its version differs")]
     Grant,

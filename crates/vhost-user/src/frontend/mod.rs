@@ -11,6 +11,7 @@ mod negotiate;
 use crate::{Event, Mode};
 use std::path::PathBuf;
 use std::sync::Arc;
+use virtqueue::memory::Region;
 
 pub use driver_queue::{DriverQueue, Returned};
 pub use error::FrontendError;
@@ -30,8 +31,18 @@ pub struct FrontendOptions {
     pub queue_sizes: QueueSizes,
     /// virtio features to accept if offered, besides `VERSION_1`.
     pub features: u64,
-    /// The function's membership in a group whose functions exchange buffers; the device must have one.
-    pub membership: Option<Arc<Membership>>,
+    /// How the function's frames change hands instead of being copied, if they are to; the device must offer it.
+    pub exchange: Option<Exchange>,
+}
+
+/// How a function takes part in an exchange.
+#[derive(Clone, Debug)]
+pub enum Exchange {
+    /// With buffers of a group's memory.
+    Group(Arc<Membership>),
+    /// With pages of an area of its own, which is shared besides the arena. The function promises that each buffer there is alone
+    /// in its pages.
+    Pages(Region),
 }
 
 /// Sizes of the two queues of a pair, in descriptors, named from the driver's side.

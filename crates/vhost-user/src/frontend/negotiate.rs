@@ -1,7 +1,7 @@
 //! The message exchange from a new connection to running queues.
 
 use super::error::{FrontendError, refused};
-use super::{FrontendOptions, QueueEnd, QueuePair, QueueSizes, by_hand};
+use super::{Exchange, FrontendOptions, QueueEnd, QueuePair, QueueSizes, by_hand};
 use crate::Event;
 use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -29,8 +29,12 @@ pub(super) fn negotiate(
     let clone = stream.try_clone().map_err(system("duplicate the connection"))?;
     let mut device = Frontend::from_stream(clone, queues as u64);
     let negotiated = agree(&mut device, stream, options)?;
-    let group = options.membership.as_ref().map(|membership| membership.join(&mut device)).transpose()?;
-    share(&device, arena, group.as_slice())?;
+    let exchanged = match &options.exchange {
+        Some(Exchange::Group(membership)) => Some(membership.join(&mut device)?),
+        Some(Exchange::Pages(area)) => Some(area.clone()),
+        None => None,
+    };
+    share(&device, arena, exchanged.as_slice())?;
     let mut ends = Vec::with_capacity(queues);
     for index in 0..queues {
         let QueueSizes { receive, transmit } = options.queue_sizes;
@@ -68,10 +72,11 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
         return Err(FrontendError::Legacy);
     }
     let mq = if options.queue_pairs > 1 { features::MQ } else { 0 };
-    let exchange = if options.membership.is_some() { features::EXCHANGE } else { 0 };
+    let exchange = if options.exchange.is_some() { features::EXCHANGE } else { 0 };
+    let joins = matches!(options.exchange, Some(Exchange::Group(_)));
     let wanted = options.features | features::VERSION_1 | features::PROTOCOL_FEATURES | mq | exchange;
     let mut accepted = offered & wanted;
-    if options.membership.is_some() {
+    if options.exchange.is_some() {
         // A buffer that is exchanged comes back by itself.
         accepted &= !features::IN_ORDER;
     }
@@ -81,7 +86,7 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
         let offered = device.get_protocol_features().map_err(refused("GET_PROTOCOL_FEATURES"))?;
         let wanted = ProtocolFeatures::MQ | ProtocolFeatures::REPLY_ACK;
         let objects = ProtocolFeatures::SHARED_OBJECT;
-        shares = offered.contains(objects) && exchange != 0;
+        shares = offered.contains(objects) && joins;
         let accepted = offered & if shares { wanted | objects } else { wanted };
         device.set_protocol_features(accepted).map_err(refused("SET_PROTOCOL_FEATURES"))?;
         if accepted.contains(ProtocolFeatures::MQ) {
@@ -92,7 +97,7 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
             device.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
         }
     }
-    if accepted & exchange != exchange || exchange != 0 && !shares {
+    if accepted & exchange != exchange || joins && !shares {
         return Err(FrontendError::NoExchange);
     }
     if pairs < options.queue_pairs.into() {

@@ -46,7 +46,7 @@ impl Guest {
             queue_pairs: pairs,
             queue_sizes: SIZE.into(),
             features,
-            membership: None,
+            exchange: None,
         };
         let mut arena = Arena::new(4 << 20, false).unwrap();
         let stop = AtomicBool::new(false);

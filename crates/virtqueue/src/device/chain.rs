@@ -8,7 +8,7 @@ use crate::error::{Dropped, Fatal};
 use crate::layout::{DESC, Descriptor, F_INDIRECT, F_NEXT, F_WRITE, NET_HEADER, Tail};
 use crate::memory::Memory;
 use crate::ordering::get;
-use packet::{Burst, MAX_FRAME, MIN_FRAME, Segment};
+use packet::{Burst, MAX_FRAME, MIN_FRAME, Origin, Segment};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 
@@ -179,13 +179,14 @@ impl WalkedChain {
             return true;
         }
         let mut header = NET_HEADER;
-        burst.push_segments(self.buffers.iter().filter_map(|b| {
+        let segments = self.buffers.iter().filter_map(|b| {
             let skip = header.min(b.len);
             header -= skip;
             // SAFETY: `skip` is at most the buffer's length, and the buffer was checked to be mapped by a memory that
             // the queue holds, which the burst borrows.
             (skip < b.len).then(|| unsafe { Segment::new(b.ptr.add(skip as usize), b.len - skip) })
-        }))
+        });
+        burst.push_segments_from(segments, Origin::SPREAD)
     }
 }
 

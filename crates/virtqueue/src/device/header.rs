@@ -36,6 +36,18 @@ pub(super) unsafe fn write_header<L: DirtyLog>(writer: &Writer<L>, ptr: *mut u8)
     }
 }
 
+/// Writes the header of a frame in this many buffers.
+///
+/// # Safety
+/// As [`write_header`].
+pub(super) unsafe fn write_header_of<L: DirtyLog>(writer: &Writer<L>, ptr: *mut u8, buffers: u16) {
+    // SAFETY: 8 + 4 bytes, as the caller guarantees; the guest may race with us for its own bytes.
+    unsafe {
+        writer.write(ptr.cast::<u64>(), 0);
+        writer.write(ptr.add(8).cast::<u32>(), u32::from(buffers) << 16);
+    }
+}
+
 /// Makes every field of the header invalid, so that [`is_header_valid`] tells whether another writes it.
 ///
 /// # Safety

@@ -23,7 +23,7 @@ mod transmitq;
 
 use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
-use crate::exchange::Joined;
+use crate::exchange::{Joined, PageMember};
 use crate::memory::{DirtyLog, Memory, Unlogged};
 use packet::{Burst, Frames};
 use std::cell::Cell;
@@ -34,7 +34,7 @@ pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms};
 pub use receiveq::Delivered;
 
 use packed::{PackedRing, PackedTransmit};
-use receiveq::Receiveq;
+use receiveq::{Hands, Receiveq};
 use ring::DeviceRing;
 use split::{SplitRing, SplitTransmit};
 use transmitq::Transmitq;
@@ -117,6 +117,11 @@ impl<L: DirtyLog> Dequeue<L> {
     /// Allows to exchange the buffers of simple frames for others of the group, unless this queue must return chains in order.
     pub fn allow_exchange(&mut self, joined: Joined) {
         each!(self, q => q.allow_exchange(joined))
+    }
+
+    /// Allows to exchange the pages of frames, unless this queue must return chains in order.
+    pub fn allow_pages(&mut self, member: &Arc<PageMember>) {
+        each!(self, q => q.allow_pages(member))
     }
 
     /// Returns the number of this queue, by which its frames are kept ([`Frames::keep`]); zero if they cannot be.
@@ -221,7 +226,12 @@ impl<L: DirtyLog> Enqueue<L> {
     /// Allows to deliver frames that lie in buffers of the group by exchanging these for posted ones, unless this queue must
     /// return buffers in order.
     pub fn allow_exchange(&mut self, joined: Joined) {
-        each!(self, q => q.allow_exchange(joined))
+        each!(self, q => q.allow(Hands::Group(joined)))
+    }
+
+    /// Allows to deliver frames by exchanging the pages that they lie in, unless this queue must return buffers in order.
+    pub fn allow_pages(&mut self, member: Arc<PageMember>) {
+        each!(self, q => q.allow(Hands::Pages(member)))
     }
 
     /// Reports whether frames are delivered without being read, as most of the last ones were.

@@ -1,5 +1,7 @@
 //! A guest's receive queue: common to both ring formats except for finding and returning buffers.
 
+mod pages;
+
 use super::DropCounts;
 use super::aside::Aside;
 use super::budget::{Budget, cost};
@@ -9,11 +11,12 @@ use super::posted::{Posted, PostedQueue};
 use super::ring::DeviceRing;
 use crate::config::{QueueConfig, features};
 use crate::error::{Dropped, Fatal};
-use crate::exchange::{Copied, CopyAll, Handover, Joined, Tally};
+use crate::exchange::{Copied, CopyAll, Handover, Joined, PageMember, Tally};
 use crate::layout::NET_HEADER;
 use packet::copy::Copier;
 use packet::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Origin, Segment};
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// Number of buffers read and prefetched before frames fill them. Measured: +40 to 58 % when the cores are far from
 /// each other, 5 to 12 % when near.
@@ -75,8 +78,8 @@ pub struct Receiveq<R> {
     copier: Copier,
     mergeable: bool,
     size: u16,
-    /// Where buffers are exchanged, if the guest is in a group, and whether most of the last frames were.
-    joined: Option<Joined>,
+    /// How frames may change hands, if they may, and whether most of the last ones did.
+    hands: Option<Hands>,
     exchanges: Cell<bool>,
     dropped: Cell<DropCounts>,
     /// Identifies this queue on its loans.
@@ -85,6 +88,14 @@ pub struct Receiveq<R> {
     filled: Filled,
     /// Number of filled loans that are set aside.
     aside: Cell<usize>,
+}
+
+/// How frames change hands instead of being copied.
+pub(super) enum Hands {
+    /// By their buffers, which are those of a group.
+    Group(Joined),
+    /// By the pages that they lie in.
+    Pages(Arc<PageMember>),
 }
 
 /// Whether a queue lends. A queue that ever did has returned buffers in another order than they were posted in.
@@ -119,7 +130,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             copier: Copier::detect(),
             mergeable: config.negotiated.has(features::MRG_RXBUF),
             size: config.size,
-            joined: None,
+            hands: None,
             exchanges: Cell::new(false),
             dropped: Cell::default(),
             id: lend::queue_id(),
@@ -134,8 +145,8 @@ impl<R: ReceiveRing> Receiveq<R> {
         Receiveq { copier: Copier::omitting(), ..self }
     }
 
-    pub(super) fn allow_exchange(&mut self, joined: Joined) {
-        self.joined = (!self.ring().in_order()).then_some(joined);
+    pub(super) fn allow(&mut self, hands: Hands) {
+        self.hands = (!self.ring().in_order()).then_some(hands);
     }
 
     #[inline(always)]
@@ -153,8 +164,9 @@ impl<R: ReceiveRing> Receiveq<R> {
 
     #[inline(always)]
     pub(super) fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
-        match &self.joined {
-            Some(joined) if self.filled.is_empty() => self.exchange(frames, joined),
+        match &self.hands {
+            Some(Hands::Group(joined)) if self.filled.is_empty() => self.exchange(frames, joined),
+            Some(Hands::Pages(member)) if self.filled.is_empty() => self.exchange_pages(frames, member),
             _ if self.filled.is_empty() => self.deliver::<false>(frames, &mut CopyAll),
             _ => self.deliver::<true>(frames, &mut CopyAll),
         }

@@ -7,12 +7,13 @@ use super::keep::Kept;
 use super::ring::{DeviceRing, Head};
 use super::taken::TakenChain;
 use crate::error::Fatal;
-use crate::exchange::Joined;
+use crate::exchange::{Joined, PageMember};
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
 use packet::copy::prefetch;
-use packet::{Burst, MAX_FRAME, MIN_FRAME, Origin, Segment};
+use packet::{Burst, MAX_FRAME, MIN_FRAME, Offer, Origin, Segment};
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// Operations on a transmit queue that differ between the ring formats.
 pub(super) trait TransmitRing {
@@ -59,13 +60,21 @@ impl<R: TransmitRing> Transmitq<R> {
     }
 
     pub(super) fn allow_exchange(&mut self, joined: Joined) {
+        if self.offers(joined.offer()) {
+            self.joined = Some(joined);
+        }
+    }
+
+    pub(super) fn allow_pages(&mut self, member: &Arc<PageMember>) {
+        self.offers(member.offer());
+    }
+
+    /// Offers what frames lie in, if chains can be returned in any order.
+    fn offers(&mut self, offer: Offer) -> bool {
         if self.kept.is_none() {
             self.allow_keeping();
         }
-        if let Some(kept) = &mut self.kept {
-            kept.set_offer(joined.offer());
-            self.joined = Some(joined);
-        }
+        self.kept.as_mut().map(|kept| kept.set_offer(offer)).is_some()
     }
 
     pub(super) fn kept(&self) -> Option<&Kept> {

@@ -1,4 +1,4 @@
-//! Frames that were exchanged and copied between two ports of a group.
+//! Frames that were exchanged and copied between two ports.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,15 +12,19 @@ pub enum Copied {
     Changed,
     /// It passes stages on its way, which may read it later.
     Shared,
-    /// Its buffer, or the posted one, is not the member's own buffer of the group.
+    /// Its buffer, or the posted one, is not the member's own to give; or, if pages are exchanged, both do not lie alike in their
+    /// pages.
     Foreign,
-    /// It comes from a port that is not in the group, or whose function did not join.
+    /// It comes from a port that is not in the exchange, or whose function did not join.
     Outside,
+    /// Somebody holds one of its pages by its address.
+    Held,
 }
 
 impl Copied {
     /// All reasons.
-    pub const ALL: [Copied; 5] = [Copied::Short, Copied::Changed, Copied::Shared, Copied::Foreign, Copied::Outside];
+    pub const ALL: [Copied; 6] =
+        [Copied::Short, Copied::Changed, Copied::Shared, Copied::Foreign, Copied::Outside, Copied::Held];
 
     /// Returns the name that users see.
     pub fn name(self) -> &'static str {
@@ -30,6 +34,7 @@ impl Copied {
             Copied::Shared => "shared",
             Copied::Foreign => "foreign",
             Copied::Outside => "outside",
+            Copied::Held => "held",
         }
     }
 }
@@ -84,7 +89,7 @@ impl Counters {
     }
 }
 
-/// Numbers of frames between two ports since the group was made.
+/// Numbers of frames between two ports since the exchange was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([u64; OUTCOMES]);
 

@@ -1,11 +1,12 @@
 //! A group: its memory, and who has which of the buffers.
 
-use super::counts::{Counters, Counts};
+use super::counts::Counts;
 use super::geometry::Geometry;
+use super::grid::Grid;
 use crate::memory::{Arena, Memory, MemoryError};
 use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The owner of a buffer that nobody has.
@@ -27,15 +28,13 @@ pub struct GroupOptions {
 /// A group of functions that exchange buffers.
 #[derive(Debug)]
 pub struct Group {
-    id: u64,
     options: GroupOptions,
     memory: Arc<Memory>,
     /// The seat that has each buffer. An exchange swaps two of them, so that each seat has as many as it was given, whatever
     /// its function claims.
     pub(super) owners: Box<[AtomicU16]>,
     seats: Mutex<Seats>,
-    /// By source and destination. Behind the ports' own rows is one of frames from outside.
-    counters: Box<[Counters]>,
+    grid: Grid,
 }
 
 #[derive(Debug)]
@@ -61,24 +60,21 @@ pub struct TooFewBuffers {
 impl Group {
     /// Makes a group and its memory.
     pub fn new(options: GroupOptions) -> Result<Arc<Group>, MemoryError> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let memory = Arena::new(options.geometry.bytes(), options.huge)?.memory().clone();
         let count = options.geometry.count();
-        let rows = usize::from(options.ports) + 1;
         Ok(Arc::new(Group {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
             options,
             memory,
             owners: (0..count).map(|_| AtomicU16::new(NOBODY)).collect(),
             seats: Mutex::new(Seats { free: (0..count).collect(), by_token: BTreeMap::new(), last: NOBODY }),
-            counters: (0..rows * usize::from(options.ports)).map(|_| Counters::default()).collect(),
+            grid: Grid::new(options.ports),
         }))
     }
 
-    /// Returns a number that no other group of this process has.
+    /// Returns its counters.
     #[inline(always)]
-    pub(super) fn id(&self) -> u64 {
-        self.id
+    pub(super) fn grid(&self) -> &Grid {
+        &self.grid
     }
 
     /// Returns how it was made.
@@ -128,12 +124,7 @@ impl Group {
 
     /// Returns the numbers of frames from one port to another; those from outside come from the port behind the last.
     pub fn counts(&self, from: u16, to: u16) -> Counts {
-        self.counters(from, to).read()
-    }
-
-    #[inline(always)]
-    pub(super) fn counters(&self, from: u16, to: u16) -> &Counters {
-        &self.counters[usize::from(from) * usize::from(self.options.ports) + usize::from(to)]
+        self.grid.counts(from, to)
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {

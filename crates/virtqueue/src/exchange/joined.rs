@@ -32,14 +32,14 @@ impl Joined {
 
     /// Returns a record by which the frames of this queue are exchanged.
     pub(crate) fn offer(&self) -> Offer {
-        Offer::new(self.seat.group().id(), self.seat.number(), self.port, self.start)
+        Offer::new(self.seat.group().grid().id(), self.seat.number(), self.port, self.start)
     }
 
     /// Returns how frames of a burst are exchanged for buffers of this queue; or the reason why not.
     #[inline(always)]
     pub(crate) fn exchange<'b>(&'b self, frames: &Frames<'b>) -> Result<Exchanging<'b>, Copied> {
         let group = &**self.seat.group();
-        match frames.offer().filter(|offer| offer.group() == group.id()) {
+        match frames.offer().filter(|offer| offer.group() == group.grid().id()) {
             None => Err(Copied::Outside),
             Some(_) if !frames.may_exchange() => Err(Copied::Shared),
             Some(offer) => Ok(Exchanging {
@@ -58,12 +58,7 @@ impl Joined {
     /// Counts frames, which came from this offer or from outside.
     #[inline(always)]
     pub(crate) fn count(&self, offer: Option<&Offer>, tally: Tally) {
-        let group = self.seat.group();
-        let from = match offer {
-            Some(offer) if offer.group() == group.id() => offer.port(),
-            _ => group.options().ports,
-        };
-        group.counters(from, self.port).add(tally);
+        self.seat.group().grid().add(offer, self.port, tally);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Buffers that change hands instead of being copied, within a group of functions that trust each other.
+//! Frames that change hands instead of being copied: by their buffers, within a group of functions that trust each other, or by
+//! their pages, between functions that don't.
 //!
 //! All functions of a [`Group`] take their buffers from one memory. If one of them sends a frame in such a buffer, and another
 //! has posted one, then the two buffers are exchanged: each gets the other's instead of its own. docs/exchange.md specifies how
@@ -7,18 +8,24 @@
 //! - [`Geometry`]: where the buffers lie; [`Group`]: the memory, and who has which buffer;
 //! - [`Seat`]: one function; [`Grant`]: what it is told;
 //! - [`Joined`]: a queue of a member, as the device exchanges through it;
-//! - [`Counts`]: frames that were exchanged and copied, and why.
+//! - [`PageMember`]: a function with packet buffers in pages that can be exchanged ([`Pages`]);
+//! - [`Grid`], [`Counts`]: frames that were exchanged and copied, and why.
 
 mod counts;
 mod geometry;
 mod grant;
+mod grid;
 mod group;
 mod joined;
+mod pages;
 
 pub(crate) use counts::Tally;
 pub use counts::{Copied, Counts};
 pub use geometry::{Geometry, HEADROOM, MAX_BUFFERS};
 pub use grant::Grant;
+pub use grid::Grid;
 pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
 pub use joined::Joined;
 pub(crate) use joined::{CopyAll, Handover};
+pub use pages::{MAX_PAIRS, PageMember, PagePair, PagePlace, Pages, Skipped};
+pub(crate) use pages::{PIECES, Passing};

@@ -2,6 +2,9 @@
 
 use super::error::{MAX_GUEST, MAX_REGIONS, MemoryError};
 use rustix::fd::OwnedFd;
+use rustix::fs::FileType;
+#[cfg(not(miri))]
+use rustix::fs::SeekFrom;
 use std::sync::Arc;
 
 /// A piece of guest memory: a part of a file that the guest maps too.
@@ -36,6 +39,13 @@ impl Region {
         rustix::fs::fcntl_get_seals(&*self.file).is_ok()
     }
 
+    /// Returns the number of the character device that the file is, if it is one. All files of a device are alike to fstat(2), but
+    /// may be different memory.
+    pub fn device(&self) -> Option<u64> {
+        let stat = rustix::fs::fstat(&*self.file).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice).then_some(stat.st_rdev)
+    }
+
     /// Reports whether this is part of `file`, by whatever descriptor.
     #[cfg(not(miri))]
     pub(crate) fn is_of(&self, file: &OwnedFd) -> bool {
@@ -51,7 +61,11 @@ impl Region {
 
     #[cfg(not(miri))]
     fn file_size(&self) -> rustix::io::Result<u64> {
-        Ok(rustix::fs::fstat(&*self.file)?.st_size as u64)
+        match self.device() {
+            // Only its end tells the length of a device's memory.
+            Some(_) => rustix::fs::seek(&*self.file, SeekFrom::End(0)),
+            None => Ok(rustix::fs::fstat(&*self.file)?.st_size as u64),
+        }
     }
 
     /// Returns the size through std, as Miri does not support fstat.

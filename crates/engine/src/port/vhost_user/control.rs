@@ -3,7 +3,7 @@
 use super::{Call, Settings, VhostReceive, VhostTransmit};
 use crate::port::kind::{Kind, PathUse, Queues};
 use crate::port::zero_copy::{Direction, Guest, GuestEnd};
-use crate::port::{MAX_QUEUES, Opened, PortControl, Site};
+use crate::port::{ExchangePart, ExchangePlace, MAX_QUEUES, Opened, PortControl, Site};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use vhost_user::backend::{self, Options, QueueSetup, Service, Wire};
 use vhost_user::{Mode, SharedObject, claim};
 use virtqueue::device::{Dequeue, Enqueue};
-use virtqueue::exchange::{Joined, Seat};
+use virtqueue::exchange::Seat;
 use virtqueue::memory::Memory;
 use virtqueue::{QueueConfig, SetupError, features};
 
@@ -61,7 +61,7 @@ impl Backend {
             queue_pairs: queues.unwrap_or(MAX_QUEUES),
             any_memory: *any_memory,
             withheld,
-            exchanges: site.exchange().is_some(),
+            exchange: site.exchange().and_then(ExchangePlace::offered),
         };
         let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
         let hangup = service.hangup();
@@ -100,10 +100,10 @@ impl VhostPort {
         VhostPort { site, running: Mutex::default(), detail: Mutex::default(), seat: Mutex::default() }
     }
 
-    /// Returns the place where a queue exchanges buffers, if its function has joined a group.
-    fn joined(&self, memory: &Memory, config: &QueueConfig) -> Option<Joined> {
+    /// Returns how a queue takes part in an exchange, if its function does.
+    fn part(&self, memory: &Arc<Memory>, config: &QueueConfig) -> Option<ExchangePart> {
         let place = self.site.exchange().filter(|_| config.negotiated.has(features::EXCHANGE))?;
-        place.joined(self.seat.lock().unwrap().as_ref()?, memory)
+        place.part(self.seat.lock().unwrap().as_ref(), memory)
     }
 
     fn update(&self) {
@@ -130,8 +130,10 @@ impl backend::Queues for VhostPort {
         self.site.fault().watch(&memory);
         if index.is_multiple_of(2) {
             let mut ring = Enqueue::new(memory.clone(), &config)?;
-            if let Some(joined) = self.joined(&memory, &config) {
-                ring.allow_exchange(joined);
+            match self.part(&memory, &config) {
+                Some(ExchangePart::Group(joined)) => ring.allow_exchange(joined),
+                Some(ExchangePart::Pages(member)) => ring.allow_pages(member),
+                None => {}
             }
             #[cfg(feature = "analysis")]
             let ring = if self.site.analysis().omit_copies { ring.without_copies() } else { ring };
@@ -149,8 +151,10 @@ impl backend::Queues for VhostPort {
             if keeps {
                 ring.allow_keeping();
             }
-            if let Some(joined) = self.joined(&memory, &config) {
-                ring.allow_exchange(joined);
+            match self.part(&memory, &config) {
+                Some(ExchangePart::Group(joined)) => ring.allow_exchange(joined),
+                Some(ExchangePart::Pages(member)) => ring.allow_pages(&member),
+                None => {}
             }
             let id = ring.id();
             let half = VhostReceive::new(ring, kick, call, fault, drops);

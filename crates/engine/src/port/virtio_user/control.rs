@@ -27,7 +27,7 @@ fn options(settings: &Settings, mapped: bool) -> FrontendOptions {
         queue_pairs: settings.queues,
         queue_sizes: settings.queue_sizes,
         features: mergeable | features::IN_ORDER | packed,
-        membership: None,
+        exchange: None,
     }
 }
 

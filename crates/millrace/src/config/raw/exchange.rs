@@ -16,6 +16,8 @@ pub const DEFAULT_EXCHANGE_BUFFERS: i64 = 16_384;
 pub const BUFFER_SIZES: Range<i64> = 64..65_536;
 /// Default of `buffer-size`: that of DPDK's packet buffers.
 pub const DEFAULT_BUFFER_SIZE: i64 = 2048;
+/// Default of `device`.
+pub const DEFAULT_DEVICE: &str = "/dev/zcopy";
 /// Bytes from which on frames are exchanged.
 pub const THRESHOLDS: Range<i64> = 0..65_536;
 
@@ -31,10 +33,13 @@ pub struct RawExchange {
     /// How frames change hands.
     #[schemars(extend("default" = "group"))]
     pub mode: Field<ExchangeMode>,
-    /// Number of buffers, which the functions share out: each takes as many as its queues and its own store hold.
+    /// Device of the kernel module, in mode `zcopy`.
+    #[schemars(extend("default" = DEFAULT_DEVICE))]
+    pub device: Field<String>,
+    /// Number of buffers in mode `group`, which the functions share out: each takes as many as its queues and its own store hold.
     #[schemars(range(min = EXCHANGE_BUFFERS.start, max = EXCHANGE_BUFFERS.end - 1), extend("default" = DEFAULT_EXCHANGE_BUFFERS))]
     pub buffers: Field<i64>,
-    /// Bytes of the longest frame that fits into a buffer. A longer one is copied into several.
+    /// Bytes of the longest frame that fits into a buffer, in mode `group`. A longer one is copied into several.
     #[schemars(range(min = BUFFER_SIZES.start, max = BUFFER_SIZES.end - 1), extend("default" = DEFAULT_BUFFER_SIZE))]
     pub buffer_size: Field<i64>,
     /// Bytes from which on frames are exchanged; shorter ones are copied. `"measured"`: the length from which on that takes less
@@ -94,4 +99,6 @@ impl JsonSchema for Threshold {
 pub enum ExchangeMode {
     /// one owner runs the functions: they share buffers, and the switch exchanges two of them
     Group,
+    /// the functions need not trust each other: each has pages of its own, and the kernel module zcopy exchanges two of them
+    Zcopy,
 }

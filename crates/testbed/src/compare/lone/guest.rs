@@ -70,7 +70,7 @@ impl Guest {
             queue_pairs: 1,
             queue_sizes: QUEUE.into(),
             features: features::MRG_RXBUF | if packed { features::RING_PACKED } else { 0 },
-            membership: None,
+            exchange: None,
         };
         let buffers = u64::from(QUEUE) + 1;
         let mut arena = Arena::new(buffers * u64::from(ROOM) + (64 << 10), false)?;

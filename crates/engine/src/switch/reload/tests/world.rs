@@ -2,8 +2,9 @@
 
 use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeSpec, Faults, Idle, MappingSpec, MirrorDirection, MirrorPoint,
-    MirrorSpec, Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry, Tenancy, Vlan, WorkerSpec,
+    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, ExchangeSpec, Faults, Idle, MappingSpec,
+    MirrorDirection, MirrorPoint, MirrorSpec, Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry,
+    Tenancy, Vlan, WorkerSpec,
 };
 use ::vhost_user::frontend::QueueSizes;
 use packet::MacAddr;
@@ -282,7 +283,11 @@ fn mappings(which: u8, physical: &[String], guests: &[String]) -> Vec<MappingSpe
 
 /// Returns an exchange of the guests.
 fn exchange(which: u8, guests: &[String]) -> Vec<ExchangeSpec> {
-    let spec = ExchangeSpec { ports: guests.to_vec(), buffers: 64, buffer_size: 512, threshold: Some(which.into()) };
+    let mode = match which {
+        3 => ExchangeMode::Zcopy { device: "/dev/none".into() },
+        _ => ExchangeMode::Group { buffers: 64, buffer_size: 512 },
+    };
+    let spec = ExchangeSpec { ports: guests.to_vec(), mode, threshold: Some(which.into()) };
     if which > 0 && !guests.is_empty() { vec![spec] } else { vec![] }
 }
 

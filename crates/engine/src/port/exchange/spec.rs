@@ -1,0 +1,42 @@
+//! An exchange as the switch is configured.
+
+use std::path::PathBuf;
+pub use virtqueue::exchange::MAX_BUFFERS as MOST_BUFFERS;
+
+/// vhost-user ports whose functions get each other's buffers or pages instead of copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeSpec {
+    /// Names of the ports.
+    pub ports: Vec<String>,
+    /// What changes hands.
+    pub mode: ExchangeMode,
+    /// Length in bytes from which frames are exchanged; measured if `None`.
+    pub threshold: Option<u32>,
+}
+
+/// What changes hands in an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExchangeMode {
+    /// Buffers of a memory that all functions share.
+    Group {
+        /// Number of buffers: 1 to [`MOST_BUFFERS`].
+        buffers: u16,
+        /// Length in bytes of the longest frame that fits into one: at most 65,535.
+        buffer_size: u32,
+    },
+    /// Pages of memory that each function has for itself, by the kernel module zcopy.
+    Zcopy {
+        /// The module's device.
+        device: PathBuf,
+    },
+}
+
+impl ExchangeMode {
+    /// Returns its name in the configuration.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ExchangeMode::Group { .. } => "group",
+            ExchangeMode::Zcopy { .. } => "zcopy",
+        }
+    }
+}
