@@ -29,9 +29,9 @@ fn machine() -> Result<Vm> {
 }
 
 /// Starts a switch, with all ports in an exchange.
-fn switch(vm: &Vm) -> Result<Job> {
+fn switch(vm: &Vm, threshold: &str) -> Result<Job> {
     let patches = PAIRS.map(|[a, b]| patch(a, b)).concat();
-    let exchange = format!("[[exchange]]\nports = {:?}\nmode = \"zcopy\"\nthreshold = 0\n", PAIRS.concat());
+    let exchange = format!("[[exchange]]\nports = {:?}\nmode = \"zcopy\"\nthreshold = {threshold}\n", PAIRS.concat());
     let config = format!("{patches}{exchange}{}[control]\nsocket = \"control\"\n", support::SLEEPER);
     vm.check(&format!("mkdir -p /tmp/m && cat >/tmp/m/m.toml <<'end'\n{config}\nend"))?;
     let job = vm.start("cd /tmp/m && exec millrace run --config m.toml")?;
@@ -73,7 +73,7 @@ fn frames_go_by_exchange_of_pages() -> Result<()> {
     let began = Instant::now();
 
     // Without the module, the switch says why it copies, and functions why they do not start.
-    let without = switch(&vm)?;
+    let without = switch(&vm, "0")?;
     let shown = ctl(&vm, "exchange")?;
     assert!(shown.contains("copy: opening /dev/zcopy:") && shown.contains("load the module"), "{shown}");
     let function = vm.run("cd /tmp/m && exec nf-forward f0a.sock f0b.sock --exchange=zcopy")?;
@@ -81,7 +81,15 @@ fn frames_go_by_exchange_of_pages() -> Result<()> {
     end(&vm, without)?;
 
     vm.check("insmod /files/zcopy.ko")?;
-    let running = switch(&vm)?;
+    // The switch opens the device to measure, confined as it is.
+    let measuring = switch(&vm, "\"measured\"")?;
+    let function = forward(&vm, ["f0a", "f0b"])?;
+    let shown = ctl(&vm, "exchange")?;
+    assert!(shown.contains("(measured); functions: 1.") && !shown.contains("Nothing is exchanged"), "{shown}");
+    println!("{shown}");
+    [function, measuring].into_iter().try_for_each(|job| end(&vm, job))?;
+
+    let running = switch(&vm, "0")?;
     let mut first = forward(&vm, ["f0a", "f0b"])?;
     let second = forward(&vm, ["f1a", "f1b"])?;
     let said = vm.check(&format!("cd /tmp/m && exec e2e-pages e0.sock e1.sock {FRAMES}"))?;
