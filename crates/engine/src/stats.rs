@@ -33,7 +33,7 @@ pub struct Snapshot {
 pub struct ExchangeStats {
     /// Names of its ports.
     pub ports: Vec<String>,
-    /// What changes hands: `group` or `zcopy`.
+    /// Mode: `group` or `zcopy`.
     pub mode: String,
     /// Length in bytes from which frames are exchanged, as far as it is known: it is measured when the first function joins.
     pub threshold: Option<u32>,

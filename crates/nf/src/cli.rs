@@ -67,7 +67,7 @@ pub struct Common {
     pub aggregation: Option<PathBuf>,
 }
 
-/// What a function exchanges.
+/// The mode of the exchange that a function takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExchangeMode {
     /// buffers of a memory that all functions share

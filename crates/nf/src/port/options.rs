@@ -60,7 +60,7 @@ impl PortOptions {
     }
 }
 
-/// What a function exchanges with others at the ports' device.
+/// The way in which a function exchanges frames with others at the ports' device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Exchange {
     /// Nothing: frames are copied.

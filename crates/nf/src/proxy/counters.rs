@@ -1,4 +1,4 @@
-//! What a proxy counts.
+//! The counters of a proxy.
 
 use std::fmt;
 

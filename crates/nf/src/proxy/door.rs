@@ -13,7 +13,7 @@ pub(super) struct Handshake {
     pub(super) to: Endpoint,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 pub(super) enum Admission {
     /// The stack knows its connection.
     Known,

@@ -62,7 +62,7 @@ impl Joined {
     }
 }
 
-/// What becomes of a frame that fits into the next posted buffer.
+/// The decision about a frame that fits into the next posted buffer.
 pub(crate) trait Handover {
     /// Exchanges the buffer of `frame` for the one posted at `posted`. Returns the number of the former, plus one; or zero: the
     /// frame must be copied.

@@ -19,7 +19,7 @@ pub(crate) struct Exchange {
     by: By,
 }
 
-/// What changes hands.
+/// The way in which they exchange.
 enum By {
     Group(GroupExchange),
     Pages(PageExchange),

@@ -8,13 +8,13 @@ pub use virtqueue::exchange::MAX_BUFFERS as MOST_BUFFERS;
 pub struct ExchangeSpec {
     /// Names of the ports.
     pub ports: Vec<String>,
-    /// What changes hands.
+    /// Buffers or pages.
     pub mode: ExchangeMode,
     /// Length in bytes from which frames are exchanged; measured if `None`.
     pub threshold: Option<u32>,
 }
 
-/// What changes hands in an exchange.
+/// The way in which frames change hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExchangeMode {
     /// Buffers of a memory that all functions share.

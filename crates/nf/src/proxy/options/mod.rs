@@ -24,7 +24,7 @@ pub struct Options {
     pub serve: Vec<Serve>,
     /// Services of the network that it offers locally.
     pub reach: Vec<Reach>,
-    /// What it may use.
+    /// Its limits.
     pub limits: Limits,
 }
 
