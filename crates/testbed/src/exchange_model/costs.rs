@@ -1,4 +1,4 @@
-//! What copying costs, and the parts of an exchange that can be measured without the module.
+//! The cost of a copy, and of the parts of an exchange that can be measured without the module.
 
 use super::memory::{PAGE, Shared};
 use crate::statistics::median;

@@ -1,4 +1,4 @@
-//! What an exchange takes, by the number of frames in a call.
+//! The cost of an exchange, by the number of frames in a call.
 
 use super::costs::{Costs, Pages, SIZES};
 use super::memory::PAGE;
@@ -19,7 +19,7 @@ pub const BATCHES: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 /// The paper's Table 2: cycles of each packet in one of the two steps, for batches of 1 to 32.
 const PAPER: [f64; 6] = [701.0, 374.0, 220.5, 125.6, 82.3, 61.8];
 
-/// What is assumed.
+/// The assumed costs.
 pub struct Terms {
     /// Page tables of a machine without hypervisor.
     pub assumed: Pages,

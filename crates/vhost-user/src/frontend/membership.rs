@@ -22,7 +22,7 @@ pub struct Membership {
     member: Mutex<Option<Arc<Member>>>,
 }
 
-/// What a function shares with its group.
+/// The memory and the buffers of a function in its group.
 #[derive(Debug)]
 pub struct Member {
     /// Where the buffers are, and which of them are the function's own.

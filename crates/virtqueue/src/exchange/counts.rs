@@ -39,7 +39,7 @@ impl Copied {
     }
 }
 
-/// What became of frames: those exchanged, and those copied by reason.
+/// Number of outcomes of a frame: exchanged, or copied for one of the reasons.
 const OUTCOMES: usize = 1 + Copied::ALL.len();
 
 /// The frames of one call.

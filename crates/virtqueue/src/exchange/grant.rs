@@ -10,7 +10,7 @@ const VERSION: u32 = 1;
 /// Bytes before the numbers of buffers.
 const HEADER: usize = 48;
 
-/// What a function is given.
+/// The share of a group that a function gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// Where the buffers lie in the group's memory.

@@ -41,7 +41,7 @@ impl Book {
     fn give(&mut self, here: usize, there: usize, pair: &Pair) {
         let (mut p, mut q) = (self.pages[here][pair.here as usize], self.pages[there][pair.there as usize]);
         let frame = usize::from(pair.start) / PART..(usize::from(pair.start) + usize::from(pair.len)) / PART;
-        // What is sent on purpose: the frame, and what the sender has left around it.
+        // The sender sends the frame on purpose, and with it the bytes that it has left around it.
         for (part, &word) in p.parts.iter().enumerate() {
             let (writer, may_see) = &mut self.words[word as usize];
             if frame.contains(&part) || *writer == here {

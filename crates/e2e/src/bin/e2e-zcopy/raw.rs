@@ -8,7 +8,7 @@ use zcopy::PAGE;
 
 /// An ioctl of the device with any bytes; returns what was answered, and the bytes afterwards.
 pub fn ioctl(fd: BorrowedFd<'_>, number: u32, bytes: &mut [u8]) -> io::Result<i32> {
-    // What the kernel may write: the greatest of the device's structures. More than that is nobody's.
+    // The kernel may write the largest of the device's structures here, and nothing behind it.
     let mut space = [0; 256];
     space[..bytes.len()].copy_from_slice(bytes);
     // SAFETY: the kernel reads and writes 256 bytes at most; what the numbers in them point to, it only reads.

@@ -147,7 +147,7 @@ fn exchanges() -> Result<(), Failed> {
     );
     (0..8).try_for_each(|page| expect(&ma, page, 100 + page as u64, "A"))?;
     (0..4).try_for_each(|page| expect(&mb, page, 200 + page as u64, "B"))?;
-    // What was wrong with the others was only what they say.
+    // Each of the other calls was wrong in one thing only.
     ensure!(raw::ioctl(a.as_fd(), EXCHANGE, &mut good.bytes())? == 2, "the good call");
     expect(&mb, 1, 101, "B")
 }

@@ -37,7 +37,7 @@ pub struct Prefix {
     pub len: u8,
 }
 
-/// What a proxy may use.
+/// The limits of a proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Most connections at a time, those of both directions together.

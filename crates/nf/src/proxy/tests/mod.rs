@@ -258,7 +258,7 @@ fn a_reset_reaches_the_other_side() {
     let service = world.service();
     let (mut client, server) = connect(&mut world, &service);
     client.write_all(b"a question").unwrap();
-    // Whoever closes a unix socket with bytes unread resets it.
+    // A process that closes a unix socket with bytes unread resets it.
     world.until("the question to arrive", |w| (w.counters()[1].from_network == 10).then_some(()));
     drop(server);
     world.until("the reset", |w| (w.counters()[1].refused(Refusal::LocalReset) == 1).then_some(()));

@@ -20,7 +20,7 @@ pub(super) struct World {
     directory: TempDir,
 }
 
-/// What may differ between worlds.
+/// The differences between worlds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) mtu: u16,
