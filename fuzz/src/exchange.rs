@@ -17,6 +17,13 @@ const SIZE: u16 = 16;
 /// Guest address of the group's memory.
 const AT: u64 = 1 << 40;
 
+/// Kind of a member's rings.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Ring {
+    packed: bool,
+    in_order: bool,
+}
+
 /// A place in the group's memory, mostly where a buffer begins.
 #[derive(Arbitrary, Debug)]
 pub struct Place {
@@ -44,14 +51,15 @@ struct Member {
 }
 
 impl Member {
-    fn new(group: &Arc<Group>, port: u16, packed: bool) -> Member {
+    fn new(group: &Arc<Group>, port: u16, ring: Ring) -> Member {
         let seat = group.join(port.into(), OWN).unwrap();
         let geometry = group.options().geometry;
         let mut arena = Arena::new(1 << 16, false).unwrap();
         let len = geometry.bytes().next_multiple_of(4096);
         let region = Region { guest_addr: AT, user_addr: AT, len, offset: 0, file: group.file().clone() };
         let memory = Arc::new(arena.memory().with_region(region).unwrap());
-        let ring = if packed { features::RING_PACKED } else { 0 };
+        let wanted = |on, mask| if on { mask } else { 0 };
+        let ring = wanted(ring.packed, features::RING_PACKED) | wanted(ring.in_order, features::IN_ORDER);
         let negotiated = Negotiated(features::VERSION_1 | features::MRG_RXBUF | features::EXCHANGE | ring);
         let mut layout = || Queue::layout(&mut arena, SIZE, negotiated).unwrap();
         let (to, from) = (layout(), layout());
@@ -77,11 +85,11 @@ impl Member {
     }
 }
 
-pub fn run(packed: &[bool; MEMBERS], steps: &[Step]) {
+pub fn run(rings: &[Ring; MEMBERS], steps: &[Step]) {
     let geometry = Geometry::new(MEMBERS as u16 * OWN, 300).unwrap();
-    let options = GroupOptions { ports: MEMBERS as u16, geometry, threshold: 60, huge: false };
+    let options = GroupOptions { ports: MEMBERS as u16, geometry, threshold: Some(60), huge: false };
     let group = Group::new(options).unwrap();
-    let member = |at: usize| Member::new(&group, at as u16, packed[at]);
+    let member = |at: usize| Member::new(&group, at as u16, rings[at]);
     let mut members: Vec<Option<Member>> = (0..MEMBERS).map(|at| Some(member(at))).collect();
     let mut storage = Box::<BurstStorage>::default();
     for step in steps {

@@ -137,7 +137,7 @@ const GROUP: u64 = 1 << 40;
 /// Two functions of a group, after some bursts from the first to the second: the queue ends of the switch.
 fn group_rig(packed: bool) -> Rig {
     let geometry = Geometry::new(4 * SIZE, ROOM).unwrap();
-    let group = Group::new(GroupOptions { ports: 2, geometry, threshold: 0, huge: false }).unwrap();
+    let group = Group::new(GroupOptions { ports: 2, geometry, threshold: Some(0), huge: false }).unwrap();
     let member = |port: u16| {
         let seat = group.join(port.into(), 2 * SIZE).unwrap();
         let ring = if packed { features::RING_PACKED } else { 0 };

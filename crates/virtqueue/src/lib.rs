@@ -6,7 +6,6 @@
 //!
 //! - [`memory`]: the regions a guest shares, mapped as extents, and address translation.
 //! - [`exchange`]: buffers of a group that change hands instead of being copied.
-//! - [`trial`]: from which length on that takes less time than a copy.
 //! - [`device`]: the switch's side of a ring; [`driver`]: the network function's side.
 #![warn(unreachable_pub)]
 
@@ -21,7 +20,6 @@ pub mod memory;
 pub mod ordering;
 mod position;
 mod sync;
-pub mod trial;
 
 pub use config::{Format, MAX_CHAIN, MAX_QUEUE_SIZE, Negotiated, QueueConfig, features};
 pub use error::{Dropped, Fatal, SetupError};

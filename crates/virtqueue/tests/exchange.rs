@@ -25,9 +25,12 @@ const SIZE: u16 = 8;
 /// Buffers of each function: more than its queues hold.
 const OWN: u16 = 24;
 
+/// Kinds of rings.
+const RINGS: [u64; 4] = [0, features::RING_PACKED, features::IN_ORDER, features::RING_PACKED | features::IN_ORDER];
+
 fn group(functions: u16, threshold: u32) -> Arc<Group> {
     let geometry = Geometry::new(functions * OWN, LONGEST as u32).unwrap();
-    Group::new(GroupOptions { ports: functions, geometry, threshold, huge: false }).unwrap()
+    Group::new(GroupOptions { ports: functions, geometry, threshold: Some(threshold), huge: false }).unwrap()
 }
 
 /// A function of the group, and the switch's ends of its queues.
@@ -50,7 +53,7 @@ struct Function {
 
 impl Function {
     /// Joins the group at `port`; without `joins` it has the same memory but does not know of the group.
-    fn new(group: &Arc<Group>, port: u16, packed: bool, joins: bool) -> Function {
+    fn new(group: &Arc<Group>, port: u16, ring: u64, joins: bool) -> Function {
         let seat = group.join(port.into(), OWN).unwrap();
         let Grant { geometry, buffers } = Grant::decode(&Grant::of(&seat).encode()).unwrap();
         let mut arena = Arena::new(1 << 20, false).unwrap();
@@ -62,12 +65,8 @@ impl Function {
             file: group.file().clone(),
         };
         let memory = Arc::new(arena.memory().with_region(region).unwrap());
-        let bits = [
-            (true, features::VERSION_1),
-            (packed, features::RING_PACKED),
-            (joins, features::EXCHANGE),
-            (true, features::MRG_RXBUF),
-        ];
+        let bits =
+            [(true, features::VERSION_1), (true, ring), (joins, features::EXCHANGE), (true, features::MRG_RXBUF)];
         let negotiated = Negotiated(bits.iter().filter(|bit| bit.0).map(|bit| bit.1).sum());
         let mut layout = || Queue::layout(&mut arena, SIZE, negotiated).unwrap();
         let (to, from) = (layout(), layout());
@@ -181,15 +180,15 @@ fn forward(from: &Function, to: &Function, may_exchange: bool) -> Delivered {
     done
 }
 
-fn both(test: impl Fn(bool)) {
-    [false, true].into_iter().for_each(test);
+fn each(test: impl Fn(u64)) {
+    RINGS.into_iter().for_each(test);
 }
 
 #[test]
 fn a_frame_changes_hands_and_nothing_is_copied() {
-    both(|packed| {
+    each(|ring| {
         let group = group(2, 0);
-        let mut functions = [0, 1].map(|port| Function::new(&group, port, packed, true));
+        let mut functions = [0, 1].map(|port| Function::new(&group, port, ring, true));
         functions[1].post(SIZE.into());
         let sent: Vec<_> = (0..5).map(|number| frame(number, 60 + 40 * number as usize)).collect();
         let before: Vec<u16> = functions[0].free.iter().rev().take(5).copied().collect();
@@ -208,11 +207,11 @@ fn a_frame_changes_hands_and_nothing_is_copied() {
 
 #[test]
 fn other_frames_are_copied_and_the_reasons_counted() {
-    both(|packed| {
+    each(|ring| {
         let group = group(3, 100);
         let mut functions = [true, true, false].map(|joins| (0u16, joins));
         (0..).zip(&mut functions).for_each(|(port, function)| function.0 = port);
-        let mut functions = functions.map(|(port, joins)| Function::new(&group, port, packed, joins));
+        let mut functions = functions.map(|(port, joins)| Function::new(&group, port, ring, joins));
         functions[1].post(SIZE.into());
         let frames: Vec<_> =
             [99, 100, 100, 100, 100].into_iter().zip(0..).map(|(len, number)| frame(number, len)).collect();
@@ -238,9 +237,9 @@ fn other_frames_are_copied_and_the_reasons_counted() {
 
 #[test]
 fn a_member_that_lies_gets_no_more_buffers_than_it_gave() {
-    both(|packed| {
+    each(|ring| {
         let group = group(2, 0);
-        let mut functions = [0, 1].map(|port| Function::new(&group, port, packed, true));
+        let mut functions = [0, 1].map(|port| Function::new(&group, port, ring, true));
         let theirs = functions[1].sorted_seat();
         functions[1].post(SIZE.into());
         let own = functions[0].free[0];
@@ -269,9 +268,9 @@ fn a_member_that_lies_gets_no_more_buffers_than_it_gave() {
 
 #[test]
 fn a_posted_buffer_that_is_not_the_members_own_is_filled_by_a_copy() {
-    both(|packed| {
+    each(|ring| {
         let group = group(2, 0);
-        let mut functions = [0, 1].map(|port| Function::new(&group, port, packed, true));
+        let mut functions = [0, 1].map(|port| Function::new(&group, port, ring, true));
         let theirs = functions[0].free[0];
         let addr = functions[1].address(theirs);
         let id = functions[1].receive.add(&[Buffer { addr, len: 200, writable: true }]).unwrap();
@@ -288,7 +287,7 @@ fn a_posted_buffer_that_is_not_the_members_own_is_filled_by_a_copy() {
 #[test]
 fn the_buffers_of_a_function_that_leaves_are_free_for_another() {
     let group = group(2, 0);
-    let mut one = Function::new(&group, 0, false, true);
+    let mut one = Function::new(&group, 0, 0, true);
     assert_eq!((group.free(), group.functions()), (usize::from(OWN), 1));
     let refused = group.join(7, OWN + 1).unwrap_err();
     assert!(refused.to_string().contains("25 buffers, and 24 of the group's 48 are free"), "{refused}");
@@ -363,11 +362,11 @@ proptest! {
 
     #[test]
     fn every_buffer_has_one_owner_and_frames_arrive_in_order(
-        packed in prop::array::uniform3(any::<bool>()),
+        rings in prop::array::uniform3(prop::sample::select(&RINGS)),
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 20 } else { 120 }),
     ) {
         let group = group(3, 60);
-        let mut functions: Vec<_> = (0..3).map(|port| Function::new(&group, port, packed[usize::from(port)], true)).collect();
+        let mut functions: Vec<_> = (0..3).map(|port| Function::new(&group, port, rings[usize::from(port)], true)).collect();
         // Frames on their way: sent by each, and delivered to each.
         let (mut sent, mut due) = (vec![Vec::new(); 3], vec![Vec::new(); 3]);
         let mut number = 0;
@@ -393,7 +392,7 @@ proptest! {
                 Step::Restart { at } => {
                     functions.remove(at);
                     (sent[at], due[at]) = (vec![], vec![]);
-                    functions.insert(at, Function::new(&group, at as u16, packed[at], true));
+                    functions.insert(at, Function::new(&group, at as u16, rings[at], true));
                 }
             }
             prop_assert!(functions.iter().all(|function| function.sorted_seat().len() == usize::from(OWN)));

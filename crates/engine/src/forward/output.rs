@@ -134,13 +134,19 @@ impl Output {
         if !self.sends() {
             return self.drops.add(Reason::NoSend, frames.len() as u64);
         }
-        let queue = if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) };
+        let queue = self.pick(number);
         if let Half::HandedOver = self.queues[queue].half {
             return self.hand_over(frames);
         }
         self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Transmit));
         let sent = self.queues[queue].transmit(frames, self.joins, &self.worker.watch);
         self.mark(queue, sent).count_drops(frames.len(), &self.drops);
+    }
+
+    /// Returns the place of the queue that sends frames of queue `number`.
+    #[inline(always)]
+    fn pick(&self, number: usize) -> usize {
+        if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) }
     }
 
     /// Reports whether the port can send.
@@ -245,11 +251,13 @@ impl Output {
         }
     }
 
-    /// Returns the length from which `queue` sends frames without anybody reading them, if only this worker sends there.
+    /// Returns the length from which frames of queue `number` are sent without anybody reading them, if only this worker sends
+    /// there: by the queue `mapped`, if they may be kept, or else because they are exchanged.
     #[inline(always)]
-    pub(crate) fn unread_from(&self, queue: usize) -> u32 {
-        match self.at(queue).map(|queue| &queue.half) {
-            Some(Half::Own(Some(egress))) => egress.unread_from(),
+    pub(crate) fn unread_from(&self, number: usize, mapped: Option<usize>) -> u32 {
+        let queue = mapped.map_or_else(|| self.queues.get(self.pick(number)), |queue| self.at(queue));
+        match queue.map(|queue| &queue.half) {
+            Some(Half::Own(Some(egress))) => egress.unread_from(mapped.is_some()),
             _ => u32::MAX,
         }
     }

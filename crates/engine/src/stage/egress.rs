@@ -78,14 +78,15 @@ impl Egress {
         if self.stages.iter().any(|stage| stage.needs_private_frames()) { None } else { self.half.guest() }
     }
 
-    /// Returns the length from which frames of a guest are sent without being read; [`u32::MAX`] if all are read.
+    /// Returns the length from which frames of a guest are sent without being read, if their chains can be kept or they are
+    /// exchanged; [`u32::MAX`] if all are read.
     #[inline(always)]
-    pub(crate) fn unread_from(&self) -> u32 {
+    pub(crate) fn unread_from(&self, can_be_kept: bool) -> u32 {
         match self.half.zero_copy() {
             _ if !self.stages.as_slice().is_empty() => u32::MAX,
-            Some(half) => half.keeps_from(),
+            Some(half) if can_be_kept => half.keeps_from(),
             None if self.half.exchanges() => 0,
-            None => u32::MAX,
+            _ => u32::MAX,
         }
     }
 

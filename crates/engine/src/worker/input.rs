@@ -38,12 +38,12 @@ impl Input {
         Some((ingress.lends()?, outputs[output].guest(queue)?))
     }
 
-    /// Returns the length from which an output sends its frames from the guest's memory, unread.
+    /// Returns the length from which an output sends its frames from the guest's memory, or exchanges them, unread.
     #[inline(always)]
     pub(super) fn unread_from(&self, ingress: &Ingress, outputs: &[Output]) -> u32 {
         match (&self.route.target, self.tx_in_place_via) {
-            (&Target::Patch(to), Some(via)) if to == via.output && ingress.stages.is_empty() => {
-                outputs[to].unread_from(via.queue)
+            (&Target::Patch(to), via) if ingress.stages.is_empty() => {
+                outputs[to].unread_from(self.route.number, via.filter(|via| via.output == to).map(|via| via.queue))
             }
             _ => u32::MAX,
         }

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use virtqueue::exchange::PACKED_LEN_BITS;
 use virtqueue::memory::{Arena, Memory};
 use virtqueue::ordering::{before_asking, consume, get, publish, put};
 use virtqueue::{Format, QueueConfig, features};
@@ -30,7 +31,7 @@ pub enum Misused {
     #[error("the switch used buffer {id} when {expected} was next: the load needs buffers to be used in order")]
     OutOfOrder { id: u32, expected: u16 },
     #[error("the switch gave buffer {number} of the group, which does not exist")]
-    NoBuffer { number: u64 },
+    NoBuffer { number: u16 },
 }
 
 /// One ring, driver side.
@@ -133,16 +134,17 @@ impl FixedRing {
         put(self.descriptor(slot, 0), self.buffers.addr(number));
     }
 
-    /// Takes the buffer that the device gives for that in a slot: `instead` is its number plus one, or zero if it gives none.
+    /// Takes back `count` slots, the last one of them with the buffer that the device gives for that there: `instead` is its number
+    /// plus one, or zero if it gives none.
     #[inline(always)]
-    fn exchange(&mut self, slot: u16, instead: u64) -> Result<(), Misused> {
-        match instead.checked_sub(1) {
-            Some(number) if number < self.buffers.count().into() => self.set_buffer(slot, number as u16),
-            Some(number) => return Err(Misused::NoBuffer { number }),
-            // On packed rings, the device has written to the address's place.
-            None if self.format == Format::Packed => self.set_buffer(slot, self.buffer(slot)),
-            None => {}
+    fn take_back(&mut self, count: u64, instead: u16) -> Result<(), Misused> {
+        if let Some(number) = instead.checked_sub(1) {
+            if number >= self.buffers.count() {
+                return Err(Misused::NoBuffer { number });
+            }
+            self.set_buffer((self.used + count - 1) as u16 & self.mask, number);
         }
+        self.used += count;
         Ok(())
     }
 
@@ -182,17 +184,11 @@ impl FixedRing {
         }
         while self.free() < wanted && self.seen != self.used as u16 {
             let slot = self.used as u16 & self.mask;
-            let mut id = get(self.used_id(slot));
-            if self.exchanges {
-                self.exchange(slot, u64::from(id >> 16))?;
-                id &= 0xffff;
-            }
+            let word = get(self.used_id(slot));
+            let (id, instead) = if self.exchanges { (word & 0xffff, (word >> 16) as u16) } else { (word, 0) };
             // Compared, not used in a computation, so that the processor can run ahead of the load.
-            if id == u32::from(slot) {
-                self.used += 1;
-            } else {
-                self.used += self.batch(id, slot)?;
-            }
+            let count = if id == u32::from(slot) { 1 } else { self.batch(id, slot)? };
+            self.take_back(count, instead)?;
         }
         Ok(())
     }
@@ -208,14 +204,9 @@ impl FixedRing {
                 break;
             }
             let id = (tail >> 32) as u16;
-            if self.exchanges {
-                self.exchange(slot, get(self.descriptor(slot, 0)))?;
-            }
-            if id == slot {
-                self.used += 1;
-            } else {
-                self.used += self.batch(id.into(), slot)?;
-            }
+            let instead = if self.exchanges { tail as u32 >> PACKED_LEN_BITS } else { 0 };
+            let count = if id == slot { 1 } else { self.batch(id.into(), slot)? };
+            self.take_back(count, instead as u16)?;
         }
         Ok(())
     }
@@ -383,5 +374,18 @@ mod tests {
         publish(ring.device_word(1), 3);
         ring.reap(8).unwrap();
         assert_eq!(ring.free(), 7, "three came back, one is left");
+    }
+
+    #[test]
+    fn another_buffer_comes_back_with_the_last_of_a_batch() {
+        let (mut ring, ..) = ring(features::IN_ORDER | features::EXCHANGE);
+        ring.give(4);
+        put(ring.used_id(0), 2 | 8 << 16);
+        put(ring.used_id(3), 3 | 9 << 16);
+        publish(ring.device_word(1), 3);
+        ring.reap(8).unwrap();
+        assert_eq!([0, 1, 2].map(|slot| ring.buffer(slot)), [0, 1, 7]);
+        publish(ring.device_word(1), 4);
+        assert_eq!(ring.reap(8), Err(Misused::NoBuffer { number: 8 }));
     }
 }

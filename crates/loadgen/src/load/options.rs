@@ -57,7 +57,7 @@ pub struct LoadOptions {
     /// Ask for buffers to be used in order
     #[arg(long, value_name = "on|off", hide_possible_values = true, default_value = "on", action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
     pub in_order: bool,
-    /// Exchange buffers: the ports are in an `[[exchange]]` of Millrace; buffers are not used in order then
+    /// Exchange buffers: the ports are in an `[[exchange]]` of Millrace
     #[arg(long)]
     pub exchange: bool,
     /// Be a chain of functions: one between ports 1 and 2, one between 3 and 4, and so on, each of which touches frames and passes

@@ -13,6 +13,7 @@ pub(super) fn show(exchanges: &[ExchangeStats]) -> String {
 fn one(exchange: &ExchangeStats) -> String {
     let ExchangeStats { ports, mode, threshold, measured, buffers, functions, reason, pairs } = exchange;
     let from = match (threshold, measured) {
+        (None, _) if mode == "group" => "from a measured length on".to_owned(),
         (None, _) => "from a length on that will be measured".to_owned(),
         (Some(u32::MAX), _) => "none, as copies take less time here (measured)".to_owned(),
         (Some(threshold), measured) => {
@@ -28,12 +29,13 @@ fn one(exchange: &ExchangeStats) -> String {
         buffers.collect::<String>()
     );
     let reason = reason.iter().map(|reason| format!("\nNothing is exchanged; {reason}."));
-    let mut out = table(&["FROM", "TO", "EXCHANGED", "COPIED", "WHY"], 2..4);
-    for ExchangePair { from, to, exchanged, copied } in pairs {
+    let mut out = table(&["FROM", "TO", "BYTES", "EXCHANGED", "COPIED", "WHY"], 2..5);
+    for ExchangePair { from, to, threshold: measured, exchanged, copied } in pairs {
         let why: Vec<_> = copied.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
         out.add_row([
             from.as_deref().unwrap_or("(others)"),
             to,
+            &measured.or(*threshold).map_or("-".to_owned(), |bytes| format!("{bytes}..")),
             &exchanged.to_string(),
             &copied.values().sum::<u64>().to_string(),
             &why.join(", "),
@@ -52,6 +54,7 @@ mod tests {
         let pair = |from: Option<&str>, exchanged, copied: &[(&str, u64)]| ExchangePair {
             from: from.map(str::to_owned),
             to: "nat".into(),
+            threshold: from.map(|_| 128),
             exchanged,
             copied: copied.iter().map(|(reason, frames)| ((*reason).to_owned(), *frames)).collect(),
         };
@@ -69,8 +72,8 @@ mod tests {
         assert_eq!(
             shown,
             "fw, nat: mode group, frames from 0 bytes on; functions: 2; 1536 of 4096 buffers for frames of 2048 bytes are \
-             free.\n FROM      TO   EXCHANGED  COPIED  WHY\n fw        nat       1000       5  3 changed, 2 short\n \
-             (others)  nat          0       7  7 outside"
+             free.\n FROM      TO   BYTES  EXCHANGED  COPIED  WHY\n fw        nat  128..       1000       5  3 changed, 2 short\n \
+             (others)  nat    0..          0       7  7 outside"
         );
         let reason = Some("no function can join: there is no memory".into());
         let none = ExchangeStats { pairs: vec![], reason, ..stats.clone() };
@@ -83,7 +86,9 @@ mod tests {
         let pages = ExchangeStats { mode: "zcopy".into(), buffers: None, pairs: vec![], ..stats.clone() };
         assert_eq!(show(&[pages]), "fw, nat: mode zcopy, frames from 0 bytes on; functions: 2.\nNo frames yet.");
         let with = |threshold, measured| show(&[ExchangeStats { threshold, measured, ..stats.clone() }]);
-        assert!(with(None, true).contains("frames from a length on that will be measured; functions: 2"));
+        assert!(with(None, true).contains("frames from a measured length on; functions: 2"));
+        let pages = ExchangeStats { mode: "zcopy".into(), threshold: None, ..stats.clone() };
+        assert!(show(&[pages]).contains("frames from a length on that will be measured; functions: 2"));
         assert!(with(Some(128), true).contains("frames from 128 bytes on (measured); functions: 2"));
         assert!(with(Some(u32::MAX), true).contains("frames none, as copies take less time here (measured)"));
         assert!(show(&[]).starts_with("No functions exchange buffers or pages"));

@@ -76,8 +76,8 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
     let joins = matches!(options.exchange, Some(Exchange::Group(_)));
     let wanted = options.features | features::VERSION_1 | features::PROTOCOL_FEATURES | mq | exchange;
     let mut accepted = offered & wanted;
-    if options.exchange.is_some() {
-        // A buffer that is exchanged comes back by itself.
+    if options.exchange.is_some() && !joins {
+        // Chains whose pages are exchanged come back by themselves.
         accepted &= !features::IN_ORDER;
     }
     let mut shares = false;

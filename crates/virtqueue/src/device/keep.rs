@@ -8,7 +8,10 @@ use std::cell::Cell;
 
 /// A transmit queue's record of the chains that it has taken.
 pub(super) struct Kept {
+    /// Zero if none can be kept.
     id: u64,
+    /// Whether chains return in the order in which they were taken: none can be kept then.
+    in_order: bool,
     /// The buffers given for those of the present burst, if the queue is in a group.
     offer: Option<Offer>,
     /// Every chain of the present burst.
@@ -25,9 +28,10 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Creates the record of a queue of `size` descriptors.
-    pub(super) fn new(size: u16) -> Kept {
+    pub(super) fn new(size: u16, in_order: bool) -> Kept {
         Kept {
-            id: lend::queue_id(),
+            id: if in_order { 0 } else { lend::queue_id() },
+            in_order,
             offer: None,
             taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
             count: Cell::new(0),
@@ -38,7 +42,7 @@ impl Kept {
         }
     }
 
-    /// Returns the name of the queue on frames whose chains can be kept.
+    /// Returns the name of the queue on frames whose chains can be kept; zero if there are none.
     #[inline(always)]
     pub(super) fn id(&self) -> u64 {
         self.id
@@ -98,9 +102,18 @@ impl Kept {
         }
     }
 
-    /// Passes every chain that is not kept to `put`, and the number of the buffer given for its own, plus one, or zero.
+    /// Returns the record of the buffers given.
+    pub(super) fn offer(&self) -> Option<&Offer> {
+        self.offer.as_ref()
+    }
+
+    /// Passes every chain that is not kept to `put`, and the number of the buffer given for its own, plus one, or zero. In order, one
+    /// call may stand for several chains: with the slots of all, and the id and number of the last.
     #[inline(always)]
     pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain, u16)) {
+        if self.in_order {
+            return self.give_back_in_order(put);
+        }
         let back = &self.back[..self.back_count.take()];
         for chain in back {
             put(chain.get(), 0);
@@ -110,6 +123,21 @@ impl Kept {
             let chain = chain.get();
             if chain.slots != 0 {
                 put(chain, self.offer.as_ref().map_or(0, |offer| offer.take(place)));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn give_back_in_order(&self, mut put: impl FnMut(TakenChain, u16)) {
+        let taken = &self.taken[..self.count.take()];
+        let mut slots = 0;
+        for (place, chain) in taken.iter().enumerate() {
+            let chain = chain.get();
+            slots += chain.slots;
+            let instead = self.offer.as_ref().map_or(0, |offer| offer.take(place));
+            if instead != 0 || place + 1 == taken.len() {
+                put(TakenChain { slots, ..chain }, instead);
+                slots = 0;
             }
         }
     }
@@ -142,13 +170,30 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn in_order_one_entry_stands_for_chains_up_to_the_next_given_buffer() {
+        let mut kept = Kept::new(SIZE, true);
+        kept.set_offer(Offer::new(1, 2, 3, 0));
+        assert_eq!(kept.id(), 0, "none can be kept");
+        let put = |given: &[(u8, u16)]| {
+            (0..5).for_each(|place| kept.take(place.into(), TakenChain { id: 10 + place, slots: 2 }));
+            given.iter().for_each(|&(place, buffer)| kept.offer().unwrap().give(place, buffer));
+            let mut put = Vec::new();
+            kept.give_back(|chain, instead| put.push((chain.id, chain.slots, instead)));
+            put
+        };
+        assert_eq!(put(&[]), [(14, 10, 0)]);
+        assert_eq!(put(&[(0, 7), (3, 8)]), [(10, 2, 8), (13, 6, 9), (14, 2, 0)]);
+        assert_eq!(put(&[(4, 7)]), [(14, 10, 8)]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 500 }, failure_persistence: None, ..Default::default() })]
 
         /// Every chain is returned once, and not before the sender has released it.
         #[test]
         fn chains_go_back_once(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 15 } else { 60 })) {
-            let kept = Kept::new(SIZE);
+            let kept = Kept::new(SIZE, false);
             // Each chain has a distinct number of slots to identify it; the ring holds at most its size.
             let (mut number, mut held, mut due, mut seen) = (0, HashMap::new(), Vec::new(), Vec::new());
             for step in steps {

@@ -114,7 +114,7 @@ impl<L: DirtyLog> Dequeue<L> {
         each!(self, q => q.allow_keeping())
     }
 
-    /// Allows to exchange the buffers of simple frames for others of the group, unless this queue must return chains in order.
+    /// Allows to exchange the buffers of simple frames for others of the group.
     pub fn allow_exchange(&mut self, joined: Joined) {
         each!(self, q => q.allow_exchange(joined))
     }
@@ -223,8 +223,7 @@ impl<L: DirtyLog> Enqueue<L> {
         }
     }
 
-    /// Allows to deliver frames that lie in buffers of the group by exchanging these for posted ones, unless this queue must
-    /// return buffers in order.
+    /// Allows to deliver frames that lie in buffers of the group by exchanging these for posted ones.
     pub fn allow_exchange(&mut self, joined: Joined) {
         each!(self, q => q.allow(Hands::Group(joined)))
     }

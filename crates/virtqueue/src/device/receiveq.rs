@@ -146,7 +146,8 @@ impl<R: ReceiveRing> Receiveq<R> {
     }
 
     pub(super) fn allow(&mut self, hands: Hands) {
-        self.hands = (!self.ring().in_order()).then_some(hands);
+        let fits = !self.ring().in_order() || matches!(hands, Hands::Group(_));
+        self.hands = fits.then_some(hands);
     }
 
     #[inline(always)]

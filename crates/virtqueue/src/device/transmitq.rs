@@ -7,7 +7,7 @@ use super::keep::Kept;
 use super::ring::{DeviceRing, Head};
 use super::taken::TakenChain;
 use crate::error::Fatal;
-use crate::exchange::{Joined, PageMember};
+use crate::exchange::{Joined, Measured, PageMember};
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
 use packet::copy::prefetch;
@@ -37,8 +37,9 @@ pub struct Transmitq<R> {
     ring: R,
     /// Chains kept by a sender, if keeping is allowed.
     kept: Option<Kept>,
-    /// The function's place in its group, which it has as long as its queues run.
+    /// The function's place in its group, which it has as long as its queues run, and the measured threshold of its frames.
     joined: Option<Joined>,
+    measured: Option<Measured>,
     intake: Intake,
 }
 
@@ -46,7 +47,7 @@ pub struct Transmitq<R> {
 impl<R: TransmitRing> Transmitq<R> {
     pub(super) fn new(ring: R) -> Self {
         let intake = Intake { dropped: Cell::default(), cut_short: Cell::new(0) };
-        Transmitq { ring, kept: None, joined: None, intake }
+        Transmitq { ring, kept: None, joined: None, measured: None, intake }
     }
 
     pub(super) fn ring(&self) -> &R::Ring {
@@ -55,26 +56,26 @@ impl<R: TransmitRing> Transmitq<R> {
 
     pub(super) fn allow_keeping(&mut self) {
         if !self.ring().in_order() {
-            self.kept = Some(Kept::new(self.ring().areas().size));
+            self.kept = Some(Kept::new(self.ring().areas().size, false));
         }
     }
 
     pub(super) fn allow_exchange(&mut self, joined: Joined) {
-        if self.offers(joined.offer()) {
-            self.joined = Some(joined);
-        }
+        self.offer(joined.offer());
+        self.measured = joined.measured();
+        self.joined = Some(joined);
     }
 
     pub(super) fn allow_pages(&mut self, member: &Arc<PageMember>) {
-        self.offers(member.offer());
+        if !self.ring().in_order() {
+            self.offer(member.offer());
+        }
     }
 
-    /// Offers what frames lie in, if chains can be returned in any order.
-    fn offers(&mut self, offer: Offer) -> bool {
-        if self.kept.is_none() {
-            self.allow_keeping();
-        }
-        self.kept.as_mut().map(|kept| kept.set_offer(offer)).is_some()
+    /// Offers what frames lie in.
+    fn offer(&mut self, offer: Offer) {
+        let (size, in_order) = (self.ring().areas().size, self.ring().in_order());
+        self.kept.get_or_insert_with(|| Kept::new(size, in_order)).set_offer(offer);
     }
 
     pub(super) fn kept(&self) -> Option<&Kept> {
@@ -96,15 +97,36 @@ impl<R: TransmitRing> Transmitq<R> {
     /// Receives a burst. Compiled once with and once without keeping, to avoid a check for every frame.
     #[inline(always)]
     pub(super) fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
-        match &self.kept {
-            None => self.ring.take(burst, None, &self.intake),
-            kept => self.ring.take(burst, kept.as_ref(), &self.intake),
+        match (&self.kept, &self.measured) {
+            (None, _) => self.ring.take(burst, None, &self.intake),
+            (kept, None) => self.ring.take(burst, kept.as_ref(), &self.intake),
+            (kept, Some(measured)) => {
+                let began = measured.begin();
+                let taken = self.ring.take(burst, kept.as_ref(), &self.intake)?;
+                measured.received(taken, burst.bytes(), began);
+                Ok(taken)
+            }
         }
     }
 
     #[inline(always)]
     pub(super) fn recycle(&self) {
         self.ring.recycle(self.kept.as_ref());
+        if let Some(measured) = &self.measured
+            && let Some((now, found)) = measured.end()
+        {
+            self.set_threshold(now, found);
+        }
+    }
+
+    #[cold]
+    fn set_threshold(&self, now: u32, found: u32) {
+        if let Some(offer) = self.kept.as_ref().and_then(Kept::offer) {
+            offer.set_threshold(now);
+        }
+        if let Some(joined) = &self.joined {
+            joined.tell(found);
+        }
     }
 }
 

@@ -103,13 +103,25 @@ struct OutstandingChain {
 struct Last {
     id: u16,
     len: u32,
+    instead: u16,
 }
 
-/// Meaning of a used entry.
+/// A used entry, as the device wrote it.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) id: u32,
+    pub(super) len: u32,
+    /// Number of the buffer that comes back instead of the chain's, plus one, or zero.
+    pub(super) instead: u16,
+}
+
+/// Meaning of a used entry, for one chain.
 pub(super) struct Done {
     pub(super) id: u16,
     pub(super) len: u32,
     pub(super) descriptors: u16,
+    /// Number of the buffer that comes back instead of the chain's.
+    pub(super) instead: Option<u16>,
 }
 
 impl Outstanding {
@@ -131,17 +143,17 @@ impl Outstanding {
     /// device works in order. Such a device may name only the last chain of a batch; the others count as used completely
     /// (virtio 1.2 §2.7.9, §2.8.9). Returns `None` if the device named a chain that it does not hold.
     #[inline(always)]
-    pub(super) fn next(&mut self, oldest: Option<u16>, entry: impl FnOnce() -> (u32, u32)) -> Option<Done> {
+    pub(super) fn next(&mut self, oldest: Option<u16>, entry: impl FnOnce() -> Entry) -> Option<Done> {
         if let Some(last) = self.batch {
             return self.go_on(oldest?, last);
         }
-        let (id, len) = entry();
+        let Entry { id, len, instead } = entry();
         let chain = self.chains.get_mut(id as usize).filter(|chain| chain.descriptors > 0)?;
         let id = id as u16;
         if oldest.is_some_and(|oldest| oldest != id) {
-            return self.go_on(oldest?, Last { id, len });
+            return self.go_on(oldest?, Last { id, len, instead });
         }
-        Some(Done { id, len, descriptors: std::mem::take(&mut chain.descriptors) })
+        Some(Done { id, len, descriptors: std::mem::take(&mut chain.descriptors), instead: instead.checked_sub(1) })
     }
 
     /// Returns the `oldest` chain of a batch that ends with `last`.
@@ -151,8 +163,8 @@ impl Outstanding {
         self.batch = (!is_last).then_some(last);
         let chain = &mut self.chains[usize::from(oldest)];
         let descriptors = std::mem::take(&mut chain.descriptors);
-        let len = if is_last { last.len } else { chain.writable };
-        (descriptors > 0).then_some(Done { id: oldest, len, descriptors })
+        let (len, instead) = if is_last { (last.len, last.instead.checked_sub(1)) } else { (chain.writable, None) };
+        (descriptors > 0).then_some(Done { id: oldest, len, descriptors, instead })
     }
 
     /// Reports whether an announced batch is not used up yet.
@@ -175,12 +187,12 @@ mod tests {
         outstanding.add(2, &[buffer(10, false), buffer(20, true), buffer(30, true)]);
         outstanding.add(0, &[buffer(40, false)]);
         outstanding.add(1, &[buffer(50, true)]);
-        let mut entries = [(1, 7)].into_iter();
+        let mut entries = [Entry { id: 1, len: 7, instead: 4 }].into_iter();
         let mut next = |oldest| {
             let done = outstanding.next(Some(oldest), || entries.next().expect("one entry for all"));
-            done.map(|done| (done.id, done.len))
+            done.map(|done| (done.id, done.len, done.instead))
         };
-        assert_eq!([next(2), next(0), next(1)], [Some((2, 50)), Some((0, 0)), Some((1, 7))]);
+        assert_eq!([next(2), next(0), next(1)], [Some((2, 50, None)), Some((0, 0, None)), Some((1, 7, Some(3)))]);
         assert!(!outstanding.in_batch());
     }
 
@@ -190,10 +202,11 @@ mod tests {
             let mut outstanding = Outstanding::new(4, oldest.is_some());
             outstanding.add(3, &[buffer(1, true)]);
             for id in [0, 4, 65536 + 3, u32::MAX] {
-                assert!(outstanding.next(oldest, || (id, 0)).is_none(), "{id}");
+                assert!(outstanding.next(oldest, || Entry { id, len: 0, instead: 0 }).is_none(), "{id}");
             }
-            assert!(outstanding.next(oldest, || (3, 1)).is_some());
-            assert!(outstanding.next(oldest, || (3, 1)).is_none(), "only once");
+            let third = || Entry { id: 3, len: 1, instead: 0 };
+            assert!(outstanding.next(oldest, third).is_some());
+            assert!(outstanding.next(oldest, third).is_none(), "only once");
         }
     }
 

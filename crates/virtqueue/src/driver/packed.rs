@@ -1,10 +1,11 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
-use super::ids::{Ids, Outstanding};
+use super::ids::{Entry, Ids, Outstanding};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::PACKED_LEN_BITS;
 use crate::layout::{F_NEXT, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put};
@@ -99,18 +100,20 @@ impl PackedDriver {
                 return Ok(None);
             }
         }
+        let (len, instead) = match tail.len() {
+            len if self.exchanges => (len & ((1 << PACKED_LEN_BITS) - 1), (len >> PACKED_LEN_BITS) as u16),
+            len => (len, 0),
+        };
         let done = self
             .outstanding
-            .next(self.ids.oldest(), || (tail.packed_id().into(), tail.len()))
+            .next(self.ids.oldest(), || Entry { id: tail.packed_id().into(), len, instead })
             .ok_or(Fatal::BadHead { head: tail.packed_id(), size: self.areas.size })?;
-        // A number that is too high is no buffer's, and stays so.
-        let instead = if self.exchanges { get(self.areas.addr(at.slot)).min(u16::MAX.into()) } else { 0 };
         // The next lap writes here. Stores to one line after the other would wait until the device's processor gives them up.
         prefetch_write(self.areas.tail(at.slot).as_ptr().cast());
         self.used = at.advance(done.descriptors, self.areas.size);
         self.free += done.descriptors;
         self.ids.give_back(done.id);
-        Ok(Some(UsedBuffer { id: done.id, len: done.len, instead: (instead as u16).checked_sub(1) }))
+        Ok(Some(UsedBuffer { id: done.id, len: done.len, instead: done.instead }))
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
-use super::ids::{Ids, Outstanding};
+use super::ids::{Entry, Ids, Outstanding};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -109,10 +109,10 @@ impl SplitDriver {
         }
         let (id_at, len_at) = self.areas.used_element(self.used & self.mask);
         let word = get(id_at);
-        let (id, instead) = if self.exchanges { (word & 0xffff, word >> 16) } else { (word, 0) };
+        let (id, instead) = if self.exchanges { (word & 0xffff, (word >> 16) as u16) } else { (word, 0) };
         let done = self
             .outstanding
-            .next(self.ids.oldest(), || (id, get(len_at)))
+            .next(self.ids.oldest(), || Entry { id, len: get(len_at), instead })
             .ok_or(Fatal::BadHead { head: id as u16, size: self.areas.size })?;
         self.used = self.used.wrapping_add(1);
         if self.moves {
@@ -125,7 +125,7 @@ impl SplitDriver {
             at = self.next_of[usize::from(at)];
             self.ids.give_back(at);
         }
-        Ok(Some(UsedBuffer { id: done.id, len: done.len, instead: (instead as u16).checked_sub(1) }))
+        Ok(Some(UsedBuffer { id: done.id, len: done.len, instead: done.instead }))
     }
 
     #[inline(always)]

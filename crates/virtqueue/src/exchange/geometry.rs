@@ -5,8 +5,8 @@ use crate::layout::NET_HEADER;
 /// Bytes of a cache line.
 const LINE: u64 = 64;
 
-/// Most buffers of a group: their numbers, plus one, are below 65535 (docs/exchange.md).
-pub const MAX_BUFFERS: u16 = u16::MAX - 2;
+/// Most buffers of a group: their numbers, plus one, have 15 bits (docs/exchange.md).
+pub const MAX_BUFFERS: u16 = (1 << 15) - 2;
 
 /// Bytes in front of each buffer that are its owner's own, for headers: a whole number of lines.
 pub const HEADROOM: u32 = 128;
@@ -79,7 +79,7 @@ impl Geometry {
     #[inline(always)]
     pub(super) fn number(&self, offset: u64) -> Option<u16> {
         let from_first = offset.wrapping_sub(self.offset(0));
-        // With less than 2¹⁶ buffers of at most 2¹¹ lines, the product is exact for all that are one of them.
+        // With less than 2¹⁵ buffers of at most 2¹¹ lines, the product is exact for all that are one of them.
         let number = ((from_first >> 6) & 0xffff_ffff).wrapping_mul(self.inverse) >> 32;
         (number < self.count.into() && number * self.stride == from_first).then_some(number as u16)
     }

@@ -3,10 +3,11 @@
 use super::counts::Counts;
 use super::geometry::Geometry;
 use super::grid::Grid;
+use super::threshold::UNTRIED;
 use crate::memory::{Arena, Memory, MemoryError};
 use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The owner of a buffer that nobody has.
@@ -19,8 +20,8 @@ pub struct GroupOptions {
     pub ports: u16,
     /// The buffers.
     pub geometry: Geometry,
-    /// Length in bytes from which frames are exchanged.
-    pub threshold: u32,
+    /// Length in bytes from which frames are exchanged; `None` if queues find it by trials.
+    pub threshold: Option<u32>,
     /// Whether to use huge pages, if there are any.
     pub huge: bool,
 }
@@ -35,6 +36,8 @@ pub struct Group {
     pub(super) owners: Box<[AtomicU16]>,
     seats: Mutex<Seats>,
     grid: Grid,
+    /// By port: the length from which its frames are exchanged, as last told.
+    thresholds: Box<[AtomicU32]>,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,7 @@ impl Group {
             owners: (0..count).map(|_| AtomicU16::new(NOBODY)).collect(),
             seats: Mutex::new(Seats { free: (0..count).collect(), by_token: BTreeMap::new(), last: NOBODY }),
             grid: Grid::new(options.ports),
+            thresholds: (0..options.ports).map(|_| AtomicU32::new(options.threshold.unwrap_or(UNTRIED))).collect(),
         }))
     }
 
@@ -81,6 +85,16 @@ impl Group {
     #[inline(always)]
     pub fn options(&self) -> &GroupOptions {
         &self.options
+    }
+
+    /// Returns the length in bytes from which frames of a port are exchanged, as last found by one of its queues.
+    pub fn threshold(&self, port: u16) -> u32 {
+        self.thresholds[usize::from(port)].load(Ordering::Relaxed)
+    }
+
+    /// Tells that length.
+    pub(super) fn set_threshold(&self, port: u16, bytes: u32) {
+        self.thresholds[usize::from(port)].store(bytes, Ordering::Relaxed);
     }
 
     /// Returns the file that its memory is.

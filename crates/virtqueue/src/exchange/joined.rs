@@ -3,6 +3,7 @@
 use super::Geometry;
 use super::counts::{Copied, Tally};
 use super::group::Seat;
+use super::measured::Measured;
 use crate::layout::NET_HEADER;
 use crate::memory::Memory;
 use packet::{Frame, Frames, Offer};
@@ -32,7 +33,19 @@ impl Joined {
 
     /// Returns a record by which the frames of this queue are exchanged.
     pub(crate) fn offer(&self) -> Offer {
-        Offer::new(self.seat.group().grid().id(), self.seat.number(), self.port, self.start)
+        let offer = Offer::new(self.seat.group().grid().id(), self.seat.number(), self.port, self.start);
+        offer.set_threshold(self.seat.group().threshold(self.port));
+        offer
+    }
+
+    /// Returns a measurement of the length from which this queue's frames are exchanged, unless it was configured.
+    pub(crate) fn measured(&self) -> Option<Measured> {
+        self.seat.group().options().threshold.is_none().then(Measured::default)
+    }
+
+    /// Tells the length from which this queue's frames are exchanged.
+    pub(crate) fn tell(&self, threshold: u32) {
+        self.seat.group().set_threshold(self.port, threshold);
     }
 
     /// Returns how frames of a burst are exchanged for buffers of this queue; or the reason why not.
@@ -46,7 +59,7 @@ impl Joined {
                 offer,
                 owners: &group.owners,
                 geometry: group.options().geometry,
-                threshold: group.options().threshold,
+                threshold: offer.threshold(),
                 longest: group.options().geometry.room() - NET_HEADER,
                 seat: self.seat.number(),
                 start: self.start,

@@ -8,6 +8,7 @@
 //! - [`Geometry`]: where the buffers lie; [`Group`]: the memory, and who has which buffer;
 //! - [`Seat`]: one function; [`Grant`]: what it is told;
 //! - [`Joined`]: a queue of a member, as the device exchanges through it;
+//! - [`UNTRIED`]: the length from which frames are exchanged until the switch has tried which way is faster;
 //! - [`PageMember`]: a function with packet buffers in pages that can be exchanged ([`Pages`]);
 //! - [`Grid`], [`Counts`]: frames that were exchanged and copied, and why.
 
@@ -17,7 +18,9 @@ mod grant;
 mod grid;
 mod group;
 mod joined;
+mod measured;
 mod pages;
+mod threshold;
 
 pub(crate) use counts::Tally;
 pub use counts::{Copied, Counts};
@@ -27,5 +30,14 @@ pub use grid::Grid;
 pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
 pub use joined::Joined;
 pub(crate) use joined::{CopyAll, Handover};
+pub(crate) use measured::Measured;
 pub use pages::{MAX_PAIRS, PageMember, PagePair, PagePlace, Pages, Skipped};
 pub(crate) use pages::{PIECES, Passing};
+pub use threshold::UNTRIED;
+
+/// Bits of a used descriptor's length on packed rings that are the length; those above are the number of another buffer that comes
+/// back, plus one, or zero (docs/exchange.md).
+pub const PACKED_LEN_BITS: u32 = 17;
+
+const _: () = assert!((MAX_BUFFERS as u32 + 1) < 1 << (32 - PACKED_LEN_BITS), "numbers fit above the length");
+const _: () = assert!(packet::MAX_FRAME + crate::layout::NET_HEADER < 1 << PACKED_LEN_BITS, "so does the length");

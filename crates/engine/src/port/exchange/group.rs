@@ -3,7 +3,6 @@
 use crate::stats::GroupBuffers;
 use std::sync::{Arc, OnceLock};
 use virtqueue::exchange::{Counts, Geometry, Grant, Group, GroupOptions, Seat};
-use virtqueue::trial;
 
 /// A group of functions.
 pub(super) struct GroupExchange {
@@ -24,10 +23,7 @@ impl GroupExchange {
     fn group(&self) -> Result<&Arc<Group>, String> {
         let make = || {
             let geometry = Geometry::new(self.buffers, self.buffer_size).ok_or("there can't be such buffers")?;
-            let measured =
-                || trial::threshold(true).map_err(|error| format!("its threshold can't be measured: {error}"));
-            let threshold = self.threshold.map_or_else(measured, Ok)?;
-            let options = GroupOptions { ports: self.ports, geometry, threshold, huge: true };
+            let options = GroupOptions { ports: self.ports, geometry, threshold: self.threshold, huge: true };
             Group::new(options).map_err(|error| format!("there is no memory for the group's buffers: {error}"))
         };
         self.group.get_or_init(make).as_ref().map_err(Clone::clone)
@@ -44,8 +40,9 @@ impl GroupExchange {
         Ok((seat, grant))
     }
 
-    pub(super) fn threshold(&self) -> Option<u32> {
-        self.made().map(|group| group.options().threshold).or(self.threshold)
+    /// Returns the measured length from which frames of a port are exchanged.
+    pub(super) fn threshold(&self, port: u16) -> Option<u32> {
+        self.threshold.is_none().then(|| self.made().map(|group| group.threshold(port)))?
     }
 
     pub(super) fn buffers(&self) -> GroupBuffers {

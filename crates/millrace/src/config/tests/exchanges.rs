@@ -12,7 +12,7 @@ const PORTS: &str = "port = [{name='a', driver='vhost-user', socket='a'}, {name=
 fn an_exchange_has_usual_buffers_unless_it_says_otherwise() {
     let config = valid(&format!(
         "{PORTS}[[exchange]]\nports = ['a', 'b']\n
-         [[exchange]]\nports = ['d', 'c']\nmode = 'group'\nbuffers = 65533\nbuffer-size = 9018\nthreshold = 256\n"
+         [[exchange]]\nports = ['d', 'c']\nmode = 'group'\nbuffers = 32766\nbuffer-size = 9018\nthreshold = 256\n"
     ));
     let exchange = |ports: [&str; 2], buffers, buffer_size, threshold| ExchangeSpec {
         ports: ports.map(str::to_owned).into(),
@@ -21,7 +21,7 @@ fn an_exchange_has_usual_buffers_unless_it_says_otherwise() {
     };
     assert_eq!(
         config.spec.exchanges,
-        [exchange(["a", "b"], 16_384, 2048, None), exchange(["d", "c"], 65_533, 9018, Some(256))]
+        [exchange(["a", "b"], 16_384, 2048, None), exchange(["d", "c"], 32_766, 9018, Some(256))]
     );
 }
 
@@ -60,7 +60,7 @@ fn what_an_exchange_cannot_do_is_said() {
     told("ports = ['a', 'b']\nmode = 'zcopy'\nbuffers = 64", "`buffers` is of mode group");
     told("ports = ['a', 'b']\nmode = 'zcopy'\nbuffer-size = 64", "`buffer-size` is of mode group");
     for (key, number) in
-        [("buffers", 0), ("buffers", 65_534), ("buffer-size", 63), ("buffer-size", 65_536), ("threshold", -1)]
+        [("buffers", 0), ("buffers", 32_767), ("buffer-size", 63), ("buffer-size", 65_536), ("threshold", -1)]
     {
         told(&format!("ports = ['a', 'b']\n{key} = {number}"), &format!("`{key}` cannot be {number}"));
     }

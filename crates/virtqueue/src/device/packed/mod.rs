@@ -11,6 +11,7 @@ use super::taken::TakenChain;
 use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::PACKED_LEN_BITS;
 use crate::layout::{Descriptor, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::{DirtyLog, Memory, Writer};
 use crate::ordering::{consume, crosses, get};
@@ -24,7 +25,6 @@ pub struct PackedRing<L> {
     areas: Areas,
     writer: Writer<L>,
     in_order: bool,
-    exchanges: bool,
     /// Next descriptor that the guest will make available.
     next_avail: Cell<Position>,
     used: Cell<Used>,
@@ -92,7 +92,6 @@ impl<L: DirtyLog> PackedRing<L> {
             areas,
             writer: Writer::new(memory, log),
             in_order: config.negotiated.has(features::IN_ORDER),
-            exchanges: config.negotiated.has(features::EXCHANGE),
             next_avail: Cell::new(start),
             used: Cell::new(Used { next: start, bits: packed_used_bits(start.wrap), first: None }),
             published: Cell::new(start),
@@ -136,10 +135,7 @@ impl<L: DirtyLog> PackedRing<L> {
     #[inline(always)]
     fn put_used_chain(&self, used: &mut Used, chain: TakenChain, len: u32, flags: u16, instead: u16) {
         let at = used.next;
-        if self.exchanges {
-            self.writer.put(self.areas.addr(at.slot), instead.into());
-        }
-        let tail = Tail::packed(len, chain.id, flags | used.bits);
+        let tail = Tail::packed(len | u32::from(instead) << PACKED_LEN_BITS, chain.id, flags | used.bits);
         if used.first.is_none() {
             used.first = Some(FirstUsed { slot: at.slot, tail });
         } else {

@@ -71,7 +71,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
             let Some(head) = ring.available(&scan) else { break };
-            if !ring.in_order {
+            if kept.is_some() || !ring.in_order {
                 ring.fetch_to_return(&head);
             }
             let place = kept.map(|_| taken);

@@ -81,7 +81,7 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
             let mut next = ring.next_used.get();
             kept.give_back(|chain, instead| {
                 ring.put_used_at(next, chain.id, 0, instead);
-                next = next.wrapping_add(1);
+                next = next.wrapping_add(chain.slots);
             });
             ring.next_used.set(next);
         } else if ring.in_order && ring.next_used.get() != ring.published.get() {

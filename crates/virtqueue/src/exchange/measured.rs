@@ -1,0 +1,47 @@
+//! The threshold of a queue whose function sends to others of its group, measured while it runs.
+
+use super::threshold::Threshold;
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
+
+/// A queue's threshold, and the burst that it is about to learn from.
+#[derive(Default)]
+pub(crate) struct Measured {
+    threshold: RefCell<Threshold>,
+    burst: Cell<Option<Received>>,
+}
+
+/// A burst that was received, and not yet returned.
+#[derive(Clone, Copy)]
+struct Received {
+    frames: u32,
+    bytes: u64,
+    began: Option<Instant>,
+}
+
+impl Measured {
+    /// Returns the time before a burst is received, if that matters.
+    #[inline(always)]
+    pub(crate) fn begin(&self) -> Option<Instant> {
+        self.threshold.borrow().is_trying().then(Instant::now)
+    }
+
+    /// Notes what was received.
+    #[inline(always)]
+    pub(crate) fn received(&self, frames: usize, bytes: u64, began: Option<Instant>) {
+        self.burst.set((frames > 0).then_some(Received { frames: frames as u32, bytes, began }));
+    }
+
+    /// Ends a burst whose chains were returned. Returns the lengths from which frames are exchanged from now on, and from which
+    /// that was found to be faster, if the former may have changed.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> Option<(u32, u32)> {
+        let Received { frames, bytes, began } = self.burst.take()?;
+        let mut threshold = self.threshold.borrow_mut();
+        let changed = match began {
+            Some(began) => threshold.try_burst(frames, bytes, began.elapsed()),
+            None => threshold.pass(frames, bytes),
+        };
+        changed.then(|| (threshold.now(), threshold.found()))
+    }
+}
