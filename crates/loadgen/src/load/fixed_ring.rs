@@ -161,10 +161,16 @@ impl FixedRing {
         (self.avail..self.avail + count).map(move |at| (at & mask) as u16)
     }
 
-    /// Returns the slot that comes `distance` slots after this one.
+    /// Returns the slot of a running count.
     #[inline(always)]
-    pub fn behind(&self, slot: u16, distance: u16) -> u16 {
-        (slot + distance) & self.mask
+    pub fn slot(&self, at: u64) -> u16 {
+        at as u16 & self.mask
+    }
+
+    /// Returns the running count of slots up to which it is known which buffers the driver will find there.
+    #[inline(always)]
+    pub fn known(&self) -> u64 {
+        if self.exchanges { self.avail + self.free() } else { u64::MAX }
     }
 
     /// Takes back used slots until the driver owns `wanted` or there are no more; perhaps a few beyond.

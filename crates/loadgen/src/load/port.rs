@@ -66,6 +66,8 @@ pub struct Port {
     outgoing: Shape,
     incoming: Shape,
     sent: u64,
+    /// Running count of the transmit ring's slots whose buffers were prefetched.
+    fetched: u64,
     sequence: Sequence,
 }
 
@@ -76,7 +78,7 @@ impl Port {
         // If buffers are exchanged, the other port gets these to send in.
         receive.prepare(&incoming);
         receive.ring.give(receive.ring.free());
-        Port { receive, transmit, outgoing, incoming, sent: 0, sequence: Sequence::default() }
+        Port { receive, transmit, outgoing, incoming, sent: 0, fetched: 0, sequence: Sequence::default() }
     }
 
     /// Takes received frames and posts their buffers again; returns the number of frames.
@@ -111,13 +113,13 @@ impl Port {
     pub fn send<T: Touch>(&mut self, room: u64) -> Result<u64, Misused> {
         let wanted = room.min(BURST);
         if self.transmit.ring.free() < wanted {
-            self.transmit.ring.reap(wanted)?;
+            self.transmit.ring.reap(wanted + u64::from(ahead_of::<T>()))?;
         }
         let count = self.transmit.ring.free().min(wanted);
         if T::SEQUENCED {
             for slot in self.transmit.ring.slots(count) {
+                self.fetch_ahead::<T>();
                 let ring = &self.transmit.ring;
-                fetch::<T>(self.transmit.ptr(ring.behind(slot, ahead_of::<T>())), prefetch_write);
                 // SAFETY: the slot is ours until `give` below, and no other reference is alive.
                 let bytes = &mut unsafe { ring.buffers().bytes_mut(ring.buffer(slot)) }[FRAME..];
                 T::write(bytes, &self.outgoing, self.sent);
@@ -128,6 +130,18 @@ impl Port {
         }
         self.transmit.ring.give(count);
         Ok(count)
+    }
+
+    /// Prefetches the next buffers to send in, as far as they are known: a slot that the device has may come back with another.
+    #[inline(always)]
+    fn fetch_ahead<T: Touch>(&mut self) {
+        let ring = &self.transmit.ring;
+        let end = (self.sent + u64::from(ahead_of::<T>())).min(ring.known());
+        self.fetched = self.fetched.max(self.sent);
+        while self.fetched < end {
+            fetch::<T>(self.transmit.ptr(ring.slot(self.fetched)), prefetch_write);
+            self.fetched += 1;
+        }
     }
 
     /// Reads received frames as a function does, and sends them from `to` in the buffers that they came in; returns their number.

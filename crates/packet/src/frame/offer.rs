@@ -20,15 +20,19 @@ pub struct Offer {
     member: Option<Arc<dyn Any + Send + Sync>>,
     /// Length in bytes from which frames are exchanged.
     threshold: Cell<u32>,
-    /// By place in the burst: the buffer given for the one there, plus one; zero if none was.
+    /// Places of the burst for whose buffers others were given, a bit each.
+    places: Cell<u32>,
+    /// By place in the burst: the buffer given for the one there.
     given: [Cell<u16>; MAX_BURST],
 }
+
+const _: () = assert!(MAX_BURST <= u32::BITS as usize, "a bit for each place");
 
 impl Offer {
     /// Returns the record of a queue of `seat`, at `port` of the group, which has the group's memory mapped at `start`.
     pub fn new(group: u64, seat: u16, port: u16, start: usize) -> Offer {
         let given = [const { Cell::new(0) }; MAX_BURST];
-        Offer { group, seat, port, start, member: None, threshold: Cell::new(0), given }
+        Offer { group, seat, port, start, member: None, threshold: Cell::new(0), places: Cell::new(0), given }
     }
 
     /// Returns the record of a queue at `port` of the exchange `group`, whose function is `member`: pages of its memory are
@@ -81,12 +85,19 @@ impl Offer {
     /// Gives `buffer` for the one at this place.
     #[inline(always)]
     pub fn give(&self, place: u8, buffer: u16) {
-        self.given[usize::from(place)].set(buffer + 1);
+        self.places.set(self.places.get() | 1 << place);
+        self.given[usize::from(place)].set(buffer);
     }
 
-    /// Returns the buffer given for the one at this place, plus one, or zero; and forgets it.
+    /// Returns the places for whose buffers others were given, a bit each; and forgets them.
     #[inline(always)]
-    pub fn take(&self, place: usize) -> u16 {
-        self.given[place].take()
+    pub fn take_places(&self) -> u32 {
+        self.places.take()
+    }
+
+    /// Returns the buffer last given for the one at this place.
+    #[inline(always)]
+    pub fn given(&self, place: usize) -> u16 {
+        self.given[place].get()
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct Kept {
     in_order: bool,
     /// The buffers given for those of the present burst, if the queue is in a group.
     offer: Option<Offer>,
+    /// Whether buffers were given for most of the last burst's.
+    exchanges: Cell<bool>,
     /// Every chain of the present burst.
     taken: [Cell<TakenChain>; MAX_BURST],
     count: Cell<usize>,
@@ -33,6 +35,7 @@ impl Kept {
             id: if in_order { 0 } else { lend::queue_id() },
             in_order,
             offer: None,
+            exchanges: Cell::new(false),
             taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
             count: Cell::new(0),
             slots: (0..size).map(|_| Cell::new(0)).collect(),
@@ -107,38 +110,57 @@ impl Kept {
         self.offer.as_ref()
     }
 
+    /// Reports whether most chains of the next burst are likely to be returned one by one.
+    #[inline(always)]
+    pub(super) fn returns_each(&self) -> bool {
+        !self.in_order || self.exchanges.get()
+    }
+
     /// Passes every chain that is not kept to `put`, and the number of the buffer given for its own, plus one, or zero. In order, one
     /// call may stand for several chains: with the slots of all, and the id and number of the last.
     #[inline(always)]
     pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain, u16)) {
+        let taken = &self.taken[..self.count.take()];
+        let places = self.offer.as_ref().map_or(0, Offer::take_places);
+        let instead = |place: usize| match &self.offer {
+            Some(offer) if places >> place & 1 == 1 => offer.given(place) + 1,
+            _ => 0,
+        };
         if self.in_order {
-            return self.give_back_in_order(put);
+            return self.give_back_in_order(taken, places, instead, put);
         }
         let back = &self.back[..self.back_count.take()];
         for chain in back {
             put(chain.get(), 0);
         }
         self.out.set(self.out.get() - back.len() as u16);
-        for (place, chain) in self.taken[..self.count.take()].iter().enumerate() {
+        for (place, chain) in taken.iter().enumerate() {
             let chain = chain.get();
             if chain.slots != 0 {
-                put(chain, self.offer.as_ref().map_or(0, |offer| offer.take(place)));
+                put(chain, instead(place));
             }
         }
     }
 
     #[inline(always)]
-    fn give_back_in_order(&self, mut put: impl FnMut(TakenChain, u16)) {
-        let taken = &self.taken[..self.count.take()];
-        let mut slots = 0;
-        for (place, chain) in taken.iter().enumerate() {
-            let chain = chain.get();
-            slots += chain.slots;
-            let instead = self.offer.as_ref().map_or(0, |offer| offer.take(place));
-            if instead != 0 || place + 1 == taken.len() {
-                put(TakenChain { slots, ..chain }, instead);
-                slots = 0;
-            }
+    fn give_back_in_order(
+        &self,
+        taken: &[Cell<TakenChain>],
+        places: u32,
+        instead: impl Fn(usize) -> u16,
+        mut put: impl FnMut(TakenChain, u16),
+    ) {
+        let (mut left, mut first) = (places, 0);
+        while first < taken.len() {
+            // Up to the next place that has a buffer of its own, or to the end.
+            let last = (left.trailing_zeros() as usize).min(taken.len() - 1);
+            left &= left.wrapping_sub(1);
+            let slots = taken[first..=last].iter().map(|chain| chain.get().slots).sum();
+            put(TakenChain { slots, ..taken[last].get() }, instead(last));
+            first = last + 1;
+        }
+        if !taken.is_empty() {
+            self.exchanges.set(2 * places.count_ones() as usize > taken.len());
         }
     }
 }

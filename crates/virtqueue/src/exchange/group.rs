@@ -4,6 +4,7 @@ use super::counts::Counts;
 use super::geometry::Geometry;
 use super::grid::Grid;
 use super::threshold::UNTRIED;
+use super::turns::Turns;
 use crate::memory::{Arena, Memory, MemoryError};
 use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +39,7 @@ pub struct Group {
     grid: Grid,
     /// By port: the length from which its frames are exchanged, as last told.
     thresholds: Box<[AtomicU32]>,
+    turns: Arc<Turns>,
 }
 
 #[derive(Debug)]
@@ -72,6 +74,7 @@ impl Group {
             seats: Mutex::new(Seats { free: (0..count).collect(), by_token: BTreeMap::new(), last: NOBODY }),
             grid: Grid::new(options.ports),
             thresholds: (0..options.ports).map(|_| AtomicU32::new(options.threshold.unwrap_or(UNTRIED))).collect(),
+            turns: Turns::new(),
         }))
     }
 
@@ -95,6 +98,11 @@ impl Group {
     /// Tells that length.
     pub(super) fn set_threshold(&self, port: u16, bytes: u32) {
         self.thresholds[usize::from(port)].store(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the turns of its queues to try which way is faster.
+    pub(super) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
     }
 
     /// Returns the file that its memory is.

@@ -40,7 +40,8 @@ impl Joined {
 
     /// Returns a measurement of the length from which this queue's frames are exchanged, unless it was configured.
     pub(crate) fn measured(&self) -> Option<Measured> {
-        self.seat.group().options().threshold.is_none().then(Measured::default)
+        let group = self.seat.group();
+        group.options().threshold.is_none().then(|| Measured::new(group.clone()))
     }
 
     /// Tells the length from which this queue's frames are exchanged.
@@ -55,6 +56,7 @@ impl Joined {
         match frames.offer().filter(|offer| offer.group() == group.grid().id()) {
             None => Err(Copied::Outside),
             Some(_) if !frames.may_exchange() => Err(Copied::Shared),
+            Some(offer) if frames.as_slice().iter().all(|frame| frame.len() < offer.threshold()) => Err(Copied::Short),
             Some(offer) => Ok(Exchanging {
                 offer,
                 owners: &group.owners,

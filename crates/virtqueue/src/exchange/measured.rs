@@ -1,12 +1,14 @@
 //! The threshold of a queue whose function sends to others of its group, measured while it runs.
 
-use super::threshold::Threshold;
+use super::group::Group;
+use super::threshold::{Burst, Threshold};
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A queue's threshold, and the burst that it is about to learn from.
-#[derive(Default)]
 pub(crate) struct Measured {
+    group: Arc<Group>,
     threshold: RefCell<Threshold>,
     burst: Cell<Option<Received>>,
 }
@@ -20,6 +22,11 @@ struct Received {
 }
 
 impl Measured {
+    /// Returns the threshold of a queue before its first trial.
+    pub(crate) fn new(group: Arc<Group>) -> Measured {
+        Measured { group, threshold: RefCell::default(), burst: Cell::default() }
+    }
+
     /// Returns the time before a burst is received, if that matters.
     #[inline(always)]
     pub(crate) fn begin(&self) -> Option<Instant> {
@@ -33,14 +40,14 @@ impl Measured {
     }
 
     /// Ends a burst whose chains were returned. Returns the lengths from which frames are exchanged from now on, and from which
-    /// that was found to be faster, if the former may have changed.
+    /// that was found to be better, if the former may have changed.
     #[inline(always)]
     pub(crate) fn end(&self) -> Option<(u32, u32)> {
         let Received { frames, bytes, began } = self.burst.take()?;
         let mut threshold = self.threshold.borrow_mut();
         let changed = match began {
-            Some(began) => threshold.try_burst(frames, bytes, began.elapsed()),
-            None => threshold.pass(frames, bytes),
+            Some(began) => threshold.try_burst(Burst { frames, bytes, began, took: began.elapsed() }),
+            None => threshold.pass() && threshold.begin(frames, bytes, || self.group.turns().take(Instant::now())),
         };
         changed.then(|| (threshold.now(), threshold.found()))
     }

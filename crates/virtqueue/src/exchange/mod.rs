@@ -21,6 +21,7 @@ mod joined;
 mod measured;
 mod pages;
 mod threshold;
+mod turns;
 
 pub(crate) use counts::Tally;
 pub use counts::{Copied, Counts};

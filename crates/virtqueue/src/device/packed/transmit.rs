@@ -68,10 +68,11 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
         let budget = Budget::new();
+        let returns_each = kept.map_or(!ring.in_order, Kept::returns_each);
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
             let Some(head) = ring.available(&scan) else { break };
-            if kept.is_some() || !ring.in_order {
+            if returns_each {
                 ring.fetch_to_return(&head);
             }
             let place = kept.map(|_| taken);
