@@ -145,6 +145,7 @@ pages! {
     mirror: "docs/mirror.md",
     sharing: "docs/sharing.md",
     openflow: "docs/openflow.md",
+    papers: "docs/papers.md",
     performance: "docs/performance.md",
     proxy: "docs/proxy.md",
     reload: "docs/reload.md",
