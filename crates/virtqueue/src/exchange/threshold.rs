@@ -16,7 +16,7 @@ pub const UNTRIED: u32 = 256;
 const LENGTHS: [u32; 9] = [0, 128, 256, 512, 1024, 2048, 4096, 8192, MAX_FRAME + 1];
 
 /// Bursts between two trials: doubled as long as trials find the same, so that trying takes about one frame in a hundred.
-const REST: u32 = 1 << 15;
+const REST: u32 = 1 << 12;
 const LONG_REST: u32 = 1 << 18;
 /// Bursts until the next attempt of a queue whose turn it is not.
 const WAIT: u32 = 1 << 9;
@@ -33,8 +33,9 @@ const TIMES: usize = 9;
 /// A difference in the rate of frames counts from one in this many on, if most comparisons have its sign.
 const NOISE: u64 = 64;
 const MOST: usize = 7;
-/// Frames of a burst after which a trial may begin. Fewer of them come if there is not much to do.
+/// Frames or bytes of a burst after which a trial may begin. Fewer of them come if there is not much to do.
 const ENOUGH: u32 = MAX_BURST as u32 / 2;
+const ENOUGH_BYTES: u64 = 32 << 10;
 
 /// A burst during a trial.
 #[derive(Clone, Copy)]
@@ -132,7 +133,7 @@ impl Threshold {
     /// turn. Returns true if it begins.
     #[cold]
     pub(super) fn begin(&mut self, frames: u32, bytes: u64, turn: impl FnOnce() -> Option<Turn>) -> bool {
-        if frames < ENOUGH {
+        if frames < ENOUGH && bytes < ENOUGH_BYTES {
             return false;
         }
         let Some(turn) = turn() else {
