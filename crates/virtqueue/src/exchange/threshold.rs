@@ -15,9 +15,10 @@ pub const UNTRIED: u32 = 256;
 /// Lengths that part the frames that are tried together. The last one is longer than any frame.
 const LENGTHS: [u32; 9] = [0, 128, 256, 512, 1024, 2048, 4096, 8192, MAX_FRAME + 1];
 
-/// Bursts between two trials: doubled as long as trials find the same, so that trying takes about one frame in a hundred.
-const REST: u32 = 1 << 12;
-const LONG_REST: u32 = 1 << 18;
+/// Bursts between two trials, at least: there are as many as make the trial of the worse way cost one hundredth of the time.
+const REST: u32 = 1 << 13;
+const LONGEST_REST: u32 = 1 << 22;
+const SHARE: f64 = 100.0;
 /// Bursts until the next attempt of a queue whose turn it is not.
 const WAIT: u32 = 1 << 9;
 /// Bursts before the first trial.
@@ -26,13 +27,17 @@ const START: u32 = 1 << 7;
 const PATIENCE: u32 = 1 << 14;
 /// Frames after a change of the way that do not count: those in flight were posted for the other way.
 const SETTLE: u32 = 1024;
-/// Frames that are timed together, and how many times in either way: the median leaves out those during which others had the
-/// processor.
+/// Frames or bytes that are timed together, and how many times in either way: the median leaves out those during which others had
+/// the processor.
 const TOGETHER: u32 = 4096;
+const TOGETHER_BYTES: u64 = 4 << 20;
 const TIMES: usize = 9;
-/// A difference in the rate of frames counts from one in this many on, if most comparisons have its sign.
-const NOISE: u64 = 64;
+/// A difference in the rate of frames counts from this ratio on, if most comparisons have its sign.
+const NOISE: f64 = 1.0 + 1.0 / 64.0;
 const MOST: usize = 7;
+/// A trial ends after this many comparisons, if all of them find this ratio.
+const FEW: usize = 3;
+const CLEAR: f64 = 1.25;
 /// Frames or bytes of a burst after which a trial may begin. Fewer of them come if there is not much to do.
 const ENOUGH: u32 = MAX_BURST as u32 / 2;
 const ENOUGH_BYTES: u64 = 32 << 10;
@@ -54,12 +59,18 @@ enum Way {
     Copy,
 }
 
+/// The better way, and by how much the other one takes longer.
+#[derive(Clone, Copy)]
+struct Verdict {
+    better: Way,
+    excess: f64,
+}
+
 /// The threshold of a queue.
 pub(super) struct Threshold {
     bytes: u32,
-    /// Bursts until the next trial, if none is under way, and how many there are from one trial to the next.
+    /// Bursts until the next trial, if none is under way.
     left: u32,
-    rest: u32,
     trial: Option<Trial>,
 }
 
@@ -84,6 +95,7 @@ struct Trial {
 struct Window {
     began: Option<Instant>,
     frames: u32,
+    bytes: u64,
     took: Duration,
 }
 
@@ -96,7 +108,7 @@ struct Found {
 
 impl Default for Threshold {
     fn default() -> Self {
-        Threshold { bytes: UNTRIED, left: START, rest: REST, trial: None }
+        Threshold { bytes: UNTRIED, left: START, trial: None }
     }
 }
 
@@ -161,7 +173,7 @@ impl Threshold {
         let Some(trial) = &mut self.trial else { return false };
         trial.patience -= 1;
         if trial.patience == 0 {
-            self.end(self.bytes);
+            self.end(self.bytes, REST);
             return true;
         }
         let is_other = LENGTHS[step_of(burst.frames, burst.bytes)] != trial.exchanging;
@@ -176,34 +188,38 @@ impl Threshold {
         trial.windows += 1;
         trial.settle = SETTLE;
         trial.way = if trial.way == Way::Exchange { Way::Copy } else { Way::Exchange };
-        if trial.windows == 2 * TIMES {
-            let bytes = match better(&trial.found) {
+        if trial.windows % 2 == 0
+            && let Some(Verdict { better, excess }) = judge(&trial.found[..trial.windows / 2])
+        {
+            let bytes = match better {
                 Way::Exchange => self.bytes.min(trial.exchanging),
                 Way::Copy => self.bytes.max(trial.copying),
             };
-            self.end(bytes);
+            let frames = f64::from(trial.windows as u32 / 2 * (SETTLE + TOGETHER));
+            let rest = SHARE * excess * frames / f64::from(burst.frames);
+            self.end(bytes, REST.max(rest as u32).min(LONGEST_REST));
         }
         true
     }
 
     /// Ends a trial that found this threshold.
-    fn end(&mut self, bytes: u32) {
-        self.rest = if bytes == self.bytes { LONG_REST.min(2 * self.rest) } else { REST };
-        (self.bytes, self.trial, self.left) = (bytes, None, self.rest);
+    fn end(&mut self, bytes: u32, rest: u32) {
+        (self.bytes, self.trial, self.left) = (bytes, None, rest);
     }
 }
 
 impl Window {
     /// Adds a burst. Returns what was found if the window ends with it.
-    fn add(&mut self, Burst { frames, began, took, .. }: Burst) -> Option<Found> {
+    fn add(&mut self, Burst { frames, bytes, began, took }: Burst) -> Option<Found> {
         let Some(first) = self.began else {
             // The time from here on counts, and the frames that come in it.
             self.began = Some(began + took);
             return None;
         };
         self.frames += frames;
+        self.bytes += bytes;
         self.took += took;
-        if self.frames < TOGETHER {
+        if self.frames < TOGETHER && self.bytes < TOGETHER_BYTES {
             return None;
         }
         let of_each = |time: Duration| time.as_nanos() as u64 * 1000 / u64::from(self.frames);
@@ -213,24 +229,34 @@ impl Window {
     }
 }
 
-/// Returns the way in which more frames came; if as many came either way, the one that took the switch less time.
-fn better(found: &[[Found; 2]; TIMES]) -> Way {
+/// Returns the way in which more frames came; if as many came either way, the one that took the switch less time. `None` if that
+/// is not clear yet.
+fn judge(found: &[[Found; 2]]) -> Option<Verdict> {
     let [exchange, copy] = [Way::Exchange as usize, Way::Copy as usize];
-    let mut apart: Vec<_> = found.iter().map(|of| of[exchange].apart as f64 / of[copy].apart.max(1) as f64).collect();
-    apart.sort_unstable_by(f64::total_cmp);
-    let (median, noise) = (apart[TIMES / 2], 1.0 / NOISE as f64);
-    if median > 1.0 + noise && apart[TIMES - MOST] > 1.0 {
-        return Way::Copy;
-    }
-    if median < 1.0 - noise && apart[MOST - 1] < 1.0 {
-        return Way::Exchange;
-    }
-    let work = |way: usize| {
-        let mut work = found.map(|of| of[way].work);
-        work.sort_unstable();
-        work[TIMES / 2]
+    let ratio = |exchange: u64, copy: u64| exchange as f64 / copy.max(1) as f64;
+    let mut ratios: Vec<f64> = found.iter().map(|of| ratio(of[exchange].apart, of[copy].apart)).collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    let (count, median) = (ratios.len(), ratios[ratios.len() / 2]);
+    let is_beyond = |least: f64, most: usize| {
+        let copies = median > least && ratios[count - most] > 1.0;
+        copies || (median < 1.0 / least && ratios[most - 1] < 1.0)
     };
-    if work(exchange) <= work(copy) { Way::Exchange } else { Way::Copy }
+    let verdict = |ratio: f64| match ratio > 1.0 {
+        true => Verdict { better: Way::Copy, excess: ratio - 1.0 },
+        false => Verdict { better: Way::Exchange, excess: 1.0 / ratio - 1.0 },
+    };
+    let is_clear = count >= FEW && (ratios[0] > CLEAR || ratios[count - 1] < 1.0 / CLEAR);
+    if is_clear || (count == TIMES && is_beyond(NOISE, MOST)) {
+        return Some(verdict(median));
+    }
+    (count == TIMES).then(|| {
+        let work = |way: usize| {
+            let mut work: Vec<u64> = found.iter().map(|of| of[way].work).collect();
+            work.sort_unstable();
+            work[count / 2]
+        };
+        verdict(ratio(work(exchange).max(1), work(copy)))
+    })
 }
 
 /// Returns the step of [`LENGTHS`] that the mean length of a burst's frames is in.
@@ -260,26 +286,30 @@ mod tests {
             Queue { threshold: Threshold::default(), turns: Turns::new(), now: Instant::now() }
         }
 
-        /// Runs bursts of `len` bytes a frame, which cost as much as `exchange` or `copy` say; returns the threshold found, and the
-        /// share of bursts that were forwarded in the way that is not `better`.
+        /// Runs bursts of `len` bytes a frame, which cost as much as `exchange` or `copy` say, until two trials have ended; returns the
+        /// threshold found, and the share of time that was lost in the way that is not `better`.
         fn run(&mut self, len: u64, exchange: Costs, copy: Costs, better: Way) -> (u32, f64) {
-            let (bursts, mut worse) = (5 * LONG_REST, 0);
-            for burst in 0..bursts {
+            let (began, mut bursts, mut wasted, mut trials) = (self.now, 0, Duration::ZERO, 0);
+            let time = |Costs(switch, functions): Costs| Duration::from_nanos(32 * switch.max(functions));
+            while trials < 2 {
+                bursts += 1;
                 let way = if len >= u64::from(self.threshold.now()) { Way::Exchange } else { Way::Copy };
-                worse += u32::from(way != better);
-                let Costs(switch, functions) = if way == Way::Exchange { exchange } else { copy };
+                let costs = if way == Way::Exchange { exchange } else { copy };
+                if way != better {
+                    wasted += time(costs).saturating_sub(time(if way == Way::Exchange { copy } else { exchange }));
+                }
                 // Now and then, another process has the processor.
-                let lost = if burst % 1500 == 0 { 1_000_000 } else { 0 };
-                let took = Duration::from_nanos(32 * switch + lost);
+                let lost = Duration::from_millis(if bursts % 1500 == 0 { 1 } else { 0 });
+                let took = Duration::from_nanos(32 * costs.0) + lost;
                 if self.threshold.is_trying() {
-                    let burst = Burst { frames: 32, bytes: 32 * len, began: self.now, took };
-                    self.threshold.try_burst(burst);
+                    self.threshold.try_burst(Burst { frames: 32, bytes: 32 * len, began: self.now, took });
+                    trials += u32::from(!self.threshold.is_trying());
                 } else if self.threshold.pass() {
                     self.threshold.begin(32, 32 * len, || self.turns.take(self.now));
                 }
-                self.now += Duration::from_nanos(32 * switch.max(functions) + lost);
+                self.now += time(costs) + lost;
             }
-            (self.threshold.found(), f64::from(worse) / f64::from(bursts))
+            (self.threshold.found(), wasted.as_secs_f64() / self.now.duration_since(began).as_secs_f64())
         }
     }
 
@@ -303,12 +333,11 @@ mod tests {
             (9000, Costs(100, 10), Costs(10, 10), Copy, MAX_FRAME + 1),
             (1518, Costs(10, 10), Costs(100, 10), Exchange, 1024),
         ] {
-            let (threshold, worse) = queue.run(len, exchange, copy, better);
+            let (threshold, _) = queue.run(len, exchange, copy, better);
             assert_eq!(threshold, found, "{len} bytes, {exchange:?} against {copy:?}");
-            assert!(worse < 0.25, "{worse}");
+            let (threshold, wasted) = queue.run(len, exchange, copy, better);
+            assert!(threshold == found && wasted < 0.02, "trials waste {wasted} of the time");
         }
-        let (_, worse) = queue.run(1518, Costs(10, 10), Costs(100, 10), Exchange);
-        assert!(worse < 0.02, "trials take less than one burst in fifty: {worse}");
     }
 
     #[test]
