@@ -108,7 +108,7 @@ fn hold(record: &Record<Row>, rows: &[&Row]) -> String {
     let marks = values(rows, |row| row.hold_us.to_string());
     let mark = |row: &Row| row.hold_us.to_string();
     draw::svg(&Lines {
-        title: "Simulated: packets held for others, smooth traffic".into(),
+        title: "Simulated: packets held for others, random traffic".into(),
         axis: "µs that a packet is held at most".into(),
         marks: marks.clone(),
         panels: vec![

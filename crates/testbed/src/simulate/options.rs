@@ -12,7 +12,7 @@ pub struct Simulate {
     #[arg(long, value_enum, value_delimiter = ',', default_value = "paper,one_node,nodes,traffic,loss,hold,next_hop")]
     pub study: Vec<Study>,
     /// Kinds of nodes
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "paper,rings,af_packet,af_xdp")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "paper,rings,af_packet")]
     pub node: Vec<Node>,
     /// Simulated seconds; the paper's counts are of one
     #[arg(long, default_value_t = 0.1, value_parser = seconds)]

@@ -40,7 +40,7 @@ impl fmt::Display for Study {
 const PAPER_PPS: [f64; 2] = [1_571_032.0, 3.0 * 1_282_443.0];
 
 /// Packets a second that reach the sink in all other networks: so few that Millrace carries them without aggregation.
-const TOTAL_PPS: f64 = 1e6;
+const TOTAL_PPS: f64 = 0.8e6;
 
 /// A tree that small studies use.
 const TREE: Kind = Kind::Tree(21);
@@ -105,16 +105,16 @@ impl Settings {
                 all.into_iter().flat_map(both).flat_map(of).collect()
             }
             Study::Loss => {
-                let links = [(0.0001, 1.0), (0.001, 1.0), (0.01, 1.0), (0.001, 100.0), (0.001, 1000.0)];
+                let links = [(0.0001, 1.0), (0.001, 1.0), (0.01, 1.0), (0.001, 100.0)];
                 let of = |(loss, delay_us)| {
-                    let case = move |node| self.shared(TREE, node, Arrivals::OnOff, short);
+                    let case = move |node| self.shared(TREE, node, Arrivals::Trains(32), short);
                     self.nodes.iter().map(move |&node| Case { loss, delay_us, ..case(node) })
                 };
                 links.into_iter().flat_map(of).collect()
             }
             Study::Hold => {
                 let of = |hold_us| {
-                    self.own().map(move |n| Case { hold_us, ..self.shared(TREE, n, Arrivals::Smooth, short) })
+                    self.own().map(move |n| Case { hold_us, ..self.shared(TREE, n, Arrivals::Poisson, short) })
                 };
                 [0.0, 5.0, 20.0, 50.0, 100.0].into_iter().flat_map(of).collect()
             }

@@ -72,6 +72,8 @@ fn cases(rows: &[&Row]) -> String {
     for row in rows {
         let held: Vec<String> = row.stages.iter().map(|stage| format!("{:.1}", stage.held)).collect();
         let lost = |lost: u64| format!("{:.0}", 1e6 * lost as f64 / row.sent.max(1) as f64);
+        // The paper's node has no cost that is known.
+        let cycles = |cycles: f64| if cycles > 0.0 { cycles.to_string() } else { "-".to_owned() };
         let in_frame = row.with.lost as f64 / row.with.lost_frames.max(1) as f64;
         let _ = writeln!(
             text,
@@ -84,8 +86,8 @@ fn cases(rows: &[&Row]) -> String {
             held.join(" "),
             row.saved_percent(),
             row.last().saved_percent,
-            row.without.cycles,
-            row.with.cycles,
+            cycles(row.without.cycles),
+            cycles(row.with.cycles),
             lost(row.without.lost),
             lost(row.with.lost),
             row.without.mean_us,
