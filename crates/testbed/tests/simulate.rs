@@ -83,14 +83,14 @@ fn the_papers_topologies_have_its_counts() {
     let published = [[1_571_032, 3_131_644, 4_865_252], [1_282_443, 1_283_147, 3_849_441]];
     for (topology, counts) in published.iter().enumerate() {
         for (stage, &count) in counts.iter().enumerate() {
-            near(link(topology, stage, "first_without")["frames"].as_f64().unwrap() * 20.0, f64::from(count), 0.06);
+            near(link(topology, stage, "without")["frames"].as_f64().unwrap() * 20.0, f64::from(count), 0.06);
         }
     }
     // On the last link of topology I, the node without aggregation is the limit.
     assert!(count(&rows[0]["without"]["waiting"]) > 10_000);
-    assert_eq!(count(&link(0, 2, "first_with")["most"]), 15);
+    assert_eq!(count(&link(0, 2, "with")["most"]), 15);
     for topology in [0, 1] {
-        assert_eq!(count(&link(topology, 0, "first_with")["most"]), 3);
+        assert_eq!(count(&link(topology, 0, "with")["most"]), 3);
     }
 }
 

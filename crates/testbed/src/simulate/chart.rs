@@ -40,7 +40,7 @@ fn paper(record: &Record<Row>, rows: &[&Row]) -> String {
         let links = published::of(topology);
         let percent = |link: &published::Published| Some(rounded(100.0 * link.with as f64 / link.carried(), 2));
         let line = |row: &&&Row| {
-            let percent = |stage: &Stage| Some(rounded(stage.first_with.percent(), 2));
+            let percent = |stage: &Stage| Some(rounded(stage.with.percent(), 2));
             Line { name: row.node.to_string(), values: row.stages.iter().map(percent).collect() }
         };
         let published = Line { name: "published".into(), values: links.iter().map(percent).collect() };

@@ -38,15 +38,3 @@ pub struct NodeCounts {
     pub cycles: u64,
     pub waiting: u64,
 }
-
-impl Counts {
-    /// Returns the sum of a count of all nodes.
-    pub fn of_nodes(&self, count: impl Fn(&NodeCounts) -> u64) -> u64 {
-        self.nodes.iter().map(count).sum()
-    }
-
-    /// Returns the sum of a count of all links.
-    pub fn of_links(&self, count: impl Fn(&LinkCounts) -> u64) -> u64 {
-        self.links.iter().map(count).sum()
-    }
-}

@@ -1,7 +1,7 @@
 //! Figures of a case: what left on the links of each stage without aggregation and with it.
 
 use super::case::Case;
-use super::counts::{Counts, LinkCounts};
+use super::counts::{Counts, LinkCounts, NodeCounts};
 use super::node::Node;
 use super::studies::Study;
 use super::topology::{Kind, Network};
@@ -29,18 +29,18 @@ pub struct Row {
     pub with: Whole,
 }
 
-/// All links of a stage, and the first of them, of which the paper has the figures.
+/// All links of a stage; in the study of the paper only the first one, as the paper has no figures of the others.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stage {
     pub name: String,
     pub without: Passed,
     pub with: Passed,
-    pub first_without: Passed,
-    pub first_with: Passed,
     /// Frames saved, in percent of those on the same links without aggregation.
     pub saved_percent: f64,
     /// Packets in a frame, on average.
     pub held: f64,
+    /// Cycles of a packet at a node of the stage, without aggregation and with it; zeros for the paper's node.
+    pub cycles: [f64; 2],
 }
 
 /// What left on links until the sources ended.
@@ -68,6 +68,13 @@ pub struct Whole {
     pub p99_us: f64,
 }
 
+/// Returns the cycles of a packet at these nodes.
+fn cycles_of<'n>(nodes: impl Iterator<Item = &'n NodeCounts>) -> f64 {
+    let (cycles, packets) =
+        nodes.fold((0, 0), |(cycles, packets), node| (cycles + node.cycles, packets + node.packets));
+    (cycles as f64 / packets.max(1) as f64).round()
+}
+
 impl Passed {
     fn of<'l>(links: impl Iterator<Item = &'l LinkCounts>) -> Passed {
         let (mut passed, mut bytes) = (Passed::default(), 0);
@@ -89,12 +96,11 @@ impl Passed {
 
 impl Whole {
     fn of(counts: &Counts) -> Whole {
-        let packets = counts.of_nodes(|node| node.packets);
         Whole {
-            cycles: (counts.of_nodes(|node| node.cycles) as f64 / packets.max(1) as f64).round(),
-            waiting: counts.of_nodes(|node| node.waiting),
+            cycles: cycles_of(counts.nodes.iter()),
+            waiting: counts.nodes.iter().map(|node| node.waiting).sum(),
             lost: counts.lost,
-            lost_frames: counts.of_links(|link| link.lost_frames),
+            lost_frames: counts.links.iter().map(|link| link.lost_frames).sum(),
             mean_us: rounded(counts.time_us.mean, 2),
             p99_us: rounded(counts.time_us.p99, 1),
         }
@@ -103,22 +109,28 @@ impl Whole {
 
 impl Row {
     /// Computes a row from the counts of both ways.
-    pub fn new(study: Study, case: &Case, network: &Network, [without, with]: [&Counts; 2]) -> Row {
+    pub fn new(study: Study, case: &Case, network: &Network, all: [&Counts; 2]) -> Row {
+        let [without, with] = all;
         let Case { topology, node, traffic, by_chain, loss, delay_us, hold_us, .. } = *case;
         let stage = |(number, name): (usize, &String)| {
-            // The simulator has the links in the order of the network.
-            let links = |counts: &Counts| -> Vec<LinkCounts> {
-                let all = network.links.iter().zip(&counts.links);
-                all.filter(|(link, _)| link.stage == number).map(|(_, counts)| counts.clone()).collect()
+            // The simulator has links and nodes in the order of the network.
+            let shown = if study == Study::Paper { 1 } else { usize::MAX };
+            let passed = |counts: &Counts| {
+                let of_stage = network.links.iter().zip(&counts.links).filter(|(link, _)| link.stage == number);
+                Passed::of(of_stage.map(|(_, counts)| counts).take(shown))
             };
-            let [without, with] = [links(without), links(with)];
-            let first = |links: &[LinkCounts]| Passed::of(links.iter().take(1));
-            let [first_without, first_with] = [first(&without), first(&with)];
-            let [without, with] = [Passed::of(without.iter()), Passed::of(with.iter())];
+            let is_of = |node: &String| network.links.iter().any(|link| link.stage == number && link.from == *node);
+            let cycles = |counts: &Counts| {
+                let nodes =
+                    network.nodes.iter().zip(&counts.nodes).filter(|(node, _)| is_of(node)).map(|(_, counts)| counts);
+                cycles_of(nodes)
+            };
+            let [without, with] = [passed(without), passed(with)];
             let left = with.frames as f64 / without.frames.max(1) as f64;
             let held = rounded(with.packets as f64 / with.frames.max(1) as f64, 2);
             let saved_percent = rounded(100.0 * (1.0 - left), 1);
-            Stage { name: name.clone(), without, with, first_without, first_with, saved_percent, held }
+            let cycles = all.map(cycles);
+            Stage { name: name.clone(), without, with, saved_percent, held, cycles }
         };
         Row {
             study,

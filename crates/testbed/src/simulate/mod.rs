@@ -46,7 +46,7 @@ pub fn run(options: &Simulate) -> Result<(), SimulateError> {
         let [without, with] = [false, true].map(|aggregate| program.run(case, &network, aggregate));
         rows.push(Row::new(*study, case, &network, [&without?, &with?]));
     }
-    let machine = Machine::detect(&std::env::current_exe().unwrap_or_default());
+    let machine = Machine::detect(&options.sources.join("Makefile"));
     let record = Record::new(&machine, &NOTES.map(str::to_owned), rows);
     let text = table::markdown(&record);
     print!("{}", if options.json { record.text() } else { text.clone() });

@@ -25,8 +25,8 @@ pub fn markdown(record: &Record<Row>) -> String {
 
 /// Writes a row for each of the links that the paper has figures of, with these figures.
 fn links(rows: &[&Row]) -> String {
-    let mut text = "| topology | node | link | frames without | with | saved, % | packets a frame | most | bytes a frame | waiting without |\n\
-                    |---|---|---|--:|--:|--:|--:|--:|--:|--:|\n"
+    let mut text = "| topology | node | link | frames without | with | saved, % | packets a frame | most | bytes a frame | cycles a packet, without | with | waiting without |\n\
+                    |---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
         .to_owned();
     let mut topologies: Vec<_> = rows.iter().map(|row| row.topology).collect();
     topologies.dedup();
@@ -35,26 +35,26 @@ fn links(rows: &[&Row]) -> String {
             let published::Published { link: name, without, with, bytes } = *link;
             let _ = writeln!(
                 text,
-                "| {topology} | published | {name} | {without} | {with} | {:.1} | {:.2} | - | {bytes:.1} | - |",
+                "| {topology} | published | {name} | {without} | {with} | {:.1} | {:.2} | - | {bytes:.1} | - | - | - |",
                 link.saved_percent(),
                 link.carried() / with as f64,
             );
         }
         if let Some((_, said)) = published::SAID.iter().find(|(of, _)| *of == topology) {
-            let _ = writeln!(text, "| {topology} | its text | i-sink | - | - | {said} | - | - | - | - |");
+            let _ = writeln!(text, "| {topology} | its text | i-sink | - | - | {said} | - | - | - | - | - | - |");
         }
         for row in rows.iter().filter(|row| row.topology == topology) {
-            for Stage { name, first_without, first_with, .. } in &row.stages {
+            for Stage { name, without, with, saved_percent, held, cycles: [cycles, cycles_with] } in &row.stages {
                 let _ = writeln!(
                     text,
-                    "| {topology} | {} | {name} | {} | {} | {:.1} | {:.2} | {} | {:.1} | {} |",
+                    "| {topology} | {} | {name} | {} | {} | {saved_percent:.1} | {held:.2} | {} | {:.1} | {} | {} | {} |",
                     row.node,
-                    first_without.frames,
-                    first_with.frames,
-                    100.0 * (1.0 - first_with.frames as f64 / first_without.frames.max(1) as f64),
-                    first_with.packets as f64 / first_with.frames.max(1) as f64,
-                    first_with.most,
-                    first_with.bytes,
+                    without.frames,
+                    with.frames,
+                    with.most,
+                    with.bytes,
+                    known(*cycles),
+                    known(*cycles_with),
                     row.without.waiting,
                 );
             }
@@ -72,8 +72,6 @@ fn cases(rows: &[&Row]) -> String {
     for row in rows {
         let held: Vec<String> = row.stages.iter().map(|stage| format!("{:.1}", stage.held)).collect();
         let lost = |lost: u64| format!("{:.0}", 1e6 * lost as f64 / row.sent.max(1) as f64);
-        // The paper's node has no cost that is known.
-        let cycles = |cycles: f64| if cycles > 0.0 { cycles.to_string() } else { "-".to_owned() };
         let in_frame = row.with.lost as f64 / row.with.lost_frames.max(1) as f64;
         let _ = writeln!(
             text,
@@ -86,8 +84,8 @@ fn cases(rows: &[&Row]) -> String {
             held.join(" "),
             row.saved_percent(),
             row.last().saved_percent,
-            cycles(row.without.cycles),
-            cycles(row.with.cycles),
+            known(row.without.cycles),
+            known(row.with.cycles),
             lost(row.without.lost),
             lost(row.with.lost),
             row.without.mean_us,
@@ -95,6 +93,11 @@ fn cases(rows: &[&Row]) -> String {
         );
     }
     text
+}
+
+/// Returns the cycles, unless they are of the paper's node, of which none are known.
+fn known(cycles: f64) -> String {
+    if cycles > 0.0 { cycles.to_string() } else { "-".to_owned() }
 }
 
 /// Describes what the study varies beside network, node and traffic.
