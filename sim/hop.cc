@@ -57,7 +57,14 @@ void Hop::hold(Output& output) {
         return;
     }
     const auto end = ns3::NanoSeconds(static_cast<int64_t>(scenario_.hold_us * 1e3));
-    output.timer = ns3::Simulator::Schedule(end, &Hop::flush, this, std::ref(output));
+    output.timer = ns3::Simulator::Schedule(end, &Hop::expire, this, std::ref(output));
+}
+
+void Hop::expire(Output& output) {
+    if (!output.open.empty()) {
+        cycles_ += scenario_.millrace_model.cycles_frame;
+        flush(output);
+    }
 }
 
 uint64_t Hop::waiting_now() const {

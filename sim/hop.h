@@ -68,6 +68,8 @@ class Hop {
     uint64_t packets_ = 0;
 
   private:
+    // Ends the holding time of an open frame.
+    void expire(Output& output);
     uint64_t waiting_now() const;
 
     std::string name_;

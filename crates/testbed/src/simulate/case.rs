@@ -33,7 +33,7 @@ pub struct Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Case { topology, node, traffic, .. } = self;
-        write!(f, "{topology}, {node}, {}, {} bytes", traffic.arrivals, traffic.sizes)
+        write!(f, "{topology}, {node}, {}, {}", traffic.arrivals, traffic.sizes)
     }
 }
 

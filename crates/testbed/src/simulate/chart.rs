@@ -40,7 +40,7 @@ fn paper(record: &Record<Row>, rows: &[&Row]) -> String {
         let links = published::of(topology);
         let percent = |link: &published::Published| Some(rounded(100.0 * link.with as f64 / link.carried(), 2));
         let line = |row: &&&Row| {
-            let percent = |stage: &Stage| Some(rounded(stage.with.percent(), 2));
+            let percent = |stage: &Stage| Some(rounded(100.0 / stage.held(), 2));
             Line { name: row.node.to_string(), values: row.stages.iter().map(percent).collect() }
         };
         let published = Line { name: "published".into(), values: links.iter().map(percent).collect() };
@@ -81,7 +81,7 @@ fn nodes(record: &Record<Row>, rows: &[&Row]) -> String {
         marks: marks.iter().map(|kind| kind.to_string().replace("tree of ", "")).collect(),
         panels: vec![
             panel("all links", rows, &marks, |row| row.topology, Row::saved_percent),
-            panel("before the sink", rows, &marks, |row| row.topology, |row| row.last().saved_percent),
+            panel("before the sink", rows, &marks, |row| row.topology, |row| row.last().saved_percent()),
         ],
         limits: Vec::new(),
         foot: record.foot().join("; "),
@@ -92,7 +92,7 @@ fn traffic(record: &Record<Row>, rows: &[&Row]) -> String {
     let marks = values(rows, |row| row.arrivals);
     let of_sizes = |sizes| {
         let rows: Vec<&Row> = rows.iter().copied().filter(|row| row.sizes == sizes).collect();
-        panel(&format!("{sizes} bytes"), &rows, &marks, |row| row.arrivals, Row::saved_percent)
+        panel(&sizes.to_string(), &rows, &marks, |row| row.arrivals, Row::saved_percent)
     };
     draw::svg(&Lines {
         title: "Simulated: frames saved on all links, by traffic, in percent".into(),

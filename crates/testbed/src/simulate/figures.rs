@@ -4,7 +4,7 @@ use super::case::Case;
 use super::counts::{Counts, LinkCounts, NodeCounts};
 use super::node::Node;
 use super::studies::Study;
-use super::topology::{Kind, Network};
+use super::topology::{Kind, Link, Network};
 use super::traffic::{Arrivals, Sizes};
 use crate::record::rounded;
 use serde::Serialize;
@@ -19,9 +19,12 @@ pub struct Row {
     pub sizes: Sizes,
     /// Packets a second of each node with sources.
     pub pps: f64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_chain: bool,
+    #[serde(skip_serializing_if = "is_zero")]
     pub loss: f64,
     pub delay_us: f64,
+    #[serde(skip_serializing_if = "is_zero")]
     pub hold_us: f64,
     pub sent: u64,
     pub stages: Vec<Stage>,
@@ -29,29 +32,65 @@ pub struct Row {
     pub with: Whole,
 }
 
-/// All links of a stage; in the study of the paper only the first one, as the paper has no figures of the others.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+
+/// All links of a stage; in the study of the paper only the first one, as the paper has no figures of the others. Pairs are without
+/// aggregation and with it, until the sources ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stage {
     pub name: String,
-    pub without: Passed,
-    pub with: Passed,
-    /// Frames saved, in percent of those on the same links without aggregation.
-    pub saved_percent: f64,
-    /// Packets in a frame, on average.
-    pub held: f64,
-    /// Cycles of a packet at a node of the stage, without aggregation and with it; zeros for the paper's node.
+    pub frames: [u64; 2],
+    pub packets: [u64; 2],
+    /// Bytes of a frame, on average.
+    pub bytes: [f64; 2],
+    /// Most packets in a frame.
+    pub most: u32,
+    /// Cycles of a packet at a node of the stage; zeros for the paper's node.
     pub cycles: [f64; 2],
 }
 
-/// What left on links until the sources ended.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Passed {
-    pub frames: u64,
-    pub packets: u64,
-    /// Bytes of a frame, on average.
-    pub bytes: f64,
-    /// Most packets in a frame.
-    pub most: u32,
+impl Stage {
+    /// Sums up the first `shown` links of a stage, and its nodes. The simulator has links and nodes in the order of the network.
+    fn new(name: &str, number: usize, shown: usize, network: &Network, all: [&Counts; 2]) -> Stage {
+        let is_of = |link: &Link| link.stage == number;
+        let links = |counts: &Counts| -> Vec<LinkCounts> {
+            let of_stage = network.links.iter().zip(&counts.links).filter(|(link, _)| is_of(link));
+            of_stage.map(|(_, counts)| counts.clone()).take(shown).collect()
+        };
+        let leads_from = |node: &str| network.links.iter().any(|link| is_of(link) && link.from == node);
+        let cycles = |counts: &Counts| {
+            let nodes = network.nodes.iter().zip(&counts.nodes);
+            cycles_of(nodes.filter(|(node, _)| leads_from(node)).map(|(_, counts)| counts))
+        };
+        let all_links = all.map(links);
+        let sums = |of: fn(&LinkCounts) -> u64| all_links.each_ref().map(|links| links.iter().map(of).sum::<u64>());
+        let [frames, packets, bytes] = [sums(|link| link.frames), sums(|link| link.packets), sums(|link| link.bytes)];
+        let most = all_links[1].iter().filter_map(|link| link.held.last()).map(|&(packets, _)| packets);
+        Stage {
+            name: name.to_owned(),
+            frames,
+            packets,
+            bytes: [0, 1].map(|way| rounded(bytes[way] as f64 / frames[way].max(1) as f64, 1)),
+            most: most.max().unwrap_or(0),
+            cycles: all.map(cycles),
+        }
+    }
+
+    /// Returns the frames saved, in percent of those on the same links without aggregation.
+    pub fn saved_percent(&self) -> f64 {
+        saved(self.frames)
+    }
+
+    /// Returns the packets in a frame with aggregation, on average.
+    pub fn held(&self) -> f64 {
+        self.packets[1] as f64 / self.frames[1].max(1) as f64
+    }
+}
+
+fn saved([without, with]: [u64; 2]) -> f64 {
+    100.0 * (1.0 - with as f64 / without.max(1) as f64)
 }
 
 /// The network as a whole, in one of the two ways.
@@ -75,25 +114,6 @@ fn cycles_of<'n>(nodes: impl Iterator<Item = &'n NodeCounts>) -> f64 {
     (cycles as f64 / packets.max(1) as f64).round()
 }
 
-impl Passed {
-    fn of<'l>(links: impl Iterator<Item = &'l LinkCounts>) -> Passed {
-        let (mut passed, mut bytes) = (Passed::default(), 0);
-        for link in links {
-            passed.frames += link.frames;
-            passed.packets += link.packets;
-            passed.most = passed.most.max(link.held.last().map_or(0, |&(packets, _)| packets));
-            bytes += link.bytes;
-        }
-        passed.bytes = rounded(bytes as f64 / passed.frames.max(1) as f64, 1);
-        passed
-    }
-
-    /// Returns the frames in percent of the packets.
-    pub fn percent(self) -> f64 {
-        100.0 * self.frames as f64 / self.packets.max(1) as f64
-    }
-}
-
 impl Whole {
     fn of(counts: &Counts) -> Whole {
         Whole {
@@ -110,28 +130,10 @@ impl Whole {
 impl Row {
     /// Computes a row from the counts of both ways.
     pub fn new(study: Study, case: &Case, network: &Network, all: [&Counts; 2]) -> Row {
-        let [without, with] = all;
         let Case { topology, node, traffic, by_chain, loss, delay_us, hold_us, .. } = *case;
-        let stage = |(number, name): (usize, &String)| {
-            // The simulator has links and nodes in the order of the network.
-            let shown = if study == Study::Paper { 1 } else { usize::MAX };
-            let passed = |counts: &Counts| {
-                let of_stage = network.links.iter().zip(&counts.links).filter(|(link, _)| link.stage == number);
-                Passed::of(of_stage.map(|(_, counts)| counts).take(shown))
-            };
-            let is_of = |node: &String| network.links.iter().any(|link| link.stage == number && link.from == *node);
-            let cycles = |counts: &Counts| {
-                let nodes =
-                    network.nodes.iter().zip(&counts.nodes).filter(|(node, _)| is_of(node)).map(|(_, counts)| counts);
-                cycles_of(nodes)
-            };
-            let [without, with] = [passed(without), passed(with)];
-            let left = with.frames as f64 / without.frames.max(1) as f64;
-            let held = rounded(with.packets as f64 / with.frames.max(1) as f64, 2);
-            let saved_percent = rounded(100.0 * (1.0 - left), 1);
-            let cycles = all.map(cycles);
-            Stage { name: name.clone(), without, with, saved_percent, held, cycles }
-        };
+        let shown = if study == Study::Paper { 1 } else { usize::MAX };
+        let stage = |(number, name): (usize, &String)| Stage::new(name, number, shown, network, all);
+        let [without, with] = all.map(Whole::of);
         Row {
             study,
             topology,
@@ -143,10 +145,10 @@ impl Row {
             loss,
             delay_us,
             hold_us,
-            sent: with.sent,
+            sent: all[1].sent,
             stages: network.stages.iter().enumerate().map(stage).collect(),
-            without: Whole::of(without),
-            with: Whole::of(with),
+            without,
+            with,
         }
     }
 
@@ -157,7 +159,6 @@ impl Row {
 
     /// Returns the frames saved on all links, in percent.
     pub fn saved_percent(&self) -> f64 {
-        let frames = |of: fn(&Stage) -> Passed| self.stages.iter().map(|stage| of(stage).frames).sum::<u64>() as f64;
-        100.0 * (1.0 - frames(|stage| stage.with) / frames(|stage| stage.without).max(1.0))
+        saved([0, 1].map(|way| self.stages.iter().map(|stage| stage.frames[way]).sum()))
     }
 }

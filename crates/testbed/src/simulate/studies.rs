@@ -120,8 +120,8 @@ impl Settings {
             }
             Study::NextHop => {
                 let pps = TOTAL_PPS;
-                // Four sources a node, so that chains spread over three next hops unevenly, as chains do.
-                let traffic = Traffic { arrivals: Arrivals::OnOff, sizes: short, pps, sources: 4 };
+                // A chain for each of three next hops.
+                let traffic = Traffic { arrivals: Arrivals::OnOff, sizes: short, pps, sources: 3 };
                 let of =
                     |by_chain| self.own().map(move |n| Case { by_chain, ..self.case(Kind::Branching, n, traffic) });
                 [false, true].into_iter().flat_map(of).collect()

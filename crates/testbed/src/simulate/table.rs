@@ -44,17 +44,16 @@ fn links(rows: &[&Row]) -> String {
             let _ = writeln!(text, "| {topology} | its text | i-sink | - | - | {said} | - | - | - | - | - | - |");
         }
         for row in rows.iter().filter(|row| row.topology == topology) {
-            for Stage { name, without, with, saved_percent, held, cycles: [cycles, cycles_with] } in &row.stages {
+            for stage in &row.stages {
+                let Stage { name, frames: [without, with], bytes: [_, bytes], most, cycles, .. } = stage;
                 let _ = writeln!(
                     text,
-                    "| {topology} | {} | {name} | {} | {} | {saved_percent:.1} | {held:.2} | {} | {:.1} | {} | {} | {} |",
+                    "| {topology} | {} | {name} | {without} | {with} | {:.1} | {:.2} | {most} | {bytes:.1} | {} | {} | {} |",
                     row.node,
-                    without.frames,
-                    with.frames,
-                    with.most,
-                    with.bytes,
-                    known(*cycles),
-                    known(*cycles_with),
+                    stage.saved_percent(),
+                    stage.held(),
+                    known(cycles[0]),
+                    known(cycles[1]),
                     row.without.waiting,
                 );
             }
@@ -65,12 +64,12 @@ fn links(rows: &[&Row]) -> String {
 
 /// Writes a row for each case, with the sums of each stage.
 fn cases(rows: &[&Row]) -> String {
-    let mut text = "| network | node | traffic | bytes | conditions | packets a frame, by stage | saved on all links, % | on the last | \
+    let mut text = "| network | node | traffic | packets | conditions | packets a frame, by stage | saved on all links, % | on the last | \
                     cycles a packet, without | with | lost of 10^6, without | with | in a lost frame | mean µs, without | with |\n\
                     |---|---|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
         .to_owned();
     for row in rows {
-        let held: Vec<String> = row.stages.iter().map(|stage| format!("{:.1}", stage.held)).collect();
+        let held: Vec<String> = row.stages.iter().map(|stage| format!("{:.1}", stage.held())).collect();
         let lost = |lost: u64| format!("{:.0}", 1e6 * lost as f64 / row.sent.max(1) as f64);
         let in_frame = row.with.lost as f64 / row.with.lost_frames.max(1) as f64;
         let _ = writeln!(
@@ -83,7 +82,7 @@ fn cases(rows: &[&Row]) -> String {
             conditions(row),
             held.join(" "),
             row.saved_percent(),
-            row.last().saved_percent,
+            row.last().saved_percent(),
             known(row.without.cycles),
             known(row.with.cycles),
             lost(row.without.lost),

@@ -50,7 +50,7 @@ impl Sizes {
 impl fmt::Display for Sizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Sizes::Short => "64",
+            Sizes::Short => "64 bytes",
             Sizes::Imix => "imix",
         })
     }
