@@ -37,7 +37,7 @@ struct Arguments {
 
 /// Where to begin.
 const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
-both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation` and \
+both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation`, `simulate` and \
 `latency` write tables, charts and figures into a new directory below bench/results, or into the one that --out names. \
 docs/performance.md has the figures that are published.";
 
