@@ -1,5 +1,6 @@
 #include "scenario.h"
 
+#include <algorithm>
 #include <functional>
 #include <sstream>
 #include <stdexcept>
@@ -23,6 +24,9 @@ std::vector<uint32_t> sizes(const std::string& text) {
     return all;
 }
 
+// A record of a packet and the count of a frame fit into the shortest one.
+const uint32_t SHORTEST = 60;
+
 SourceSpec source(std::istringstream& words) {
     SourceSpec spec;
     spec.node = value<std::string>(words);
@@ -41,10 +45,28 @@ SourceSpec source(std::istringstream& words) {
         else if (key == "sizes") spec.sizes = sizes(text);
         else throw std::runtime_error("a source has no `" + key + "`");
     }
-    if (spec.pps <= 0 || spec.train == 0 || spec.sizes.empty()) {
+    if (!(spec.pps > 0) || spec.train == 0 || spec.sizes.empty()) {
         throw std::runtime_error("a source needs `pps`, and `train` and `sizes` can't be empty");
     }
+    if (*std::min_element(spec.sizes.begin(), spec.sizes.end()) < SHORTEST) {
+        throw std::runtime_error("a packet has " + std::to_string(SHORTEST) + " bytes at least");
+    }
     return spec;
+}
+
+void check(const Scenario& s) {
+    const auto positive = [](const char* key, double value) {
+        if (!(value > 0)) {
+            throw std::runtime_error("`" + std::string(key) + "` is not positive");
+        }
+    };
+    positive("seconds", s.seconds);
+    positive("link-gbps", s.link_gbps);
+    positive("align", s.format.align);
+    positive("output-pps", s.paper_model.output_pps);
+    positive("window-us", s.paper_model.window_us);
+    positive("ghz", s.millrace_model.ghz);
+    positive("burst", s.millrace_model.burst);
 }
 
 } // namespace
@@ -107,5 +129,6 @@ Scenario read_scenario(std::istream& input) {
             throw std::runtime_error("line " + std::to_string(at) + ": " + error.what());
         }
     }
+    check(s);
     return s;
 }

@@ -131,6 +131,8 @@ fn a_wrong_line_of_a_scenario_is_named() {
         ("seed 1\nsead 2\n", "line 2: there is no `sead`"),
         ("seconds\n", "line 1: a value is missing or wrong"),
         ("node a\nsource a sizes=64\n", "line 2: a source needs `pps`"),
+        ("node a\nsource a pps=1 sizes=64,59\n", "line 2: a packet has 60 bytes at least"),
+        ("align 0\n", "`align` is not positive"),
         ("node a\nlink a b\n", "there is no node `b`"),
         ("node a\nsink s\n", "no link leaves node `a`"),
     ] {
