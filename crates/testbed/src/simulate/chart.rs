@@ -8,9 +8,12 @@ use super::topology::Kind;
 use crate::draw::{self, Line, Lines};
 use crate::record::{Record, rounded};
 
+/// Draws a chart of these rows.
+type Draw = fn(&Record<Row>, &[&Row]) -> String;
+
 /// Draws all charts that there are figures for, with their file names.
 pub fn all(record: &Record<Row>) -> Vec<(&'static str, String)> {
-    let all: [(&str, Study, fn(&Record<Row>, &[&Row]) -> String); 4] = [
+    let all: [(&str, Study, Draw); 4] = [
         ("chart.svg", Study::Paper, paper),
         ("nodes.svg", Study::Nodes, nodes),
         ("traffic.svg", Study::Traffic, traffic),
