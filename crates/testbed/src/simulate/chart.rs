@@ -122,3 +122,28 @@ fn hold(record: &Record<Row>, rows: &[&Row]) -> String {
         foot: record.foot().join("; "),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::rows;
+    use super::*;
+    use crate::machine::Machine;
+
+    #[test]
+    fn each_study_has_its_chart_with_all_points() {
+        let machine = Machine::detect(std::path::Path::new("/"));
+        let charts = |study| all(&Record::new(&machine, &[], rows(study)));
+        // Two topologies with published figures and two nodes; two trees; four kinds of sources; five holding times.
+        for (study, name, dots) in [
+            (Study::Paper, "chart.svg", 2 * 3 * 3),
+            (Study::Nodes, "nodes.svg", 2 * 2 * 2),
+            (Study::Traffic, "traffic.svg", 2 * 2 * 4),
+            (Study::Hold, "hold.svg", 2 * 5),
+        ] {
+            let charts = charts(study);
+            let [(of, chart)] = &charts[..] else { panic!("{study}: {} charts", charts.len()) };
+            assert_eq!((*of, chart.matches("<circle").count()), (name, dots), "{study}");
+        }
+        assert!(charts(Study::Loss).is_empty());
+    }
+}

@@ -162,3 +162,51 @@ impl Row {
         saved([0, 1].map(|way| self.stages.iter().map(|stage| stage.frames[way]).sum()))
     }
 }
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::simulate::studies::Settings;
+
+    /// Returns counts of a run in which each link carried 100 packets, `held` in a frame.
+    fn counts(network: &Network, held: u64) -> Counts {
+        let frames = 100 / held;
+        let link = || LinkCounts {
+            frames,
+            packets: 100,
+            bytes: 640 * frames,
+            lost_frames: 0,
+            held: vec![(held as u32, frames)],
+        };
+        let node = || NodeCounts { packets: 100, cycles: 1000 * frames, waiting: 2 };
+        let json = r#"{"sent":100,"delivered":100,"lost":0,"time_us":{"mean":1.5,"p99":2.25},"links":[],"nodes":[]}"#;
+        Counts {
+            links: network.links.iter().map(|_| link()).collect(),
+            nodes: network.nodes.iter().map(|_| node()).collect(),
+            ..serde_json::from_str(json).unwrap()
+        }
+    }
+
+    /// Returns a row for each case of a study, in which 4 packets were joined wherever they could be.
+    pub fn rows(study: Study) -> Vec<Row> {
+        let settings = Settings { nodes: vec![Node::Paper, Node::Rings], trees: vec![10, 21], seconds: 0.1, seed: 1 };
+        let row = |case: &Case| {
+            let network = Network::of(case.topology);
+            Row::new(study, case, &network, [&counts(&network, 1), &counts(&network, 4)])
+        };
+        settings.cases(study).iter().map(row).collect()
+    }
+
+    #[test]
+    fn stages_are_sums_of_links_and_of_nodes() {
+        let row = &rows(Study::Nodes)[2];
+        let stages: Vec<_> =
+            row.stages.iter().map(|stage| (stage.name.as_str(), stage.frames, stage.packets[1])).collect();
+        assert_eq!(stages, [("level 2", [1600, 400], 1600), ("level 1", [400, 100], 400), ("level 0", [100, 25], 100)]);
+        assert_eq!((row.saved_percent(), row.last().held(), row.last().most), (75.0, 4.0, 4));
+        assert_eq!((row.last().cycles, row.last().bytes), ([1000.0, 250.0], [640.0, 640.0]));
+        assert_eq!((row.without.waiting, row.with.cycles), (42, 250.0));
+        // Of the paper's networks, one link of each stage.
+        assert!(rows(Study::Paper).iter().flat_map(|row| &row.stages).all(|stage| stage.packets == [100, 100]));
+    }
+}

@@ -109,3 +109,30 @@ fn conditions(row: &Row) -> String {
         Study::NextHop => (if row.by_chain { "by chain" } else { "by packet" }).to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::rows;
+    use super::*;
+    use crate::machine::Machine;
+
+    #[test]
+    fn each_study_has_its_table_and_the_paper_its_published_figures() {
+        let machine = Machine::detect(std::path::Path::new("/"));
+        let all: Vec<Row> = Study::value_variants().iter().flat_map(|&study| rows(study)).collect();
+        let text = markdown(&Record::new(&machine, &["a note".to_owned()], all));
+        for line in [
+            "| topology I | published | i-sink | 4865252 | 440596 | 90.9 | 14.19 | - | 897.6 | - | - | - |",
+            "| topology II | its text | i-sink | - | - | 75 | - | - | - | - | - | - |",
+            "| topology I | rings | 1-i | 100 | 25 | 75.0 | 4.00 | 4 | 640.0 | 1000 | 250 | 14 |",
+            "| tree of 21 | rings | on-off | 64 bytes |  | 4.0 4.0 4.0 | 75.0 | 75.0 | 1000 | 250 | 0 | 0 | 0.0 | 1.5 | 1.5 |",
+            "| one node | rings | smooth | 64 bytes | 0.1 M a second |",
+            "| held 5 µs |",
+            "| loss 0.001, 100 µs |",
+            "| by chain |",
+            "a note.",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+}
