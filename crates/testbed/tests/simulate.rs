@@ -111,6 +111,11 @@ fn what_is_missing_or_wrong_is_said() {
     let output = simulate("/nowhere", &[], out.path());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("there is no /nowhere/Makefile; run this from the root of Millrace's sources"), "{said}");
+    // As without libns3-dev.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
+    command.args(["simulate", "--sources", SOURCES]).env("PKG_CONFIG_LIBDIR", "/nowhere").env_remove("PKG_CONFIG_PATH");
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(said.contains("ns-3 is missing; install the Debian package libns3-dev"), "{said}");
     let output = simulate(SOURCES, &["--seconds", "0"], out.path());
     assert!(String::from_utf8(output.stderr).unwrap().contains("0.001 to 60"));
 }
