@@ -29,6 +29,7 @@ impl Program {
         if !ns3.is_ok_and(|status| status.success()) {
             return Err(SimulateError::Ns3);
         }
+        eprintln!("make -C {}", sources.display());
         let make = Command::new("make").args(["--silent", "--jobs=2", "--directory"]).arg(sources).output();
         let output = make.map_err(SimulateError::Run)?;
         if !output.status.success() {
