@@ -17,6 +17,7 @@ mod ring_format;
 mod run;
 mod scenario;
 mod search;
+mod simulate;
 mod statistics;
 mod surroundings;
 mod switches;
@@ -36,7 +37,7 @@ struct Arguments {
 
 /// Where to begin.
 const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
-both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation` and \
+both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation`, `simulate` and \
 `latency` write tables, charts and figures into a new directory below bench/results, or into the one that --out names. \
 docs/performance.md has the figures that are published.";
 
@@ -95,6 +96,11 @@ enum Command {
     FlowChanges(run::FlowChanges),
     /// Compute from measured costs when an exchange of pages (docs/zcopy.md) beats a copy
     ExchangeModel(exchange_model::ExchangeModel),
+    /// Simulate service chains of many nodes with ns-3: packets on each link with aggregation and without
+    ///
+    /// Needs Debian's packages libns3-dev, g++, make and pkg-config: the simulator, `sim/`, is built when it is first used.
+    /// docs/simulation.md explains the model.
+    Simulate(simulate::Simulate),
     /// List the switches, techniques and containers that there are here, and why others are not
     List(list::List),
     /// Measure how far apart two processors are, and what moving cache lines between them costs. Figures of two runs compare
@@ -144,6 +150,7 @@ fn main() -> ExitCode {
         Command::ExchangeModel(options) => {
             exchange_model::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Command::Simulate(options) => simulate::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::List(options) => {
             list::run(&options);
             Ok(ExitCode::SUCCESS)

@@ -144,6 +144,7 @@ pages! {
     mapping: "docs/mapping.md",
     mirror: "docs/mirror.md",
     sharing: "docs/sharing.md",
+    simulation: "docs/simulation.md",
     openflow: "docs/openflow.md",
     papers: "docs/papers.md",
     performance: "docs/performance.md",
