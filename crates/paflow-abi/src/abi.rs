@@ -18,9 +18,12 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Packet {
-    bytes: *const u8,
-    there: u32,
-    length: u32,
+    /// The bytes that it begins with.
+    pub bytes: *const u8,
+    /// How many these are.
+    pub there: u32,
+    /// Its length.
+    pub length: u32,
 }
 
 impl Packet {
@@ -94,12 +97,7 @@ pub extern "C" fn paflow_rules_next_hops(rules: &PortRules) -> usize {
 /// # Safety
 /// The frame has `length` bytes, and there are [`MOST`] pieces.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn paflow_split(
-    rules: &PortRules,
-    frame: *const u8,
-    length: usize,
-    pieces: *mut Piece,
-) -> c_int {
+pub unsafe extern "C" fn paflow_split(rules: &PortRules, frame: *const u8, length: usize, pieces: *mut Piece) -> c_int {
     // SAFETY: the caller passes as much, and gives both to nobody else during the call.
     let (frame, pieces) = unsafe { (from_raw_parts(frame, length), from_raw_parts_mut(pieces, MOST)) };
     split::split(rules, frame, pieces)
