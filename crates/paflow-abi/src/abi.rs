@@ -55,12 +55,12 @@ pub unsafe extern "C" fn paflow_rules_load(
         Ok(rules) => Box::into_raw(Box::new(rules)),
         Err(failed) => {
             let said = explain(&failed);
-            let said = said[..said.floor_char_boundary(size.saturating_sub(1))].as_bytes();
+            let len = said.floor_char_boundary(size.saturating_sub(1));
             if size > 0 {
                 // SAFETY: there is room for `size` bytes, and the text with its zero has no more.
                 unsafe {
-                    error.cast::<u8>().copy_from_nonoverlapping(said.as_ptr(), said.len());
-                    error.add(said.len()).write(0);
+                    error.cast::<u8>().copy_from_nonoverlapping(said.as_ptr(), len);
+                    error.add(len).write(0);
                 }
             }
             null_mut()

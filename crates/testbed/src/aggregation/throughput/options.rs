@@ -1,6 +1,6 @@
 //! Command line options of the measurement.
 
-use crate::aggregation::rig::{Between, Cpus, Placement, Programs};
+use crate::aggregation::rig::{Between, Cpus, Placement, Program, Programs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,9 +14,12 @@ pub struct Throughput {
     #[arg(long, value_delimiter = ',', default_value = "64,256,512,1024,1498",
         value_parser = clap::value_parser!(u16).range(60..=1514))]
     pub sizes: Vec<u16>,
-    /// Where packets are split and joined
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "none,vhost,nf,native")]
-    pub placement: Vec<Placement>,
+    /// The network function
+    #[arg(long, value_enum, default_value = "nf-forward")]
+    pub function: Program,
+    /// Where packets are split and joined [default: none,vhost,nf,native; with testpmd none,vhost,ethdev]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    placement: Option<Vec<Placement>>,
     /// Measurements of each placement, in turn with the others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -24,7 +27,7 @@ pub struct Throughput {
     #[arg(long, default_value_t = 0.2, value_parser = seconds)]
     pub seconds: f64,
     /// Processors of the two nodes, the network function, and a program between the nodes [default: 1,0,0,1; with a program
-    /// between the nodes 0,0,0,1]
+    /// between the nodes 0,0,0,1; with testpmd 0,0,1,1]
     #[arg(long, value_name = "A,B,FUNCTION,LINK", value_parser = cpus)]
     pub cpus: Option<[usize; 4]>,
     #[command(flatten)]
@@ -38,10 +41,24 @@ pub struct Throughput {
 }
 
 impl Throughput {
-    /// Returns the processors: the default is for two of them, one of which a program between the nodes has to itself, as it
-    /// polls.
+    /// Returns the places where packets are split and joined.
+    pub fn placements(&self) -> &[Placement] {
+        match (&self.placement, self.function) {
+            (Some(placements), _) => placements,
+            (None, Program::NfForward) => &[Placement::None, Placement::Vhost, Placement::Nf, Placement::Native],
+            (None, Program::Testpmd) => &[Placement::None, Placement::Vhost, Placement::Ethdev],
+        }
+    }
+
+    /// Returns the processors: the default is for two of them, one of which a program that always polls has to itself: one between
+    /// the nodes, or testpmd.
     pub fn cpus(&self, path: Between) -> Cpus {
-        Cpus::on(self.cpus.unwrap_or(if path.is_program() { [0, 0, 0, 1] } else { [1, 0, 0, 1] }))
+        let usual = match self.function {
+            Program::Testpmd => [0, 0, 1, 1],
+            Program::NfForward if path.is_program() => [0, 0, 0, 1],
+            Program::NfForward => [1, 0, 0, 1],
+        };
+        Cpus::on(self.cpus.unwrap_or(usual))
     }
 }
 
