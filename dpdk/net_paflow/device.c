@@ -4,10 +4,6 @@
 
 #include "net_paflow.h"
 
-// Offloads that do not depend on what is in a frame.
-#define RECEIVE_OFFLOADS RTE_ETH_RX_OFFLOAD_SCATTER
-#define TRANSMIT_OFFLOADS RTE_ETH_TX_OFFLOAD_MULTI_SEGS
-
 // Returns the MTU of the device below: packets and aggregates have to pass.
 static uint16_t mtu_below(const struct device *device, uint16_t mtu)
 {
@@ -28,7 +24,7 @@ static int get_info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
     info->max_rx_queues = below.max_rx_queues;
     info->max_tx_queues = below.max_tx_queues;
     info->max_mac_addrs = 1;
-    info->rx_offload_capa = below.rx_offload_capa & RECEIVE_OFFLOADS;
+    info->rx_offload_capa = (below.rx_offload_capa & RECEIVE_OFFLOADS) | CHECKSUMS;
     info->tx_offload_capa = below.tx_offload_capa & TRANSMIT_OFFLOADS;
     info->default_rxconf = below.default_rxconf;
     info->default_rxconf.offloads &= RECEIVE_OFFLOADS;

@@ -60,6 +60,8 @@ struct receive_queue {
     const struct paflow_rules *rules;
     struct rte_mempool *pool;
     uint16_t below, own, number;
+    // Whether the application wants to know of checksums.
+    bool checks;
     // Frames from the device below, of which those before `next_frame` are done.
     uint16_t frame_count, next_frame;
     struct rte_mbuf *frames[FRAMES];
@@ -92,7 +94,17 @@ struct transmit_queue {
     } parts[PAFLOW_BURST];
 };
 
+// Offloads that do not depend on what is in a frame: the device below has them.
+#define RECEIVE_OFFLOADS RTE_ETH_RX_OFFLOAD_SCATTER
+#define TRANSMIT_OFFLOADS RTE_ETH_TX_OFFLOAD_MULTI_SEGS
+
+// Offloads that this device has.
+#define CHECKSUMS (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM)
+
 extern const struct eth_dev_ops device_ops;
+
+// checksums.c
+uint64_t checksum_flags(const struct rte_mbuf *packet);
 
 // receive.c
 uint16_t receive(void *queue, struct rte_mbuf **packets, uint16_t room);

@@ -72,7 +72,7 @@ static int create(struct rte_vdev_device *vdev, const struct rte_kvargs *argumen
         return -EINVAL;
     }
     if (paflow_rules_next_hops(rules) == 0)
-        LOG(WARNING, "%s: no next hop of %s is behind port %s, so that nothing is joined: port= sets the name", name, config,
+        LOG(NOTICE, "%s: no next hop of %s is behind port %s, so that nothing is joined: port= sets the name", name, config,
             port == NULL ? name : port);
     struct rte_eth_dev *dev = rte_eth_vdev_allocate(vdev, sizeof(struct device));
     if (dev == NULL) {

@@ -39,6 +39,7 @@ int receive_setup(struct rte_eth_dev *dev, uint16_t number, uint16_t size, unsig
     queue->below = device->below;
     queue->own = dev->data->port_id;
     queue->number = number;
+    queue->checks = conf->offloads & CHECKSUMS;
     dev->data->rx_queues[number] = queue;
     return 0;
 }

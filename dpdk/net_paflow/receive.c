@@ -80,14 +80,21 @@ static inline uint16_t extract(struct receive_queue *queue, struct rte_mbuf **pa
             rte_memcpy(rte_pktmbuf_mtod(packet, void *), queue->bytes + pieces[i].start, length);
             packet->data_len = length;
             packet->pkt_len = length;
-            packet->port = queue->own;
-            queue->counters.bytes += length;
             packets[done++] = packet;
         }
     }
     if (queue->next_piece == queue->piece_count)
         end_aggregate(queue);
     return done;
+}
+
+// Makes a packet this device's.
+static inline void finish(struct receive_queue *queue, struct rte_mbuf *packet)
+{
+    packet->port = queue->own;
+    queue->counters.bytes += rte_pktmbuf_pkt_len(packet);
+    if (queue->checks)
+        packet->ol_flags |= checksum_flags(packet);
 }
 
 // The packets of an aggregate are delivered in one burst if that has room for them: the application most likely sends them in one,
@@ -108,11 +115,11 @@ uint16_t receive(void *argument, struct rte_mbuf **packets, uint16_t room)
         if (frame == NULL)
             break;
         if (is_packet(queue, frame)) {
-            frame->port = queue->own;
-            queue->counters.bytes += rte_pktmbuf_pkt_len(frame);
             packets[done++] = frame;
         }
     }
+    for (uint16_t i = 0; i < done; i++)
+        finish(queue, packets[i]);
     queue->counters.packets += done;
     return done;
 }

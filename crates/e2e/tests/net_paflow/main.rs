@@ -1,9 +1,11 @@
 //! The DPDK driver `net_paflow`: an unmodified DPDK application gets and sends single packets, and aggregates cross its rings.
 
+mod l3fwd;
 mod modes;
 mod queues;
 mod refused;
 mod rig;
+mod soak;
 #[path = "../support/mod.rs"]
 mod support;
 mod wrong;

@@ -89,7 +89,7 @@ fn ask(ends: &mut [Guest; 2], to: usize, packets: &[Vec<u8>]) -> Result<Vec<Vec<
 }
 
 /// Returns the Internet checksum of these bytes.
-fn checksum(bytes: &[u8]) -> u16 {
+pub fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
     let sum: u32 = words.sum();
     let sum = (sum & 0xffff) + (sum >> 16);

@@ -45,8 +45,7 @@ impl Rig {
             support::SLEEPER.repeat(queues.into()),
         ];
         let millrace = home.start(&switch.concat());
-        let rules = aggregation(1, &flows(0), "").replace("next-hop]]\n", "next-hop]]\nport = \"left\"\n");
-        std::fs::write(home.path("nf.toml"), rules).unwrap();
+        std::fs::write(home.path("nf.toml"), Rig::rules(&aggregation(1, &flows(0), ""))).unwrap();
         let port = |name: &str, on: &str, mac: &str| Port::new(home.socket(on)).mac(mac).aggregating("nf.toml", name);
         let testpmd = Testpmd::builder("function").plugin(plugin()).queues(queues);
         let testpmd = testpmd.port(port("left", "wan", MACS[0])).port(port("right", "out", MACS[1]).packed());
@@ -54,6 +53,11 @@ impl Rig {
         testpmd.wait_ready(dpdk::READY)?;
         millrace.wait_up(&["wan", "out"]);
         Ok(Rig { home, millrace, testpmd })
+    }
+
+    /// Puts the next hop behind the left port.
+    pub fn rules(rules: &str) -> String {
+        rules.replace("next-hop]]\n", "next-hop]]\nport = \"left\"\n")
     }
 
     /// Connects the two guests.
