@@ -146,7 +146,7 @@ fn an_unmodified_router_gets_and_sends_single_packets() -> Result<()> {
     command.arg(format!("--lcores=0@{}", cpu::Plan::detect().guest()));
     command.args(device(0, "left", "wan")).args(device(1, "right", "out"));
     let mask = PORTS.iter().fold(0, |mask, port| mask | 1 << port);
-    command.args(["--", "-P", "--parse-ptype", "--no-numa", "--rule_ipv4=routes", "--rule_ipv6=routes6", "-p"]);
+    command.args(["--", "--parse-ptype", "--no-numa", "--rule_ipv4=routes", "--rule_ipv6=routes6", "-p"]);
     command.arg(format!("{mask:#x}")).arg(format!("--config=({},0,0),({},0,0)", PORTS[0], PORTS[1]));
     command.current_dir(home.path("")).env("RUNTIME_DIRECTORY", home.path(""));
     let mut l3fwd = Launch::new("l3fwd").spawn(command)?;
