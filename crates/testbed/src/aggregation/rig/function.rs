@@ -191,7 +191,7 @@ fn testpmd(rig: &Rig, placement: Placement, place: Place) -> Result<Testpmd, Rig
         let port = dpdk::Port::new(rig.file(&format!("{name}.sock"))).in_order().queue_size(QUEUE);
         if placement == Placement::Ethdev { port.aggregating(RULES, name) } else { port }
     };
-    // Another processor may be that of programs which run first.
+    // It always polls, so it has no priority: programs that share its processor run first, and sleep.
     let lcores = Lcores { forwarding: place.cpu, others: Some(place.cpu) };
     let mut builder = Testpmd::builder("function").port(port("left")).port(port("right")).lcores(lcores);
     builder = builder.memory(rig.pages, dpdk::MEGABYTES).sandbox(Sandbox::None).measured(rig.interrupt());

@@ -27,7 +27,7 @@ pub struct Throughput {
     #[arg(long, default_value_t = 0.2, value_parser = seconds)]
     pub seconds: f64,
     /// Processors of the two nodes, the network function, and a program between the nodes [default: 1,0,0,1; with a program
-    /// between the nodes 0,0,0,1; with testpmd 0,0,1,1]
+    /// between the nodes 0,0,0,1]
     #[arg(long, value_name = "A,B,FUNCTION,LINK", value_parser = cpus)]
     pub cpus: Option<[usize; 4]>,
     #[command(flatten)]
@@ -50,15 +50,10 @@ impl Throughput {
         }
     }
 
-    /// Returns the processors: the default is for two of them, one of which a program that always polls has to itself: one between
-    /// the nodes, or testpmd.
+    /// Returns the processors: the default is for two of them, one of which a program between the nodes has to itself, as it
+    /// polls.
     pub fn cpus(&self, path: Between) -> Cpus {
-        let usual = match self.function {
-            Program::Testpmd => [0, 0, 1, 1],
-            Program::NfForward if path.is_program() => [0, 0, 0, 1],
-            Program::NfForward => [1, 0, 0, 1],
-        };
-        Cpus::on(self.cpus.unwrap_or(usual))
+        Cpus::on(self.cpus.unwrap_or(if path.is_program() { [0, 0, 0, 1] } else { [1, 0, 0, 1] }))
     }
 }
 
