@@ -1,6 +1,5 @@
 // Counters of the device, which are of packets, and named ones of frames and drops.
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +22,7 @@ static struct receive_counters received(const struct rte_eth_dev *dev)
         sum.split += one->split;
         sum.no_buffers += one->no_buffers;
         sum.too_long += one->too_long;
-        for (int reason = 1; reason <= REASONS; reason++)
+        for (int reason = 1; reason <= PAFLOW_REASONS; reason++)
             sum.dropped[reason] += one->dropped[reason];
     }
     return sum;
@@ -64,7 +63,7 @@ int counters_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
     stats->imissed = below.imissed;
     stats->ierrors = below.ierrors + in.too_long;
     stats->oerrors = below.oerrors + out.unknown_chain;
-    for (int reason = 1; reason <= REASONS; reason++)
+    for (int reason = 1; reason <= PAFLOW_REASONS; reason++)
         stats->ierrors += in.dropped[reason];
     // The layer above has counted in this field, for this device.
     stats->rx_nombuf += below.rx_nombuf + in.no_buffers;
@@ -103,7 +102,7 @@ struct named {
     uint64_t value;
 };
 
-#define NAMED (10 + REASONS)
+#define NAMED (10 + PAFLOW_REASONS)
 
 static void named(const struct rte_eth_dev *dev, struct named all[NAMED])
 {
@@ -122,8 +121,8 @@ static void named(const struct rte_eth_dev *dev, struct named all[NAMED])
         {"tx_dropped_unknown-chain", out.unknown_chain},
     };
     memcpy(all, first, sizeof first);
-    for (int reason = 1; reason <= REASONS; reason++) {
-        struct named *one = &all[NAMED - REASONS + reason - 1];
+    for (int reason = 1; reason <= PAFLOW_REASONS; reason++) {
+        struct named *one = &all[NAMED - PAFLOW_REASONS + reason - 1];
         snprintf(one->name, sizeof one->name, "rx_dropped_%s", paflow_reason(reason));
         one->value = in.dropped[reason];
     }

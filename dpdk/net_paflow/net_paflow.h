@@ -17,9 +17,6 @@
 // Frames that are taken from the device below at a time: some drivers give nothing to who takes fewer.
 #define FRAMES 32
 
-// Numbers of the reasons to drop a received frame, from 1 on.
-#define REASONS 13
-
 extern int paflow_logtype;
 
 #define LOG(level, format, ...) rte_log(RTE_LOG_##level, paflow_logtype, "net_paflow: " format "\n", __VA_ARGS__)
@@ -43,7 +40,7 @@ struct receive_counters {
     // Packets of aggregates that were dropped, as no buffer was free or they were longer than one.
     uint64_t no_buffers, too_long;
     // Frames that were dropped, by the number of the reason.
-    uint64_t dropped[REASONS + 1];
+    uint64_t dropped[PAFLOW_REASONS + 1];
 };
 
 struct transmit_counters {

@@ -47,7 +47,7 @@ static inline bool is_packet(struct receive_queue *queue, struct rte_mbuf *frame
     if (found == 0)
         return true;
     if (unlikely(found < 0)) {
-        queue->counters.dropped[RTE_MIN(-found, REASONS)]++;
+        queue->counters.dropped[RTE_MIN(-found, PAFLOW_REASONS)]++;
         rte_pktmbuf_free(frame);
         return false;
     }

@@ -48,7 +48,10 @@ struct paflow_piece {
 // All pieces lie within the frame, also if its bytes change at the same time.
 int paflow_split(const struct paflow_rules *rules, const uint8_t *frame, size_t length, struct paflow_piece *pieces);
 
-// Returns the name of a reason to drop a frame, by its number from 1 on; NULL if there is none of this number.
+// The number of reasons to drop a frame.
+#define PAFLOW_REASONS 13
+
+// Returns the name of a reason to drop a frame, by its number from 1 to PAFLOW_REASONS; NULL if there is none of this number.
 const char *paflow_reason(int number);
 
 // A packet to be sent. If the first `there` bytes, those at `bytes`, are not all, it is not joined.

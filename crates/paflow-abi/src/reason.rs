@@ -3,8 +3,11 @@
 use paflow::Reject;
 use std::ffi::CStr;
 
-/// The names, for C; the numbers begin at 1.
-const NAMES: [&CStr; 13] = [
+/// How many there are; their numbers begin at 1.
+pub const COUNT: usize = 13;
+
+/// The names, for C.
+const NAMES: [&CStr; COUNT] = [
     c"unknown-version",
     c"unknown-type",
     c"empty",
@@ -69,7 +72,7 @@ mod tests {
         for reject in &all {
             assert_eq!(name(number(reject)).unwrap().to_str(), Ok(reject.name()));
         }
-        assert_eq!(all.len(), NAMES.len());
+        assert_eq!(all.len(), COUNT);
         assert_eq!((name(0), name(-1), name(14)), (None, None, None));
     }
 }

@@ -5,6 +5,7 @@ use paflow::decode::MOST;
 use paflow::plan::MAX_BURST;
 use paflow_abi::abi::Packet;
 use paflow_abi::join::{Group, Kind};
+use paflow_abi::reason;
 use std::io::Write;
 use std::mem::offset_of;
 use std::process::{Command, Stdio};
@@ -30,11 +31,16 @@ fn structures_and_constants_are_the_same() {
         layout!("paflow_packet" is Packet, "bytes" is bytes, "there" is there, "length" is length),
         layout!("paflow_group" is Group, "kind" is kind, "length" is length, "first" is first, "count" is count,
             "next_hop" is next_hop),
-        [("PAFLOW_MOST", MOST), ("PAFLOW_BURST", MAX_BURST), ("PAFLOW_ALONE", Kind::Alone as usize)]
-            .into_iter()
-            .chain([("PAFLOW_JOINED", Kind::Joined as usize), ("PAFLOW_UNKNOWN_CHAIN", Kind::UnknownChain as usize)])
-            .map(|(name, value)| format!("_Static_assert({name} == {value}, \"\");\n"))
-            .collect(),
+        [
+            ("PAFLOW_MOST", MOST),
+            ("PAFLOW_BURST", MAX_BURST),
+            ("PAFLOW_REASONS", reason::COUNT),
+            ("PAFLOW_ALONE", Kind::Alone as usize),
+        ]
+        .into_iter()
+        .chain([("PAFLOW_JOINED", Kind::Joined as usize), ("PAFLOW_UNKNOWN_CHAIN", Kind::UnknownChain as usize)])
+        .map(|(name, value)| format!("_Static_assert({name} == {value}, \"\");\n"))
+        .collect(),
     ];
     let mut compiler = Command::new("cc")
         .args([
