@@ -1,5 +1,6 @@
 //! The DPDK driver `net_paflow`: an unmodified DPDK application gets and sends single packets, and aggregates cross its rings.
 
+mod full;
 mod l3fwd;
 mod modes;
 mod queues;

@@ -10,7 +10,7 @@ use crate::support::stream::{aggregation, network, patch};
 use crate::support::{self, Home, Millrace};
 use e2e::virtio::{Guest, Options};
 use lab::Result;
-use lab::dpdk::{self, Port, Testpmd};
+use lab::dpdk::{self, Builder, Port, Testpmd};
 
 /// VLANs: packets of the first two are joined.
 pub const VIDS: [u16; 3] = [100, 101, 300];
@@ -32,6 +32,11 @@ pub struct Rig {
 impl Rig {
     /// Starts the switch and testpmd with so many queues; a worker of the switch has one of each port.
     pub fn start(queues: u16) -> Result<Rig> {
+        Rig::start_with(queues, &[])
+    }
+
+    /// Does the same with further arguments of testpmd.
+    pub fn start_with(queues: u16, arguments: &[&str]) -> Result<Rig> {
         let home = Home::new();
         let flows = |to| [(VIDS[0], to), (VIDS[1], to)];
         let count = format!("queues = {queues}\n");
@@ -49,7 +54,7 @@ impl Rig {
         let port = |name: &str, on: &str, mac: &str| Port::new(home.socket(on)).mac(mac).aggregating("nf.toml", name);
         let testpmd = Testpmd::builder("function").plugin(plugin()).queues(queues);
         let testpmd = testpmd.port(port("left", "wan", MACS[0])).port(port("right", "out", MACS[1]).packed());
-        let mut testpmd = testpmd.spawn()?;
+        let mut testpmd = arguments.iter().copied().fold(testpmd, Builder::argument).spawn()?;
         testpmd.wait_ready(dpdk::READY)?;
         millrace.wait_up(&["wan", "out"]);
         Ok(Rig { home, millrace, testpmd })
