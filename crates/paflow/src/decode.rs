@@ -8,8 +8,9 @@ use packet::header_len;
 /// Maximum number of packets in an aggregate: the least that the format requires receivers to take.
 pub const MOST: usize = 256;
 
-/// The position of one embedded packet.
+/// The position of one embedded packet. Its layout is C's, as programs in C read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Piece {
     /// Offset of its first byte in the given bytes.
     pub start: u32,

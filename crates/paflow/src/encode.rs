@@ -91,11 +91,18 @@ pub fn write(
     packets: &[&[u8]],
     out: &mut [u8],
 ) -> Option<usize> {
+    gather(template, burst.members(group).map(|index| packets[index]), out)
+}
+
+/// Writes an aggregate of these packets, outer headers included, to the front of `out`, and returns its length; `None` if it
+/// doesn't fit. Their number and size must be those of a group.
+#[inline]
+pub fn gather<'p>(template: &Template, packets: impl Iterator<Item = &'p [u8]>, out: &mut [u8]) -> Option<usize> {
     let (headers, mut at) = out.split_at_mut_checked(template.len())?;
-    let mut sum = Sum::new();
-    for index in burst.members(group) {
-        let packet = packets[index];
-        let (entry, rest) = at.split_at_mut_checked(entry_size(packet.len() as u16) as usize)?;
+    let (mut sum, mut number, mut size) = (Sum::new(), 0, 0);
+    for packet in packets {
+        let taken = entry_size(packet.len() as u16);
+        let (entry, rest) = at.split_at_mut_checked(taken as usize)?;
         let (length, body) = entry.split_first_chunk_mut()?;
         *length = (packet.len() as u16).to_be_bytes();
         let (body, padding) = body.split_at_mut_checked(packet.len())?;
@@ -104,8 +111,10 @@ pub fn write(
         if template.wants_sum() {
             sum.add(entry);
         }
+        number += 1;
+        size += taken;
         at = rest;
     }
-    headers.copy_from_slice(&template.headers(group.count(), group.size(), sum));
-    Some(template.len() + group.size() as usize)
+    headers.copy_from_slice(&template.headers(number, size, sum));
+    Some(template.len() + size as usize)
 }

@@ -36,13 +36,30 @@ fn throughput(words: &[&str], scratch: &Path, results: &Path) -> Command {
     command
 }
 
-/// Measures; checks that packets came through with every placement, with the expected number per frame, and that no files are
-/// left.
+/// Builds the driver for DPDK applications beside the programs.
+fn build_driver() {
+    let (programs, root) = (programs(), concat!(env!("CARGO_MANIFEST_DIR"), "/../../dpdk/net_paflow"));
+    let profile = if programs.ends_with("release") { "release" } else { "dev" };
+    let target = programs.parent().expect("it is in Cargo's directory");
+    // Another test may build it at the same time.
+    let mut make = Command::new("flock");
+    make.arg(target.join("net_paflow.lock")).args(["make", "--silent", "--directory", root]);
+    make.arg(format!("PROFILE={profile}")).env("CARGO_TARGET_DIR", target);
+    assert!(make.status().expect("flock runs").success(), "the driver does not build");
+}
+
 fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {
+    measured_with("nf-forward", path, size, placements);
+}
+
+/// Measures this function; checks that packets came through with every placement, with the expected number per frame, and that no
+/// files are left.
+fn measured_with(function: &str, path: &str, size: u16, placements: &[(&str, f64)]) {
     let _alone = lab::cpu::alone();
     let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let names: Vec<&str> = placements.iter().map(|(name, _)| *name).collect();
-    let words = ["--path", path, "--sizes", &size.to_string(), "--placement", &names.join(",")];
+    let size_in_words = size.to_string();
+    let words = ["--function", function, "--path", path, "--sizes", &size_in_words, "--placement", &names.join(",")];
     let output = throughput(&words, scratch.path(), results.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(results.path().join("results.json")).unwrap();
@@ -72,6 +89,27 @@ fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {
 #[test]
 fn packets_come_through_rings() {
     measured("rings", 64, &[("none", 1.0), ("vhost", 22.0), ("nf", 22.0)]);
+}
+
+#[test]
+fn packets_come_through_an_unmodified_function() {
+    build_driver();
+    measured_with("testpmd", "rings", 64, &[("none", 1.0), ("ethdev", 22.0)]);
+}
+
+#[test]
+fn a_placement_that_is_not_for_the_function_is_refused() {
+    let scratch = TempDir::new().unwrap();
+    let said = |words: &[&str]| {
+        let output = throughput(words, scratch.path(), scratch.path()).output().unwrap();
+        assert!(!output.status.success(), "{words:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for words in [["--function", "testpmd", "--placement", "nf"], ["--function", "nf-forward", "--placement", "ethdev"]]
+    {
+        let said = said(&words);
+        assert!(said.contains("is not for this network function"), "{said}");
+    }
 }
 
 #[test]

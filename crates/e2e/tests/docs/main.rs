@@ -8,6 +8,7 @@ use page::{Block, Part, parts};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::plugin::plugin;
 use tempfile::TempDir;
 
 fn root() -> PathBuf {
@@ -32,6 +33,9 @@ impl Sandbox {
             std::os::unix::fs::symlink(fs::canonicalize(program).unwrap(), programs.join(name)).unwrap();
         }
         std::os::unix::fs::symlink(root().join("wireshark"), home.path().join("wireshark")).unwrap();
+        let built = home.path().join("target/release");
+        fs::create_dir_all(&built).unwrap();
+        std::os::unix::fs::symlink(plugin(), built.join("librte_net_paflow.so")).unwrap();
         fs::write(home.path().join("guest.img"), vec![0; 1 << 20]).unwrap();
         fs::write(home.path().join("wan.pcap"), example()).unwrap();
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());

@@ -66,9 +66,10 @@ quits() {
     more_guests_than "$before"
 }
 
+# DPDK's files are in the page's directory: other pages have their own.
 dpdk-testpmd() {
     if [[ "$*" != *--no-huge* ]]; then huge_pages; fi
-    quits dpdk-testpmd "$@"
+    RUNTIME_DIRECTORY=$PWD quits dpdk-testpmd "$@"
 }
 bwrap() { quits bwrap "$@"; }
 

@@ -4,6 +4,7 @@
 //! tests, built by cargo when the first test needs it.
 #![allow(dead_code, unreachable_pub, missing_docs)] // Each test binary uses its part.
 
+pub mod aggregate;
 pub mod crafted;
 pub mod files;
 pub mod flows;
@@ -12,6 +13,7 @@ pub mod gate;
 pub mod host;
 pub mod live;
 pub mod mapped;
+pub mod plugin;
 pub mod rogue;
 pub mod stream;
 pub mod wire;

@@ -99,6 +99,11 @@ pub struct Arrived {
 }
 
 impl Arrived {
+    /// Returns how many have arrived.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
     pub fn take(&mut self, stream: u64, vids: &[u16], bytes: &[u8]) {
         let number = u64::from_be_bytes(bytes[HEAD..HEAD + 8].try_into().unwrap());
         assert!(bytes == packet(stream, number, vids), "packet {number} of stream {stream} has changed");
@@ -114,6 +119,16 @@ impl Arrived {
 
 /// Sends `packets` each way, in bursts, never more than fit in the receiver's ring.
 pub fn exchange(ends: &mut [Guest; 2], packets: u64, vids: &[u16]) -> Result<()> {
+    exchange_through(ends, packets, vids, |_, _| {})
+}
+
+/// Does the same through a function that changes packets: `undo` checks a packet of an end, and changes it back.
+pub fn exchange_through(
+    ends: &mut [Guest; 2],
+    packets: u64,
+    vids: &[u16],
+    undo: impl Fn(usize, &mut [u8]),
+) -> Result<()> {
     let mut sent = [0u64; 2];
     let mut arrived = [Arrived::default(), Arrived::default()];
     wait_for("all packets to arrive", || {
@@ -132,7 +147,9 @@ pub fn exchange(ends: &mut [Guest; 2], packets: u64, vids: &[u16]) -> Result<()>
             ends[from].flush();
             ends[to]
                 .receive(64, |bytes| {
-                    arrived[way].take(way as u64, vids, bytes);
+                    let mut bytes = bytes.to_vec();
+                    undo(way, &mut bytes);
+                    arrived[way].take(way as u64, vids, &bytes);
                     Ok(())
                 })
                 .unwrap();

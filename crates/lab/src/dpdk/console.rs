@@ -1,5 +1,6 @@
 //! The interactive side of testpmd: commands over its standard input.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{PortStats, stats};
@@ -72,6 +73,11 @@ impl Console {
     /// Reads the counters of every port.
     pub fn stats(&mut self) -> Result<Vec<PortStats>> {
         stats::parse(&self.command("show port stats all")?)
+    }
+
+    /// Reads the named counters of every port.
+    pub fn named_stats(&mut self) -> Result<Vec<BTreeMap<String, u64>>> {
+        Ok(stats::parse_named(&self.command("show port xstats all")?))
     }
 
     /// Returns the number of frames received so far, all ports together.

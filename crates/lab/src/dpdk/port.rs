@@ -12,6 +12,16 @@ pub struct Port {
     mergeable: bool,
     in_order: bool,
     pub(super) queue_size: u16,
+    aggregation: Option<Aggregation>,
+}
+
+/// A device of the driver `net_paflow` on a port.
+#[derive(Debug, Clone)]
+struct Aggregation {
+    /// Name of the configuration, in the directory of the socket.
+    config: String,
+    /// Name of the port there.
+    port: String,
 }
 
 impl Port {
@@ -25,6 +35,7 @@ impl Port {
             mergeable: true,
             in_order: false,
             queue_size: 256,
+            aggregation: None,
         }
     }
 
@@ -64,7 +75,24 @@ impl Port {
         self
     }
 
-    /// Returns DPDK's arguments for the device.
+    /// Puts a device of the driver `net_paflow` on the port ([`super::Builder::plugin`]), which splits and joins by a file in the
+    /// directory of the socket, as the port of this name there.
+    pub fn aggregating(mut self, config: impl Into<String>, port: impl Into<String>) -> Self {
+        self.aggregation = Some(Aggregation { config: config.into(), port: port.into() });
+        self
+    }
+
+    /// Returns DPDK's arguments for the devices: its own, then the one that stands on it.
+    fn devices(&self, number: usize, queues: u16) -> Vec<String> {
+        let mut devices = vec![self.device(number, queues)];
+        devices.extend(self.aggregation.as_ref().map(|Aggregation { config, port }| {
+            let config = self.socket.with_file_name(config);
+            format!("net_paflow{number},dev=net_virtio_user{number},config={},port={port}", config.display())
+        }));
+        devices
+    }
+
+    /// Returns DPDK's arguments for its own device.
     pub(crate) fn device(&self, number: usize, queues: u16) -> String {
         let flag = u8::from;
         let mut device = format!(
@@ -133,10 +161,10 @@ impl From<SwitchPort> for AnyPort {
 }
 
 impl AnyPort {
-    pub(super) fn device(&self, number: usize, queues: u16) -> String {
+    pub(super) fn devices(&self, number: usize, queues: u16) -> Vec<String> {
         match self {
-            AnyPort::Driver(port) => port.device(number, queues),
-            AnyPort::Switch(port) => port.device(number, queues),
+            AnyPort::Driver(port) => port.devices(number, queues),
+            AnyPort::Switch(port) => vec![port.device(number, queues)],
         }
     }
 

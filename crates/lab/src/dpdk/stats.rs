@@ -1,5 +1,7 @@
 //! Counters printed by testpmd.
 
+use std::collections::BTreeMap;
+
 use crate::{Error, Result};
 
 /// A port's counters, as printed by `show port stats all`.
@@ -43,6 +45,21 @@ pub(super) fn parse(lines: &[String]) -> Result<Vec<PortStats>> {
         return Err(Error::malformed("testpmd's statistics", format!("no port in {lines:?}")));
     }
     Ok(ports)
+}
+
+/// Parses the output of `show port xstats all`: the named counters of each port, in order.
+pub(super) fn parse_named(lines: &[String]) -> Vec<BTreeMap<String, u64>> {
+    let mut ports: Vec<BTreeMap<String, u64>> = Vec::new();
+    for line in lines {
+        if line.contains("NIC extended statistics for port") {
+            ports.push(BTreeMap::new());
+        } else if let (Some(port), Some((name, value))) = (ports.last_mut(), line.split_once(": "))
+            && let Ok(value) = value.trim().parse()
+        {
+            port.insert(name.to_owned(), value);
+        }
+    }
+    ports
 }
 
 /// Parses the output of `show fwd stats all`: cycles per frame in rounds that moved frames.
@@ -141,5 +158,14 @@ mod tests {
         let line = "  CPU cycles/packet=52.70 (busy cycles=4576043 / total io packets=86832) at 2000 MHz Clock";
         assert_eq!(cycles(&[line.to_owned()]), Some(52.7));
         assert_eq!(version("EAL: RTE Version: 'DPDK 22.11.11'").as_deref(), Some("DPDK 22.11.11"));
+    }
+    #[test]
+    fn named_counters_are_of_their_port() {
+        let lines = "###### NIC extended statistics for port 1\nrx_good_packets: 7\ntx_split: 0\n\
+                     ###### NIC extended statistics for port 3\nrx_good_packets: 9\ntestpmd> ";
+        let lines: Vec<String> = lines.lines().map(str::to_owned).collect();
+        let ports = parse_named(&lines);
+        assert_eq!((ports.len(), ports[0]["rx_good_packets"], ports[0]["tx_split"]), (2, 7, 0));
+        assert_eq!(ports[1].len(), 1);
     }
 }

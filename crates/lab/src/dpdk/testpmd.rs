@@ -74,6 +74,7 @@ pub struct Builder {
     megabytes: u64,
     sandbox: Option<Sandbox>,
     interrupt: Option<Interrupt>,
+    plugin: Option<PathBuf>,
     arguments: Vec<String>,
 }
 
@@ -121,6 +122,12 @@ impl Builder {
         self
     }
 
+    /// Loads a driver that is not DPDK's.
+    pub fn plugin(mut self, library: impl Into<PathBuf>) -> Self {
+        self.plugin = Some(library.into());
+        self
+    }
+
     /// Adds an argument for testpmd itself, such as `--eth-peer=0,02:00:00:00:00:01` or `--txpkts=1500`.
     pub fn argument(mut self, argument: impl Into<String>) -> Self {
         self.arguments.push(argument.into());
@@ -151,24 +158,27 @@ impl Builder {
     /// Returns its command, and the line that a reader could type. Its files are in `directory`, so that none of them stay on
     /// the host.
     fn command(&self, sandbox: Sandbox, directory: &Path) -> Result<(Command, String)> {
-        let sockets: Vec<&Path> = self.ports.iter().map(AnyPort::socket).collect();
-        let (mut command, sockets) = sandbox.enter(&sockets)?;
-        let arguments = self.arguments(sockets);
+        let sockets = self.ports.iter().map(AnyPort::socket);
+        let files: Vec<&Path> = sockets.chain(self.plugin.as_deref()).collect();
+        let (mut command, mut files) = sandbox.enter(&files)?;
+        let plugin = self.plugin.as_ref().and_then(|_| files.pop());
+        let arguments = self.arguments(files, plugin);
         // Its output is a pipe; without stdbuf it would arrive in blocks of 4 KiB.
         command.args(["stdbuf", "-oL", PROGRAM]).args(&arguments).env("RUNTIME_DIRECTORY", sandbox.scratch(directory));
         Ok((command, process::line(PROGRAM, &arguments)))
     }
 
     /// Returns its arguments: options of the environment, the devices at `sockets`, options of the application.
-    fn arguments(&self, sockets: Vec<PathBuf>) -> Vec<String> {
+    fn arguments(&self, sockets: Vec<PathBuf>, plugin: Option<PathBuf>) -> Vec<String> {
         let mut line = vec!["--lcores".to_owned(), self.lcores.option()];
+        line.extend(plugin.into_iter().flat_map(|library| ["-d".to_owned(), library.display().to_string()]));
         line.extend(["--no-pci", "--no-telemetry", "-v"].map(str::to_owned));
         line.extend(self.pages.arguments().iter().map(|&argument| argument.to_owned()));
         line.extend(["-m".to_owned(), self.megabytes.to_string()]);
         for (number, (port, socket)) in self.ports.iter().zip(sockets).enumerate() {
             let mut port = port.clone();
             port.set_socket(socket);
-            line.extend(["--vdev".to_owned(), port.device(number, self.queues)]);
+            line.extend(port.devices(number, self.queues).into_iter().flat_map(|device| ["--vdev".to_owned(), device]));
         }
         let (queues, ring) = (self.queues, self.ports.iter().filter_map(AnyPort::queue_size).max().unwrap_or(256));
         let fixed = ["--", "-i", "--no-mlockall", "--total-num-mbufs=16384", "--nb-cores=1", "--burst=32"];
@@ -203,6 +213,7 @@ impl Testpmd {
             megabytes: SMALL,
             sandbox: None,
             interrupt: None,
+            plugin: None,
             arguments: Vec::new(),
         }
     }

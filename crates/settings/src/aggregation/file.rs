@@ -33,6 +33,23 @@ pub enum LoadError {
 /// Reads and checks the section `[aggregation]` of the file at `path`, for a program with ports of these names. Ignores
 /// other sections: the file may be a switch's configuration.
 pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
+    read(path, |judge, raw| {
+        let behind = raw.next_hops.iter().filter_map(|hop| hop.port.as_ref());
+        for at in behind.filter(|at| !ports.contains(at)) {
+            let message = format!("there is no port `{}`", at.value);
+            let help = format!("name a port by the file name of its socket, without extension: {}", ports.join(", "));
+            judge.problems.push(Problem::error(&at.span, message, help));
+        }
+        ambiguous(judge, raw, ports);
+    })
+}
+
+/// Like [`load`], for a port that knows no other ports of its program: next hops may be behind any.
+pub fn load_for_one_port(path: &Path) -> Result<Aggregation, LoadError> {
+    read(path, |_, _| {})
+}
+
+fn read(path: &Path, check: impl FnOnce(&mut Judge, &RawAggregation)) -> Result<Aggregation, LoadError> {
     let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     let read = crate::read::<RawFile>(&text);
     let mut judge = Judge::new(read.problems, read.unread);
@@ -44,14 +61,7 @@ pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
         }
         None => None,
         Some(raw) => {
-            let behind = raw.next_hops.iter().filter_map(|hop| hop.port.as_ref());
-            for at in behind.filter(|at| !ports.contains(at)) {
-                let message = format!("there is no port `{}`", at.value);
-                let help =
-                    format!("name a port by the file name of its socket, without extension: {}", ports.join(", "));
-                judge.problems.push(Problem::error(&at.span, message, help));
-            }
-            ambiguous(&mut judge, raw, ports);
+            check(&mut judge, raw);
             Some(build(&mut judge, raw))
         }
     };
@@ -102,6 +112,17 @@ mod tests {
         );
         let whole = format!("[[port]]\nname = 'x'\ndriver = 'sink'\n{RIGHT}");
         assert_eq!(judge(&whole).unwrap().spec(), spec);
+    }
+
+    #[test]
+    fn one_port_takes_next_hops_behind_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.toml");
+        std::fs::write(&path, RIGHT.replace("'wan'", "'elsewhere'")).unwrap();
+        assert_eq!(load_for_one_port(&path).unwrap().next_hops[0].port.as_deref(), Some("elsewhere"));
+        std::fs::write(&path, RIGHT.replace("sc =", "cs =")).unwrap();
+        let error = load_for_one_port(&path).unwrap_err().to_string();
+        assert!(error.contains("unknown key `cs`"), "{error}");
     }
 
     #[test]

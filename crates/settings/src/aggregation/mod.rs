@@ -3,7 +3,7 @@
 mod file;
 pub mod raw;
 
-pub use file::{LoadError, load};
+pub use file::{LoadError, load, load_for_one_port};
 pub use raw::{ServiceChainId, Transport, UnknownChains};
 
 use crate::judge::Judge;

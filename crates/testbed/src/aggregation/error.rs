@@ -20,6 +20,10 @@ pub enum AggregationError {
     Mapped { path: Between, packets: Packets, placement: Placement, source: RigError },
     #[error("{path}, {placement}: {source}")]
     Traffic { path: Between, placement: Placement, source: SingleNodeError },
+    #[error(
+        "{placement} is not for this network function: testpmd takes none, vhost and ethdev; others take none, vhost, nf and native"
+    )]
+    Placement { placement: Placement },
     #[error("{} can't be read: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
     #[error("the results can't be written to {}: {source}", path.display())]
@@ -44,6 +48,10 @@ pub enum SingleNodeError {
     Broken(#[from] Fatal),
     #[error("packets leave the node by rings, af_packet or af_xdp, not by {0}")]
     Exit(Between),
+    #[error(
+        "the function here is of the nf library, and ethdev is for DPDK applications: `throughput --function testpmd` has one"
+    )]
+    Ethdev,
     #[error("no packet came through: is the node forwarding?")]
     Nothing,
 }

@@ -2,7 +2,7 @@
 //! mixes of packets that are joined and packets that fill a frame.
 
 use super::AggregationError;
-use super::rig::{Between, Cpus, Packets, Placement, Port, Programs, Rig, RigError, TwoNodesConfig, replay};
+use super::rig::{Between, Cpus, Packets, Placement, Port, Program, Programs, Rig, RigError, TwoNodesConfig, replay};
 use super::throughput::{Load, Loaded, best, cpus, search, seconds};
 use crate::latency::{self, Latency};
 use crate::machine::Machine;
@@ -87,6 +87,9 @@ impl Row {
 
 /// Measures, prints, and writes the results to files.
 pub fn run(options: &Mapping) -> Result<(), AggregationError> {
+    if let Some(&placement) = options.placement.iter().find(|placement| !Program::default().takes(**placement)) {
+        return Err(AggregationError::Placement { placement });
+    }
     let rig = Rig::new(&options.programs, 0)?;
     let machine = Machine::detect(rig.millrace());
     let mut results = Results { rig: machine, rounds: options.rounds, seconds: options.seconds, rows: Vec::new() };
@@ -139,7 +142,7 @@ struct Conditions {
 fn loads(rig: &Rig, seconds: f64, conditions: Conditions) -> Result<Vec<Load>, RigError> {
     let Conditions { path, packets, placement, mapped, cpus } = conditions;
     let (near, out) = (replay(rig, "near", packets, Some(1000))?, Port::new("out", "sink"));
-    let config = TwoNodesConfig { between: path, placement, mapped, near, out, cpus };
+    let config = TwoNodesConfig { between: path, function: Program::default(), placement, mapped, near, out, cpus };
     let mut loaded = Loaded::start(rig, config, packets)?;
     search(|rate| loaded.load(rate, seconds))
 }

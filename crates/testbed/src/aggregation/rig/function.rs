@@ -1,4 +1,4 @@
-//! The network function: nf-forward with two ports, and packets joined in one place or another.
+//! The network function, with two ports, and packets joined in one place or another: nf-forward, or testpmd.
 
 use super::node::Rules;
 use super::place::Place;
@@ -6,6 +6,7 @@ use super::{Rig, RigError};
 use crate::millrace::Idle;
 use crate::surroundings::Surroundings;
 use clap::ValueEnum;
+use lab::dpdk::{self, Lcores, Sandbox, Testpmd};
 use lab::process::{Daemon, Launch};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,6 +18,39 @@ const LIMIT: Duration = Duration::from_secs(15);
 
 /// Size of its queues.
 const QUEUE: u16 = 1024;
+
+/// Name of its rules among the rig's files.
+const RULES: &str = "function.toml";
+
+/// A program that passes packets on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// That of the nf library
+    #[default]
+    NfForward,
+    /// DPDK's, unmodified
+    Testpmd,
+}
+
+impl Program {
+    /// Returns the huge pages that it needs, in MiB.
+    pub fn megabytes(self) -> u64 {
+        match self {
+            Program::NfForward => 0,
+            Program::Testpmd => dpdk::MEGABYTES,
+        }
+    }
+
+    /// Reports whether packets can be split and joined there for it.
+    pub fn takes(self, placement: Placement) -> bool {
+        match placement {
+            Placement::None | Placement::Vhost => true,
+            Placement::Nf | Placement::Native => self == Program::NfForward,
+            Placement::Ethdev => self == Program::Testpmd,
+        }
+    }
+}
 
 /// Where packets are split and joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
@@ -30,6 +64,8 @@ pub enum Placement {
     Nf,
     /// In the function's library, but the function reads aggregates as they are
     Native,
+    /// In the driver net_paflow below an unmodified DPDK application
+    Ethdev,
 }
 
 impl Placement {
@@ -40,7 +76,7 @@ impl Placement {
 
     /// Reports whether the function splits and joins.
     pub fn in_function(self) -> bool {
-        matches!(self, Placement::Nf | Placement::Native)
+        matches!(self, Placement::Nf | Placement::Native | Placement::Ethdev)
     }
 }
 
@@ -51,6 +87,7 @@ impl fmt::Display for Placement {
             Placement::Vhost => "vhost",
             Placement::Nf => "nf",
             Placement::Native => "native",
+            Placement::Ethdev => "ethdev",
         })
     }
 }
@@ -71,46 +108,106 @@ pub struct Processed {
 }
 
 /// The running function.
-pub struct Function {
-    daemon: Daemon,
+pub enum Function {
+    /// nf-forward.
+    NfForward(Daemon),
+    /// testpmd.
+    Testpmd(Box<Testpmd>),
 }
 
 impl Function {
     /// Starts it between the ports `left` and `right` of a node ([`super::Port::guest`]), and waits until it is connected.
-    pub fn start(rig: &Rig, placement: Placement, rules: Rules, place: Place) -> Result<Function, RigError> {
-        let surroundings = Surroundings { namespace: None, priority: place.priority };
-        let mut command = surroundings.command(Path::new("taskset"));
-        command.args(["--cpu-list", &place.cpu.to_string()]).arg(&rig.function);
-        command.args([rig.file("left.sock"), rig.file("right.sock")]).args(["--queue-size", &QUEUE.to_string()]);
-        if place.idle == Idle::Poll {
-            command.arg("--poll");
-        }
+    pub fn start(
+        rig: &Rig,
+        program: Program,
+        placement: Placement,
+        rules: Rules,
+        place: Place,
+    ) -> Result<Function, RigError> {
         if placement.in_function() {
-            let file = rig.file("function.toml");
             let failed = |source| RigError::System { action: "the function's rules can't be written", source };
-            std::fs::write(&file, rules.section(Some("right"))).map_err(failed)?;
-            command.arg("--aggregation").arg(file);
+            std::fs::write(rig.file(RULES), rules.section(Some("right"))).map_err(failed)?;
         }
-        if placement == Placement::Native {
-            command.arg("--native");
+        match program {
+            Program::NfForward => nf_forward(rig, placement, place).map(Function::NfForward),
+            Program::Testpmd => testpmd(rig, placement, place).map(|testpmd| Function::Testpmd(Box::new(testpmd))),
         }
-        let mut daemon = Launch::measured("nf-forward", rig.interrupt()).spawn(command)?;
-        // This is its last line before it runs.
-        daemon.wait_for_line("its ports", LIMIT, |line| line.starts_with("memory:"))?;
-        Ok(Function { daemon })
     }
 
     /// Returns the process.
     pub fn daemon(&mut self) -> &mut Daemon {
-        &mut self.daemon
+        match self {
+            Function::NfForward(daemon) => daemon,
+            Function::Testpmd(testpmd) => testpmd.daemon(),
+        }
     }
 
     /// Stops it, and returns its counters.
     pub fn stop(self) -> Result<Processed, RigError> {
-        let seconds = self.daemon.cpu_time()?.as_secs_f64();
-        let lines = self.daemon.last_words(LIMIT)?;
-        Ok(Processed { seconds, ..processed(&lines) })
+        match self {
+            Function::NfForward(daemon) => {
+                let seconds = daemon.cpu_time()?.as_secs_f64();
+                Ok(Processed { seconds, ..processed(&daemon.last_words(LIMIT)?) })
+            }
+            Function::Testpmd(mut testpmd) => {
+                let seconds = testpmd.daemon().cpu_time()?.as_secs_f64();
+                let full = dropped(&testpmd.stop()?);
+                let (stats, named) = (testpmd.stats()?, testpmd.named_stats()?);
+                testpmd.quit(LIMIT)?;
+                let [left, right] = stats[..] else {
+                    return Err(lab::Error::malformed("testpmd's statistics", format!("{} ports", stats.len())).into());
+                };
+                let packets = right.tx_packets;
+                // Only the driver that joins counts frames.
+                let frames = named.get(1).and_then(|named| named.get("tx_frames")).copied().unwrap_or(packets);
+                Ok(Processed { packets, frames, received: left.rx_packets, full, seconds })
+            }
+        }
     }
+}
+
+fn nf_forward(rig: &Rig, placement: Placement, place: Place) -> Result<Daemon, RigError> {
+    let surroundings = Surroundings { namespace: None, priority: place.priority };
+    let mut command = surroundings.command(Path::new("taskset"));
+    command.args(["--cpu-list", &place.cpu.to_string()]).arg(&rig.function);
+    command.args([rig.file("left.sock"), rig.file("right.sock")]).args(["--queue-size", &QUEUE.to_string()]);
+    if place.idle == Idle::Poll {
+        command.arg("--poll");
+    }
+    if placement.in_function() {
+        command.arg("--aggregation").arg(rig.file(RULES));
+    }
+    if placement == Placement::Native {
+        command.arg("--native");
+    }
+    let mut daemon = Launch::measured("nf-forward", rig.interrupt()).spawn(command)?;
+    // This is its last line before it runs.
+    daemon.wait_for_line("its ports", LIMIT, |line| line.starts_with("memory:"))?;
+    Ok(daemon)
+}
+
+fn testpmd(rig: &Rig, placement: Placement, place: Place) -> Result<Testpmd, RigError> {
+    let port = |name: &str| {
+        let port = dpdk::Port::new(rig.file(&format!("{name}.sock"))).in_order().queue_size(QUEUE);
+        if placement == Placement::Ethdev { port.aggregating(RULES, name) } else { port }
+    };
+    // It always polls, so it has no priority: programs that share its processor run first, and sleep.
+    let lcores = Lcores { forwarding: place.cpu, others: Some(place.cpu) };
+    let mut builder = Testpmd::builder("function").port(port("left")).port(port("right")).lcores(lcores);
+    builder = builder.memory(rig.pages, dpdk::MEGABYTES).sandbox(Sandbox::None).measured(rig.interrupt());
+    if placement == Placement::Ethdev {
+        builder = builder.plugin(rig.plugin()?);
+    }
+    let mut testpmd = builder.spawn_ready()?;
+    testpmd.start()?;
+    Ok(testpmd)
+}
+
+/// Parses testpmd's summary: the packets that it dropped because a queue was full.
+fn dropped(lines: &[String]) -> u64 {
+    let all = lines.iter().skip_while(|line| !line.contains("Accumulated forward statistics"));
+    let number = |line: &String| line.split_once("TX-dropped:")?.1.split_whitespace().next()?.parse().ok();
+    all.filter_map(number).next().unwrap_or(0)
 }
 
 /// Parses the last lines of nf-forward.
@@ -140,6 +237,14 @@ fn processed(lines: &[String]) -> Processed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn testpmd_says_what_it_dropped() {
+        let summary = "  TX-packets: 5   TX-dropped: 1  TX-total: 6\n  +++ Accumulated forward statistics for all ports +++\n\
+                       RX-packets: 9\n  TX-packets: 5             TX-dropped: 4             TX-total: 9";
+        let lines: Vec<String> = summary.lines().map(str::to_owned).collect();
+        assert_eq!((dropped(&lines), dropped(&[])), (4, 0));
+    }
 
     #[test]
     fn its_last_words_are_understood() {

@@ -12,7 +12,7 @@ mod place;
 mod two_nodes;
 
 pub use capture::{Packets, replay};
-pub use function::{Placement, Processed};
+pub use function::{Placement, Processed, Program};
 pub use link::*;
 pub use node::*;
 pub use place::*;
@@ -38,6 +38,8 @@ pub enum RigError {
     Ovs(#[from] ovs::Unavailable),
     #[error(transparent)]
     Rules(#[from] settings::aggregation::LoadError),
+    #[error("there is no driver {}: run make in dpdk/net_paflow, or name another directory by --programs", path.display())]
+    Plugin { path: PathBuf },
     #[error("{action}: {source}")]
     System { action: &'static str, source: std::io::Error },
 }
@@ -52,12 +54,20 @@ impl RigError {
 /// Where the programs are.
 #[derive(Clone, Debug, Args)]
 pub struct Programs {
-    /// Directory of `millrace` and `nf-forward` [default: that of this program]
+    /// Directory of `millrace`, `nf-forward` and the driver net_paflow [default: that of this program]
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
 }
 
+/// The driver for DPDK applications.
+const PLUGIN: &str = "librte_net_paflow.so";
+
 impl Programs {
+    fn directory(&self) -> PathBuf {
+        let own = || Some(std::env::current_exe().ok()?.parent()?.to_owned());
+        self.programs.clone().or_else(own).unwrap_or_default()
+    }
+
     fn find(&self, name: &str, package: &'static str) -> Result<PathBuf, MillraceError> {
         const HINT: &str = ", or name another directory by --programs";
         let Some(directory) = &self.programs else { return beside(name, package, HINT) };
@@ -70,6 +80,8 @@ impl Programs {
 pub struct Rig {
     millrace: PathBuf,
     function: PathBuf,
+    /// The driver for DPDK applications, if it was built.
+    plugin: PathBuf,
     pages: Pages,
     interrupt: Interrupt,
     directory: TempDir,
@@ -82,6 +94,7 @@ impl Rig {
         let failed = |action| move |source| RigError::System { action, source };
         Ok(Rig {
             millrace: programs.find("millrace", "millrace")?,
+            plugin: programs.directory().join(PLUGIN),
             function: programs.find("nf-forward", "millrace-nf")?,
             pages: if megabytes > 0 { Pages::for_dpdk(megabytes) } else { Pages::Normal },
             interrupt: Interrupt::install()?,
@@ -100,6 +113,11 @@ impl Rig {
     /// Returns the path of a file in the rig's directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Returns the driver for DPDK applications.
+    fn plugin(&self) -> Result<&Path, RigError> {
+        if self.plugin.is_file() { Ok(&self.plugin) } else { Err(RigError::Plugin { path: self.plugin.clone() }) }
     }
 
     /// Returns the program of the nodes.

@@ -3,10 +3,10 @@
 //! ```text
 //!   node a                          node b          function
 //!   near ── wan ══════ link ══════ wan ── left ────► ┐
-//!                                  out ◄── right ◄── ┘ nf-forward
+//!                                  out ◄── right ◄── ┘ nf-forward, testpmd
 //! ```
 
-use super::function::{Function, Placement, Processed};
+use super::function::{Function, Placement, Processed, Program};
 use super::link::{Between, Link};
 use super::node::{Node, NodeConfig, Port, Rules};
 use super::place::Cpus;
@@ -23,6 +23,8 @@ const B: u8 = 2;
 pub struct TwoNodesConfig {
     /// Link between the nodes.
     pub between: Between,
+    /// The network function.
+    pub function: Program,
     /// Place where packets are split and joined. The first node joins them unless this is nowhere.
     pub placement: Placement,
     /// Whether the second node's port to the link is mapped to the function.
@@ -131,5 +133,5 @@ impl TwoNodes {
 }
 
 fn start(rig: &Rig, config: &TwoNodesConfig) -> Result<Function, RigError> {
-    Function::start(rig, config.placement, Rules { own: B, next: B + 1 }, config.cpus.function)
+    Function::start(rig, config.function, config.placement, Rules { own: B, next: B + 1 }, config.cpus.function)
 }

@@ -147,6 +147,7 @@ fn function(rig: &Rig, placement: Placement) -> Result<Ports, SingleNodeError> {
         Placement::None | Placement::Vhost => None,
         Placement::Nf => Some(nf::Placement::Nf),
         Placement::Native => Some(nf::Placement::Native),
+        Placement::Ethdev => return Err(SingleNodeError::Ethdev),
     };
     let rules = Arc::new(NODE.load(&rig.file("function.toml"))?);
     let aggregation = aggregation.map(|placement| Aggregation { rules, placement });

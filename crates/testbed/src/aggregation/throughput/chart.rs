@@ -32,6 +32,7 @@ fn picture(results: &Results, path: Between) -> String {
 mod tests {
     use super::super::results::tests::row;
     use super::*;
+    use crate::aggregation::rig::Program;
     use crate::machine::Machine;
 
     #[test]
@@ -39,6 +40,7 @@ mod tests {
         let rows = [(Between::Rings, 64), (Between::Rings, 512), (Between::Ovs, 64)];
         let results = Results {
             rig: Machine::detect(std::path::Path::new("/")),
+            function: Program::default(),
             rounds: 1,
             seconds: 0.1,
             rows: rows.map(|(path, size)| row(path, size, &[[1.0, 4.0]])).into(),

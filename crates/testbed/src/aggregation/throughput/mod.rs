@@ -22,10 +22,14 @@ use std::path::Path;
 
 /// Measures, prints, and writes the results to files.
 pub fn run(options: &Throughput) -> Result<(), AggregationError> {
-    let megabytes = options.path.iter().map(|path| path.megabytes()).max().unwrap_or(0);
+    if let Some(&placement) = options.placements().iter().find(|placement| !options.function.takes(**placement)) {
+        return Err(AggregationError::Placement { placement });
+    }
+    let megabytes = options.path.iter().map(|path| path.megabytes()).max().unwrap_or(0) + options.function.megabytes();
     let rig = Rig::new(&options.programs, megabytes)?;
     let mut results = Results {
         rig: Machine::detect(rig.millrace()),
+        function: options.function,
         rounds: options.rounds,
         seconds: options.seconds,
         rows: Vec::new(),
@@ -54,7 +58,7 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
             let latency = (other != cpus.b.cpu).then(|| latency::between(cpus.b.cpu, other)).transpose()?;
             let mut row = Row { path, size, cpus, latency, runs: Vec::new() };
             for round in 0..options.rounds {
-                for &placement in &options.placement {
+                for &placement in options.placements() {
                     let failed = |source| AggregationError::Measure { path, size, placement, source };
                     let earlier = row.runs.iter().find(|run| run.placement == placement);
                     let once = || run_once(rig, options, Conditions { path, size, placement, cpus }, earlier);
@@ -71,7 +75,7 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
                     row.runs.push(Run { placement, round, loads });
                 }
             }
-            let rates = options.placement.iter().filter_map(|&placement| {
+            let rates = options.placements().iter().filter_map(|&placement| {
                 Some(format!("{placement} {:.2}", row.spread(placement, |load| load.mpps)?.median))
             });
             eprintln!("{path}, {size} B: {} Mpps", rates.collect::<Vec<_>>().join(", "));
@@ -102,8 +106,9 @@ fn run_once(
     let packets = Packets::Size(size);
     let near = replay(rig, "near", packets, Some(1000))?;
     let out = Port::new("out", "sink");
-    let mut loaded =
-        Loaded::start(rig, TwoNodesConfig { between: path, placement, mapped: false, near, out, cpus }, packets)?;
+    let function = options.function;
+    let config = TwoNodesConfig { between: path, function, placement, mapped: false, near, out, cpus };
+    let mut loaded = Loaded::start(rig, config, packets)?;
     let version = loaded.version();
     let mut load = |rate| loaded.load(rate, options.seconds);
     let loads = match earlier {

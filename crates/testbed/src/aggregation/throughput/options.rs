@@ -1,6 +1,6 @@
 //! Command line options of the measurement.
 
-use crate::aggregation::rig::{Between, Cpus, Placement, Programs};
+use crate::aggregation::rig::{Between, Cpus, Placement, Program, Programs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,9 +14,12 @@ pub struct Throughput {
     #[arg(long, value_delimiter = ',', default_value = "64,256,512,1024,1498",
         value_parser = clap::value_parser!(u16).range(60..=1514))]
     pub sizes: Vec<u16>,
-    /// Where packets are split and joined
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "none,vhost,nf,native")]
-    pub placement: Vec<Placement>,
+    /// The network function
+    #[arg(long, value_enum, default_value = "nf-forward")]
+    pub function: Program,
+    /// Where packets are split and joined [default: none,vhost,nf,native; with testpmd none,vhost,ethdev]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    placement: Option<Vec<Placement>>,
     /// Measurements of each placement, in turn with the others
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -38,6 +41,15 @@ pub struct Throughput {
 }
 
 impl Throughput {
+    /// Returns the places where packets are split and joined.
+    pub fn placements(&self) -> &[Placement] {
+        match (&self.placement, self.function) {
+            (Some(placements), _) => placements,
+            (None, Program::NfForward) => &[Placement::None, Placement::Vhost, Placement::Nf, Placement::Native],
+            (None, Program::Testpmd) => &[Placement::None, Placement::Vhost, Placement::Ethdev],
+        }
+    }
+
     /// Returns the processors: the default is for two of them, one of which a program between the nodes has to itself, as it
     /// polls.
     pub fn cpus(&self, path: Between) -> Cpus {

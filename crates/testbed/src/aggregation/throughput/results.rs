@@ -1,7 +1,7 @@
 //! Measured and derived results.
 
 use super::search::{Tried, best};
-use crate::aggregation::rig::{Between, Cpus, Placement, Processed};
+use crate::aggregation::rig::{Between, Cpus, Placement, Processed, Program};
 use crate::latency::Latency;
 use crate::machine::Machine;
 use crate::statistics::Spread;
@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub struct Results {
     /// Machine of the measurements.
     pub rig: Machine,
+    /// The network function.
+    pub function: Program,
     /// Measurements of each placement.
     pub rounds: u32,
     /// Seconds of each load.

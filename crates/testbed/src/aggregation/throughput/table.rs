@@ -63,13 +63,14 @@ fn line(row: &Row, placement: Placement) -> String {
 mod tests {
     use super::super::results::tests::row;
     use super::*;
-    use crate::aggregation::rig::Between;
+    use crate::aggregation::rig::{Between, Program};
     use crate::machine::Machine;
 
     #[test]
     fn every_path_has_its_table() {
         let results = Results {
             rig: Machine::detect(std::path::Path::new("/")),
+            function: Program::default(),
             rounds: 1,
             seconds: 0.1,
             rows: [Between::AfXdp, Between::Ovs].map(|path| row(path, 64, &[[1.0, 4.0]])).into(),
