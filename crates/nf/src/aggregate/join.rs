@@ -19,6 +19,8 @@ pub(crate) struct Join {
     rules: Arc<Rules>,
     /// By next hop of the rules: bytes for packets in an aggregate; zero if the next hop is behind another port.
     rooms: Vec<u32>,
+    /// Length from which no two packets fit into an aggregate.
+    too_long: usize,
     planner: Box<Planner>,
     /// Packets waiting for the end of the burst, or for as many as can be planned.
     waiting: Vec<Option<Packet>>,
@@ -33,9 +35,12 @@ impl Join {
     /// Creates the state of the port with this name.
     pub(crate) fn new(aggregation: &Aggregation, port: &str) -> Join {
         let rules = aggregation.rules.clone();
+        let rooms: Vec<u32> = rules.hops.iter().map(|hop| hop.room(port)).collect();
+        let too_long = rooms.iter().max().map_or(0, |room| *room as usize / 2 + 1);
         Join {
-            rooms: rules.hops.iter().map(|hop| hop.room(port)).collect(),
             rules,
+            rooms,
+            too_long,
             planner: Box::default(),
             waiting: Vec::with_capacity(MAX_BURST),
             lengths: Box::new([0; MAX_BURST]),
@@ -47,11 +52,7 @@ impl Join {
     /// Sends a burst.
     #[inline]
     pub(crate) fn transmit(&mut self, port: &mut Port, burst: &mut Vec<Packet>) {
-        if let [packet] = &burst[..]
-            && packet.inside().is_none()
-            && !self.rules.drop_unknown
-        {
-            // There is no packet to join it with.
+        if !self.rules.drop_unknown && self.all_alone(burst) {
             return burst.drain(..).for_each(|packet| port.send(packet, 1));
         }
         for mut packet in burst.drain(..) {
@@ -66,6 +67,13 @@ impl Join {
             }
         }
         self.send_waiting(port);
+    }
+
+    /// Reports whether no packet of the burst has another that it can be joined with.
+    #[inline]
+    fn all_alone(&self, burst: &[Packet]) -> bool {
+        let is_alone = |packet: &Packet| burst.len() == 1 || packet.total_len() >= self.too_long;
+        burst.iter().all(|packet| packet.inside().is_none() && is_alone(packet))
     }
 
     /// Writes new headers to an aggregate, for the next hop of all its packets. Returns false if they have no common next

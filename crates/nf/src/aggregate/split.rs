@@ -12,25 +12,27 @@ use std::sync::Arc;
 /// to stay in the cache, and enough work for a round.
 const ENOUGH: usize = 64;
 
-/// Frames taken at a time until there are enough packets.
+/// Frames taken at a time while some of them are aggregates.
 const FRAMES: usize = 4;
 
-/// Maximum number of buffers that a burst of split packets takes.
-pub(crate) const SPLIT_BUFFERS: u16 = (ENOUGH + FRAMES * MOST) as u16;
+/// Maximum number of buffers that a burst of split packets takes, and the frames that wait to be split.
+pub(crate) const SPLIT_BUFFERS: u16 = (ENOUGH + MOST + BURST) as u16;
 
 /// The receiving state of a port that aggregates.
 pub(crate) struct Split {
     rules: Arc<Rules>,
     placement: Placement,
-    /// Received frames, not yet split.
+    /// Received frames that wait to be split, the first one last.
     wire: Vec<Packet>,
+    /// Whether all frames of the last burst were single packets: as many may be taken at once.
+    singles: bool,
     pieces: Box<[Piece; MOST]>,
 }
 
 impl Split {
     pub(crate) fn new(aggregation: &Aggregation) -> Split {
         let Aggregation { rules, placement } = aggregation.clone();
-        Split { rules, placement, wire: Vec::with_capacity(BURST), pieces: Box::new([Piece::default(); MOST]) }
+        Split { rules, placement, wire: Vec::with_capacity(BURST), singles: false, pieces: Box::new([Piece::default(); MOST]) }
     }
 
     /// Appends packets that have arrived at `pair` to `burst`, like [`Pair::receive`]. Drops invalid aggregates.
@@ -45,14 +47,23 @@ impl Split {
         let before = burst.len();
         let mut frames = 0;
         while frames < BURST && burst.len() - before < ENOUGH {
-            counters.malformed += pair.receive(&mut self.wire, FRAMES)?;
-            let taken = self.wire.len();
-            frames += taken;
-            for packet in self.wire.drain(..) {
-                take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
+            let waited = !self.wire.is_empty();
+            let most = if self.singles { BURST - frames } else { FRAMES };
+            if !waited {
+                counters.malformed += pair.receive(&mut self.wire, most)?;
+                self.wire.reverse();
             }
-            // No more frames: an empty receive would only delay these packets, to ask the device if it waits for buffers.
-            if taken < FRAMES {
+            let is_last = waited || self.wire.len() < most;
+            while burst.len() - before < ENOUGH
+                && let Some(packet) = self.wire.pop()
+            {
+                take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
+                frames += 1;
+            }
+            self.singles = burst.len() - before == frames;
+            // Frames that waited may be another queue's. And if there are no more, an empty receive would only delay these
+            // packets, to ask the device if it waits for buffers.
+            if is_last {
                 break;
             }
         }
