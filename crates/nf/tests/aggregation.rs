@@ -368,6 +368,23 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
 }
 
 #[test]
+fn queue_pairs_with_many_aggregates_take_turns() {
+    let mut rig = Rig::new(&plain(), Placement::Nf, |o| o.ports[0].queue_pairs = 2);
+    let burst: Vec<Vec<u8>> = (0..22).map(|seed| packet(100, 60, seed)).collect();
+    let aggregate = aggregate(&burst, 1);
+    const EACH: usize = 20;
+    (0..2 * EACH).for_each(|turn| assert!(rig.echo.inject_at(turn % 2, &aggregate)));
+    let (start, mut aggregates) = (Instant::now(), [0; 2]);
+    while aggregates != [EACH; 2] {
+        let mut packets = Vec::new();
+        rig.ports[0].receive(&mut packets);
+        packets.chunks(22).for_each(|of_one| aggregates[usize::from(of_one[0].queue())] += 1);
+        assert!(aggregates[0].abs_diff(aggregates[1]) <= 4, "{aggregates:?}");
+        assert!(start.elapsed() < DEADLINE, "{aggregates:?}");
+    }
+}
+
+#[test]
 fn packets_without_a_buffer_are_counted() {
     let mut rig = Rig::new(&plain(), Placement::Nf, |o| o.spare_buffers = 0);
     let burst: Vec<Vec<u8>> = (0..100).map(|seed| packet(100, 60, seed)).collect();

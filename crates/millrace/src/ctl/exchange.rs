@@ -35,7 +35,7 @@ fn one(exchange: &ExchangeStats) -> String {
         out.add_row([
             from.as_deref().unwrap_or("(others)"),
             to,
-            &measured.or(*threshold).map_or("-".to_owned(), |bytes| format!("{bytes}..")),
+            &measured.or(*threshold).map_or("-".to_owned(), lengths),
             &exchanged.to_string(),
             &copied.values().sum::<u64>().to_string(),
             &why.join(", "),
@@ -45,9 +45,19 @@ fn one(exchange: &ExchangeStats) -> String {
     format!("{head}{}\n{pairs}", reason.collect::<String>())
 }
 
+/// Describes the lengths of frames that are exchanged.
+fn lengths(threshold: u32) -> String {
+    if threshold > u16::MAX.into() { "none".to_owned() } else { format!("{threshold}..") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_threshold_beyond_all_frames_exchanges_none() {
+        assert_eq!([0, 65_535, 65_536, u32::MAX].map(lengths), ["0..", "65535..", "none", "none"]);
+    }
 
     #[test]
     fn pairs_have_their_counts_and_reasons() {

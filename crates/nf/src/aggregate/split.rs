@@ -24,7 +24,7 @@ pub(crate) struct Split {
     placement: Placement,
     /// Received frames that wait to be split, the first one last.
     wire: Vec<Packet>,
-    /// Whether all frames of the last burst were single packets: as many may be taken at once.
+    /// Whether the last frame was a single packet: many may be taken at once.
     singles: bool,
     pieces: Box<[Piece; MOST]>,
 }
@@ -32,7 +32,13 @@ pub(crate) struct Split {
 impl Split {
     pub(crate) fn new(aggregation: &Aggregation) -> Split {
         let Aggregation { rules, placement } = aggregation.clone();
-        Split { rules, placement, wire: Vec::with_capacity(BURST), singles: false, pieces: Box::new([Piece::default(); MOST]) }
+        Split {
+            rules,
+            placement,
+            wire: Vec::with_capacity(BURST),
+            singles: false,
+            pieces: Box::new([Piece::default(); MOST]),
+        }
     }
 
     /// Appends packets that have arrived at `pair` to `burst`, like [`Pair::receive`]. Drops invalid aggregates.
@@ -45,10 +51,10 @@ impl Split {
         counters: &mut Counters,
     ) -> Result<(), Broken> {
         let before = burst.len();
-        let mut frames = 0;
+        let (mut frames, mut alone) = (0, self.singles);
         while frames < BURST && burst.len() - before < ENOUGH {
             let waited = !self.wire.is_empty();
-            let most = if self.singles { BURST - frames } else { FRAMES };
+            let most = if alone { BURST - frames } else { FRAMES };
             if !waited {
                 counters.malformed += pair.receive(&mut self.wire, most)?;
                 self.wire.reverse();
@@ -57,22 +63,28 @@ impl Split {
             while burst.len() - before < ENOUGH
                 && let Some(packet) = self.wire.pop()
             {
-                take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
+                alone = take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
                 frames += 1;
             }
-            self.singles = burst.len() - before == frames;
-            // Frames that waited may be another queue's. And if there are no more, an empty receive would only delay these
-            // packets, to ask the device if it waits for buffers.
+            // With frames that waited, a pair's turn ends. And if there are no more, an empty receive would only delay these packets,
+            // to ask the device if it waits for buffers.
             if is_last {
                 break;
             }
         }
+        self.singles = alone;
         counters.received_frames += frames as u64;
         Ok(())
     }
+
+    /// Reports whether frames wait to be split.
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        !self.wire.is_empty()
+    }
 }
 
-/// Splits, marks or drops one frame.
+/// Splits, marks or drops one frame. Returns true if it was a single packet.
 #[inline]
 fn take(
     rules: &Rules,
@@ -82,23 +94,31 @@ fn take(
     pool: &Rc<Pool>,
     burst: &mut Vec<Packet>,
     counters: &mut Counters,
-) {
+) -> bool {
     let found = match rules.find(&packet) {
         Ok(Some(found)) => found,
         Ok(None) => {
             counters.received += 1;
-            return burst.push(packet);
+            burst.push(packet);
+            return true;
         }
-        Err(reject) => return counters.dropped.add(reject.name(), 1),
+        Err(reject) => {
+            counters.dropped.add(reject.name(), 1);
+            return false;
+        }
     };
     let number = match locate(&packet, found.range, found.tail, pieces) {
         Ok(number) => number,
-        Err(reject) => return counters.dropped.add(reject.name(), 1),
+        Err(reject) => {
+            counters.dropped.add(reject.name(), 1);
+            return false;
+        }
     };
     let pieces = &pieces[..number];
     counters.received += number as u64;
     if placement == Placement::Native && packet.mark(Inside::of(pieces)) {
-        return burst.push(packet);
+        burst.push(packet);
+        return false;
     }
     for piece in pieces {
         match packet.extract(pool, piece.start as usize, piece.len.into()) {
@@ -106,4 +126,5 @@ fn take(
             Err(reason) => counters.dropped.add(reason, 1),
         }
     }
+    false
 }

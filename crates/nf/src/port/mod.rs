@@ -114,7 +114,15 @@ impl Port {
         }
         let before = burst.len();
         for _ in 0..self.pairs.len() {
-            self.turn = if self.turn + 1 < self.pairs.len() { self.turn + 1 } else { 0 };
+            // A pair whose frames wait has not ended its turn.
+            let goes_on = self.split.as_ref().is_some_and(|split| split.waits());
+            self.turn = if goes_on {
+                self.turn
+            } else if self.turn + 1 < self.pairs.len() {
+                self.turn + 1
+            } else {
+                0
+            };
             let pair = &mut self.pairs[self.turn];
             let outcome = match &mut self.split {
                 Some(split) => split.receive(pair, &self.pool, burst, &mut self.counters),

@@ -14,7 +14,8 @@ pub(super) struct Kept {
     in_order: bool,
     /// The buffers given for those of the present burst, if the queue is in a group.
     offer: Option<Offer>,
-    /// Whether buffers were given for most of the last burst's.
+    /// Chains of the last burst for whose buffers others were given, and whether those were most.
+    given: Cell<u32>,
     exchanges: Cell<bool>,
     /// Every chain of the present burst.
     taken: [Cell<TakenChain>; MAX_BURST],
@@ -35,6 +36,7 @@ impl Kept {
             id: if in_order { 0 } else { lend::queue_id() },
             in_order,
             offer: None,
+            given: Cell::new(0),
             exchanges: Cell::new(false),
             taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
             count: Cell::new(0),
@@ -110,6 +112,12 @@ impl Kept {
         self.offer.as_ref()
     }
 
+    /// Returns the number of chains of the last burst that went back with other buffers.
+    #[inline(always)]
+    pub(super) fn given(&self) -> u32 {
+        self.given.get()
+    }
+
     /// Reports whether most chains of the next burst are likely to be returned one by one.
     #[inline(always)]
     pub(super) fn returns_each(&self) -> bool {
@@ -122,6 +130,7 @@ impl Kept {
     pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain, u16)) {
         let taken = &self.taken[..self.count.take()];
         let places = self.offer.as_ref().map_or(0, Offer::take_places);
+        self.given.set(places.count_ones());
         let instead = |place: usize| match &self.offer {
             Some(offer) if places >> place & 1 == 1 => offer.given(place) + 1,
             _ => 0,

@@ -35,7 +35,7 @@ pub(super) trait TransmitRing {
 /// A guest's transmit queue.
 pub struct Transmitq<R> {
     ring: R,
-    /// Chains kept by a sender, if keeping is allowed.
+    /// Chains kept by a sender, or returned with other buffers, if either is allowed.
     kept: Option<Kept>,
     /// The function's place in its group, which it has as long as its queues run, and the measured threshold of its frames.
     joined: Option<Joined>,
@@ -113,18 +113,18 @@ impl<R: TransmitRing> Transmitq<R> {
     pub(super) fn recycle(&self) {
         self.ring.recycle(self.kept.as_ref());
         if let Some(measured) = &self.measured
-            && let Some((now, found)) = measured.end()
+            && let Some((now, found)) = measured.end(self.kept.as_ref().map_or(0, Kept::given))
         {
             self.set_threshold(now, found);
         }
     }
 
     #[cold]
-    fn set_threshold(&self, now: u32, found: u32) {
+    fn set_threshold(&self, now: u32, found: Option<u32>) {
         if let Some(offer) = self.kept.as_ref().and_then(Kept::offer) {
             offer.set_threshold(now);
         }
-        if let Some(joined) = &self.joined {
+        if let (Some(joined), Some(found)) = (&self.joined, found) {
             joined.tell(found);
         }
     }
@@ -177,7 +177,7 @@ pub(super) fn push_usual<'q, R: DeviceRing>(
 ) -> Option<TakenChain> {
     let chain = R::single(head, Access::Read)?;
     let frame = frame_of(&ring.areas().memory, head.descriptor, USUAL_FRAME)?;
-    // Only a frame that may be kept can leave without being read.
+    // Only a frame that may be kept, or change hands, can leave without being read.
     if place.is_none() || frame.len() < burst.unread_from() {
         prefetch(frame.as_ptr());
     }

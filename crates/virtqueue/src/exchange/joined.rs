@@ -41,7 +41,7 @@ impl Joined {
     /// Returns a measurement of the length from which this queue's frames are exchanged, unless it was configured.
     pub(crate) fn measured(&self) -> Option<Measured> {
         let group = self.seat.group();
-        group.options().threshold.is_none().then(|| Measured::new(group.clone()))
+        group.options().threshold.is_none().then(|| Measured::new(group.clone(), self.port))
     }
 
     /// Tells the length from which this queue's frames are exchanged.

@@ -22,9 +22,10 @@ struct Received {
 }
 
 impl Measured {
-    /// Returns the threshold of a queue before its first trial.
-    pub(crate) fn new(group: Arc<Group>) -> Measured {
-        Measured { group, threshold: RefCell::default(), burst: Cell::default() }
+    /// Returns the threshold of a queue of a port that begins with what the port's queues found before.
+    pub(crate) fn new(group: Arc<Group>, port: u16) -> Measured {
+        let threshold = RefCell::new(Threshold::new(group.threshold(port)));
+        Measured { group, threshold, burst: Cell::default() }
     }
 
     /// Returns the time before a burst is received, if that matters.
@@ -39,16 +40,16 @@ impl Measured {
         self.burst.set((frames > 0).then_some(Received { frames: frames as u32, bytes, began }));
     }
 
-    /// Ends a burst whose chains were returned. Returns the lengths from which frames are exchanged from now on, and from which
-    /// that was found to be better, if the former may have changed.
+    /// Ends a burst whose chains were returned, `exchanged` of them with another buffer. Returns the length from which frames are
+    /// exchanged from now on, if it may have changed, and the length from which that was found to be better, if a trial ends.
     #[inline(always)]
-    pub(crate) fn end(&self) -> Option<(u32, u32)> {
+    pub(crate) fn end(&self, exchanged: u32) -> Option<(u32, Option<u32>)> {
         let Received { frames, bytes, began } = self.burst.take()?;
         let mut threshold = self.threshold.borrow_mut();
         let changed = match began {
-            Some(began) => threshold.try_burst(Burst { frames, bytes, began, took: began.elapsed() }),
+            Some(began) => threshold.try_burst(Burst { frames, bytes, exchanged, began, took: began.elapsed() }),
             None => threshold.pass() && threshold.begin(frames, bytes, || self.group.turns().take(Instant::now())),
         };
-        changed.then(|| (threshold.now(), threshold.found()))
+        changed.then(|| (threshold.now(), (!threshold.is_trying()).then(|| threshold.found())))
     }
 }

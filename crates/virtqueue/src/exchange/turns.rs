@@ -38,6 +38,13 @@ impl Turns {
     }
 }
 
+impl Turn {
+    /// Reports whether it is still the queue's.
+    pub(super) fn is_held(&self) -> bool {
+        self.turns.since.load(Ordering::Relaxed) == self.since
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         // Unless it was given up, and is another queue's by now.
@@ -55,7 +62,9 @@ mod tests {
         let now = Instant::now();
         let first = turns.take(now).unwrap();
         assert!(turns.take(now).is_none());
+        assert!(first.is_held());
         let second = turns.take(now + 2 * LONG).expect("the first was given up");
+        assert!(second.is_held() && !first.is_held());
         drop(first);
         assert!(turns.take(now + 2 * LONG).is_none(), "the second goes on");
         drop(second);
