@@ -99,10 +99,10 @@ impl<R: TransmitRing> Transmitq<R> {
     pub(super) fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
         match (&self.kept, &self.measured) {
             (None, _) => self.ring.take(burst, None, &self.intake),
-            (kept, None) => self.ring.take(burst, kept.as_ref(), &self.intake),
-            (kept, Some(measured)) => {
+            (Some(kept), None) => self.ring.take(burst, Some(kept), &self.intake),
+            (Some(kept), Some(measured)) => {
                 let began = measured.begin();
-                let taken = self.ring.take(burst, kept.as_ref(), &self.intake)?;
+                let taken = self.ring.take(burst, Some(kept), &self.intake)?;
                 measured.received(taken, burst.bytes(), began);
                 Ok(taken)
             }
