@@ -15,13 +15,30 @@ template <class T> T value(std::istringstream& words) {
     return read;
 }
 
+// Reads the number after `key` and an equals sign.
+template <class T> void read(T& into, const std::string& key, const std::string& text) {
+    std::istringstream words(text);
+    if (!(words >> into) || !words.eof()) {
+        throw std::runtime_error("`" + key + "` needs a number, and has `" + text + "`");
+    }
+}
+
 std::vector<uint32_t> sizes(const std::string& text) {
     std::vector<uint32_t> all;
     std::istringstream parts(text);
     for (std::string part; std::getline(parts, part, ',');) {
-        all.push_back(std::stoul(part));
+        read(all.emplace_back(), "sizes", part);
     }
     return all;
+}
+
+// Returns whether the next word is `yes`; if not, it has to be `no`.
+bool choice(std::istringstream& words, const std::string& yes, const std::string& no) {
+    const auto word = value<std::string>(words);
+    if (word != yes && word != no) {
+        throw std::runtime_error("there is no `" + word + "`: write `" + yes + "` or `" + no + "`");
+    }
+    return word == yes;
 }
 
 // A record of a packet and the count of a frame fit into the shortest one.
@@ -34,14 +51,14 @@ SourceSpec source(std::istringstream& words) {
         const auto at = word.find('=');
         const auto key = word.substr(0, at);
         const auto text = at == std::string::npos ? "" : word.substr(at + 1);
-        if (key == "pps") spec.pps = std::stod(text);
-        else if (key == "train") spec.train = std::stoul(text);
+        if (key == "pps") read(spec.pps, key, text);
+        else if (key == "train") read(spec.train, key, text);
         else if (key == "poisson") spec.poisson = true;
-        else if (key == "on-us") spec.on_us = std::stod(text);
-        else if (key == "off-us-least") spec.off_us[0] = std::stod(text);
-        else if (key == "off-us-most") spec.off_us[1] = std::stod(text);
-        else if (key == "chain") spec.chain = std::stoul(text);
-        else if (key == "packets") spec.packets = std::stoull(text);
+        else if (key == "on-us") read(spec.on_us, key, text);
+        else if (key == "off-us-least") read(spec.off_us[0], key, text);
+        else if (key == "off-us-most") read(spec.off_us[1], key, text);
+        else if (key == "chain") read(spec.chain, key, text);
+        else if (key == "packets") read(spec.packets, key, text);
         else if (key == "sizes") spec.sizes = sizes(text);
         else throw std::runtime_error("a source has no `" + key + "`");
     }
@@ -98,8 +115,8 @@ Scenario read_scenario(std::istream& input) {
     number("cycles-received", s.millrace_model.cycles_received);
     number("cycles-packet", s.millrace_model.cycles_packet);
     number("burst", s.millrace_model.burst);
-    keys["model"] = [&](Words& words) { s.paper = value<std::string>(words) == "paper"; };
-    keys["next-hop"] = [&](Words& words) { s.by_chain = value<std::string>(words) == "chain"; };
+    keys["model"] = [&](Words& words) { s.paper = choice(words, "paper", "millrace"); };
+    keys["next-hop"] = [&](Words& words) { s.by_chain = choice(words, "chain", "packet"); };
     keys["ratio"] = [&](Words& words) {
         const auto pps = value<double>(words);
         s.paper_model.ratio[pps] = value<double>(words);
@@ -114,7 +131,7 @@ Scenario read_scenario(std::istream& input) {
 
     std::string line;
     for (unsigned at = 1; std::getline(input, line); at++) {
-        Words words(line);
+        Words words(line.substr(0, line.find('#'))); // the rest is a comment
         std::string key;
         if (!(words >> key)) {
             continue;
@@ -125,6 +142,9 @@ Scenario read_scenario(std::istream& input) {
                 throw std::runtime_error("there is no `" + key + "`");
             }
             known->second(words);
+            if (words >> key) {
+                throw std::runtime_error("`" + key + "` is too much");
+            }
         } catch (const std::exception& error) {
             throw std::runtime_error("line " + std::to_string(at) + ": " + error.what());
         }

@@ -1,4 +1,5 @@
-// What an application asks of the device is passed on to the one below; what would touch the packets in an aggregate is not offered.
+// The device passes the application's requests on to the one below. It does not offer those that would touch the packets in an
+// aggregate.
 
 #include <rte_ethdev.h>
 

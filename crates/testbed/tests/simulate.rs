@@ -135,6 +135,12 @@ fn a_wrong_line_of_a_scenario_is_named() {
     for (scenario, wrong) in [
         ("seed 1\nsead 2\n", "line 2: there is no `sead`"),
         ("seconds\n", "line 1: a value is missing or wrong"),
+        ("seed 1 2\n", "line 1: `2` is too much"),
+        ("seed 1 # one\nmodel ours\n", "line 2: there is no `ours`: write `paper` or `millrace`"),
+        ("next-hop flow\n", "line 1: there is no `flow`: write `chain` or `packet`"),
+        ("node a\nsource a pps=many\n", "line 2: `pps` needs a number, and has `many`"),
+        ("node a\nsource a pps=1 sizes=64,\n", "no link leaves node `a`"),
+        ("node a\nsource a pps=1 sizes=64,6x\n", "line 2: `sizes` needs a number, and has `6x`"),
         ("node a\nsource a sizes=64\n", "line 2: a source needs `pps`"),
         ("node a\nsource a pps=1 sizes=64,59\n", "line 2: a packet has 60 bytes at least"),
         ("align 0\n", "`align` is not positive"),

@@ -14,7 +14,7 @@ const PEERS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0x40, 0], [2, 0, 0, 0, 0x40, 1]];
 
 /// Checks the addresses that testpmd wrote to a packet of the end `way`, and writes those back that it came with.
 fn readdressed(way: usize, bytes: &mut [u8]) {
-    // What near sends leaves by the right port, the second one.
+    // Packets from near leave by the right port, the second one.
     let by = 1 - way;
     assert_eq!((&bytes[..6], &bytes[6..12]), (&PEERS[by][..], &PORT_MACS[by][..]));
     let own = packet(way as u64, 0, &VIDS);

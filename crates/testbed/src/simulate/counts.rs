@@ -1,4 +1,4 @@
-//! What the simulator counts.
+//! The counts that the simulator prints.
 
 use serde::Deserialize;
 

@@ -24,7 +24,7 @@ use figures::Row;
 use program::Program;
 use topology::Network;
 
-/// What a reader has to know.
+/// Conditions that a reader has to know.
 const NOTES: [&str; 2] = [
     "simulated, not measured: docs/simulation.md says what of it is from the paper, what from measurements, and what is reconstructed",
     "cycles are at 2.6 GHz, by the costs in docs/measured/aggregation.md",

@@ -60,7 +60,7 @@ const GHZ: f64 = 2.6;
 /// Packets that a worker takes at once.
 const BURST: f64 = packet::MAX_BURST as f64;
 
-/// What a worker's time goes to, in cycles.
+/// Cycles of a worker, by their purpose.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Terms {
     round: f64,

@@ -5,7 +5,7 @@ use super::studies::{Settings, Study};
 use clap::Args;
 use std::path::PathBuf;
 
-/// What to simulate.
+/// Studies, nodes and times of a simulation.
 #[derive(Clone, Debug, Args)]
 pub struct Simulate {
     /// Studies

@@ -1,4 +1,4 @@
-//! What the paper reports of its simulation (PA-Flow Section 6.2, tables 4 and 5), for comparison.
+//! Results of the paper's simulation (PA-Flow Section 6.2, tables 4 and 5), for comparison.
 
 use super::topology::Kind;
 
@@ -33,7 +33,7 @@ pub fn of(topology: Kind) -> &'static [Published] {
     }
 }
 
-/// What its text says was saved on link (i)-(sink), in percent.
+/// Frames saved on link (i)-(sink), in percent, as its text has them.
 pub const SAID: [(Kind, u32); 2] = [(Kind::Converging, 93), (Kind::Branching, 75)];
 
 impl Published {

@@ -45,7 +45,7 @@ const TOTAL_PPS: f64 = 0.8e6;
 /// A tree that small studies use.
 const TREE: Kind = Kind::Tree(21);
 
-/// What all cases have in common.
+/// Properties that all cases have in common.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub nodes: Vec<Node>,

@@ -88,7 +88,7 @@ struct Trial {
     patience: u32,
     settle: u32,
     window: Window,
-    /// What was found so far: by window, in either way.
+    /// The findings so far: by window, in either way.
     found: [[Found; 2]; TIMES],
     windows: usize,
     /// Frames in all windows of either way, and those that were exchanged.
