@@ -35,8 +35,7 @@ pub struct ExchangeStats {
     pub ports: Vec<String>,
     /// Mode: `group` or `zcopy`.
     pub mode: String,
-    /// Length in bytes from which frames are exchanged, if it is configured; in mode `zcopy` also once it is measured. In mode
-    /// `group`, each pair has the one that is measured while frames flow.
+    /// Length in bytes from which frames are exchanged: the configured one, or else the measured one once a function has joined.
     pub threshold: Option<u32>,
     /// Whether that is measured, and not configured.
     pub measured: bool,
@@ -70,9 +69,6 @@ pub struct ExchangePair {
     pub from: Option<String>,
     /// Name of the port that they went to.
     pub to: String,
-    /// Length in bytes from which frames are exchanged, if it is measured for the port that they come from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threshold: Option<u32>,
     /// Frames exchanged.
     pub exchanged: u64,
     /// Frames copied, by reason; only reasons that occurred.

@@ -13,9 +13,10 @@ pub(super) fn show(exchanges: &[ExchangeStats]) -> String {
 fn one(exchange: &ExchangeStats) -> String {
     let ExchangeStats { ports, mode, threshold, measured, buffers, functions, reason, pairs } = exchange;
     let from = match (threshold, measured) {
-        (None, _) if mode == "group" => "from a measured length on".to_owned(),
         (None, _) => "from a length on that will be measured".to_owned(),
-        (Some(u32::MAX), _) => "none, as copies take less time here (measured)".to_owned(),
+        (Some(threshold), _) if *threshold > u16::MAX.into() => {
+            "none, as copies take less time here (measured)".to_owned()
+        }
         (Some(threshold), measured) => {
             format!("from {threshold} bytes on{}", if *measured { " (measured)" } else { "" })
         }
@@ -29,13 +30,12 @@ fn one(exchange: &ExchangeStats) -> String {
         buffers.collect::<String>()
     );
     let reason = reason.iter().map(|reason| format!("\nNothing is exchanged; {reason}."));
-    let mut out = table(&["FROM", "TO", "BYTES", "EXCHANGED", "COPIED", "WHY"], 2..5);
-    for ExchangePair { from, to, threshold: measured, exchanged, copied } in pairs {
+    let mut out = table(&["FROM", "TO", "EXCHANGED", "COPIED", "WHY"], 2..4);
+    for ExchangePair { from, to, exchanged, copied } in pairs {
         let why: Vec<_> = copied.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
         out.add_row([
             from.as_deref().unwrap_or("(others)"),
             to,
-            &measured.or(*threshold).map_or("-".to_owned(), lengths),
             &exchanged.to_string(),
             &copied.values().sum::<u64>().to_string(),
             &why.join(", "),
@@ -45,26 +45,15 @@ fn one(exchange: &ExchangeStats) -> String {
     format!("{head}{}\n{pairs}", reason.collect::<String>())
 }
 
-/// Describes the lengths of frames that are exchanged.
-fn lengths(threshold: u32) -> String {
-    if threshold > u16::MAX.into() { "none".to_owned() } else { format!("{threshold}..") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_threshold_beyond_all_frames_exchanges_none() {
-        assert_eq!([0, 65_535, 65_536, u32::MAX].map(lengths), ["0..", "65535..", "none", "none"]);
-    }
 
     #[test]
     fn pairs_have_their_counts_and_reasons() {
         let pair = |from: Option<&str>, exchanged, copied: &[(&str, u64)]| ExchangePair {
             from: from.map(str::to_owned),
             to: "nat".into(),
-            threshold: from.map(|_| 128),
             exchanged,
             copied: copied.iter().map(|(reason, frames)| ((*reason).to_owned(), *frames)).collect(),
         };
@@ -82,8 +71,8 @@ mod tests {
         assert_eq!(
             shown,
             "fw, nat: mode group, frames from 0 bytes on; functions: 2; 1536 of 4096 buffers for frames of 2048 bytes are \
-             free.\n FROM      TO   BYTES  EXCHANGED  COPIED  WHY\n fw        nat  128..       1000       5  3 changed, 2 short\n \
-             (others)  nat    0..          0       7  7 outside"
+             free.\n FROM      TO   EXCHANGED  COPIED  WHY\n fw        nat       1000       5  3 changed, 2 short\n \
+             (others)  nat          0       7  7 outside"
         );
         let reason = Some("no function can join: there is no memory".into());
         let none = ExchangeStats { pairs: vec![], reason, ..stats.clone() };
@@ -96,11 +85,10 @@ mod tests {
         let pages = ExchangeStats { mode: "zcopy".into(), buffers: None, pairs: vec![], ..stats.clone() };
         assert_eq!(show(&[pages]), "fw, nat: mode zcopy, frames from 0 bytes on; functions: 2.\nNo frames yet.");
         let with = |threshold, measured| show(&[ExchangeStats { threshold, measured, ..stats.clone() }]);
-        assert!(with(None, true).contains("frames from a measured length on; functions: 2"));
-        let pages = ExchangeStats { mode: "zcopy".into(), threshold: None, ..stats.clone() };
-        assert!(show(&[pages]).contains("frames from a length on that will be measured; functions: 2"));
+        assert!(with(None, true).contains("frames from a length on that will be measured; functions: 2"));
         assert!(with(Some(128), true).contains("frames from 128 bytes on (measured); functions: 2"));
-        assert!(with(Some(u32::MAX), true).contains("frames none, as copies take less time here (measured)"));
+        let none = [65_536, u32::MAX].map(|threshold| with(Some(threshold), true));
+        assert!(none.iter().all(|shown| shown.contains("frames none, as copies take less time here (measured)")));
         assert!(show(&[]).starts_with("No functions exchange buffers or pages"));
     }
 }

@@ -18,8 +18,6 @@ pub struct Offer {
     start: usize,
     /// The member that sends, as far as outputs have to know it.
     member: Option<Arc<dyn Any + Send + Sync>>,
-    /// Length in bytes from which frames are exchanged.
-    threshold: Cell<u32>,
     /// Places of the burst for whose buffers others were given, a bit each.
     places: Cell<u32>,
     /// By place in the burst: the buffer given for the one there.
@@ -32,7 +30,7 @@ impl Offer {
     /// Returns the record of a queue of `seat`, at `port` of the group, which has the group's memory mapped at `start`.
     pub fn new(group: u64, seat: u16, port: u16, start: usize) -> Offer {
         let given = [const { Cell::new(0) }; MAX_BURST];
-        Offer { group, seat, port, start, member: None, threshold: Cell::new(0), places: Cell::new(0), given }
+        Offer { group, seat, port, start, member: None, places: Cell::new(0), given }
     }
 
     /// Returns the record of a queue at `port` of the exchange `group`, whose function is `member`: pages of its memory are
@@ -63,17 +61,6 @@ impl Offer {
     #[inline(always)]
     pub fn port(&self) -> u16 {
         self.port
-    }
-
-    /// Sets the length in bytes from which frames are exchanged; shorter ones are copied.
-    pub fn set_threshold(&self, bytes: u32) {
-        self.threshold.set(bytes);
-    }
-
-    /// Returns that length; zero if it was not set.
-    #[inline(always)]
-    pub fn threshold(&self) -> u32 {
-        self.threshold.get()
     }
 
     /// Returns the distance from the start of the group's memory to `at`, which may lie elsewhere.

@@ -107,11 +107,6 @@ impl Kept {
         }
     }
 
-    /// Returns the record of the buffers given.
-    pub(super) fn offer(&self) -> Option<&Offer> {
-        self.offer.as_ref()
-    }
-
     /// Returns the number of chains of the last burst that went back with other buffers.
     #[inline(always)]
     pub(super) fn given(&self) -> u32 {
@@ -209,7 +204,7 @@ mod tests {
         assert_eq!(kept.id(), 0, "none can be kept");
         let put = |given: &[(u8, u16)]| {
             (0..5).for_each(|place| kept.take(place.into(), TakenChain { id: 10 + place, slots: 2 }));
-            given.iter().for_each(|&(place, buffer)| kept.offer().unwrap().give(place, buffer));
+            given.iter().for_each(|&(place, buffer)| kept.offer.as_ref().unwrap().give(place, buffer));
             let mut put = Vec::new();
             kept.give_back(|chain, instead| put.push((chain.id, chain.slots, instead)));
             put

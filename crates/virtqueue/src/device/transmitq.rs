@@ -37,8 +37,8 @@ pub struct Transmitq<R> {
     ring: R,
     /// Chains kept by a sender, or returned with other buffers, if either is allowed.
     kept: Option<Kept>,
-    /// The function's place in its group, which it has as long as its queues run, and the measured threshold of its frames.
-    joined: Option<Joined>,
+    /// Holds the function's seat in its group as long as its queues run.
+    _joined: Option<Joined>,
     measured: Option<Measured>,
     intake: Intake,
 }
@@ -47,7 +47,7 @@ pub struct Transmitq<R> {
 impl<R: TransmitRing> Transmitq<R> {
     pub(super) fn new(ring: R) -> Self {
         let intake = Intake { dropped: Cell::default(), cut_short: Cell::new(0) };
-        Transmitq { ring, kept: None, joined: None, measured: None, intake }
+        Transmitq { ring, kept: None, _joined: None, measured: None, intake }
     }
 
     pub(super) fn ring(&self) -> &R::Ring {
@@ -63,7 +63,7 @@ impl<R: TransmitRing> Transmitq<R> {
     pub(super) fn allow_exchange(&mut self, joined: Joined) {
         self.offer(joined.offer());
         self.measured = joined.measured();
-        self.joined = Some(joined);
+        self._joined = Some(joined);
     }
 
     pub(super) fn allow_pages(&mut self, member: &Arc<PageMember>) {
@@ -112,20 +112,8 @@ impl<R: TransmitRing> Transmitq<R> {
     #[inline(always)]
     pub(super) fn recycle(&self) {
         self.ring.recycle(self.kept.as_ref());
-        if let Some(measured) = &self.measured
-            && let Some((now, found)) = measured.end(self.kept.as_ref().map_or(0, Kept::given))
-        {
-            self.set_threshold(now, found);
-        }
-    }
-
-    #[cold]
-    fn set_threshold(&self, now: u32, found: Option<u32>) {
-        if let Some(offer) = self.kept.as_ref().and_then(Kept::offer) {
-            offer.set_threshold(now);
-        }
-        if let (Some(joined), Some(found)) = (&self.joined, found) {
-            joined.tell(found);
+        if let Some(measured) = &self.measured {
+            measured.end(self.kept.as_ref().map_or(0, Kept::given));
         }
     }
 }

@@ -3,12 +3,11 @@
 use super::counts::Counts;
 use super::geometry::Geometry;
 use super::grid::Grid;
-use super::threshold::UNTRIED;
-use super::turns::Turns;
+use super::trials::{Trials, UNTRIED};
 use crate::memory::{Arena, Memory, MemoryError};
 use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The owner of a buffer that nobody has.
@@ -21,7 +20,7 @@ pub struct GroupOptions {
     pub ports: u16,
     /// The buffers.
     pub geometry: Geometry,
-    /// Length in bytes from which frames are exchanged; `None` if queues find it by trials.
+    /// Length in bytes from which frames are exchanged; `None` if trials find it.
     pub threshold: Option<u32>,
     /// Whether to use huge pages, if there are any.
     pub huge: bool,
@@ -37,9 +36,7 @@ pub struct Group {
     pub(super) owners: Box<[AtomicU16]>,
     seats: Mutex<Seats>,
     grid: Grid,
-    /// By port: the length from which its frames are exchanged, as last told.
-    thresholds: Box<[AtomicU32]>,
-    turns: Arc<Turns>,
+    trials: Trials,
 }
 
 #[derive(Debug)]
@@ -73,8 +70,7 @@ impl Group {
             owners: (0..count).map(|_| AtomicU16::new(NOBODY)).collect(),
             seats: Mutex::new(Seats { free: (0..count).collect(), by_token: BTreeMap::new(), last: NOBODY }),
             grid: Grid::new(options.ports),
-            thresholds: (0..options.ports).map(|_| AtomicU32::new(options.threshold.unwrap_or(UNTRIED))).collect(),
-            turns: Turns::new(),
+            trials: Trials::new(options.threshold.unwrap_or(UNTRIED)),
         }))
     }
 
@@ -90,19 +86,15 @@ impl Group {
         &self.options
     }
 
-    /// Returns the length in bytes from which frames of a port are exchanged, as last found by one of its queues.
-    pub fn threshold(&self, port: u16) -> u32 {
-        self.thresholds[usize::from(port)].load(Ordering::Relaxed)
+    /// Returns the length in bytes from which frames are exchanged, as configured or as last found.
+    pub fn threshold(&self) -> u32 {
+        self.trials.found()
     }
 
-    /// Tells that length.
-    pub(super) fn set_threshold(&self, port: u16, bytes: u32) {
-        self.thresholds[usize::from(port)].store(bytes, Ordering::Relaxed);
-    }
-
-    /// Returns the turns of its queues to try which way is faster.
-    pub(super) fn turns(&self) -> &Arc<Turns> {
-        &self.turns
+    /// Returns the trials in which its queues find that length, unless it is configured.
+    #[inline(always)]
+    pub(super) fn trials(&self) -> &Trials {
+        &self.trials
     }
 
     /// Returns the file that its memory is.

@@ -33,35 +33,29 @@ impl Joined {
 
     /// Returns a record by which the frames of this queue are exchanged.
     pub(crate) fn offer(&self) -> Offer {
-        let offer = Offer::new(self.seat.group().grid().id(), self.seat.number(), self.port, self.start);
-        offer.set_threshold(self.seat.group().threshold(self.port));
-        offer
+        Offer::new(self.seat.group().grid().id(), self.seat.number(), self.port, self.start)
     }
 
-    /// Returns a measurement of the length from which this queue's frames are exchanged, unless it was configured.
+    /// Returns this queue's part in finding the length from which frames are exchanged, unless it is configured.
     pub(crate) fn measured(&self) -> Option<Measured> {
         let group = self.seat.group();
-        group.options().threshold.is_none().then(|| Measured::new(group.clone(), self.port))
-    }
-
-    /// Tells the length from which this queue's frames are exchanged.
-    pub(crate) fn tell(&self, threshold: u32) {
-        self.seat.group().set_threshold(self.port, threshold);
+        group.options().threshold.is_none().then(|| Measured::new(group.clone()))
     }
 
     /// Returns how frames of a burst are exchanged for buffers of this queue; or the reason why not.
     #[inline(always)]
     pub(crate) fn exchange<'b>(&'b self, frames: &Frames<'b>) -> Result<Exchanging<'b>, Copied> {
         let group = &**self.seat.group();
+        let threshold = group.trials().now();
         match frames.offer().filter(|offer| offer.group() == group.grid().id()) {
             None => Err(Copied::Outside),
             Some(_) if !frames.may_exchange() => Err(Copied::Shared),
-            Some(offer) if frames.as_slice().iter().all(|frame| frame.len() < offer.threshold()) => Err(Copied::Short),
+            Some(_) if frames.as_slice().iter().all(|frame| frame.len() < threshold) => Err(Copied::Short),
             Some(offer) => Ok(Exchanging {
                 offer,
                 owners: &group.owners,
                 geometry: group.options().geometry,
-                threshold: offer.threshold(),
+                threshold,
                 longest: group.options().geometry.room() - NET_HEADER,
                 seat: self.seat.number(),
                 start: self.start,

@@ -1,15 +1,19 @@
-//! The threshold of a queue whose function sends to others of its group, measured while it runs.
+//! A queue's part in the trials of its group.
 
 use super::group::Group;
-use super::threshold::{Burst, Threshold};
-use std::cell::{Cell, RefCell};
+use super::trial::Burst;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A queue's threshold, and the burst that it is about to learn from.
+/// Bursts after which a queue asks for a trial.
+const ASK: u32 = 1 << 7;
+
+/// A queue whose bursts are timed during trials.
 pub(crate) struct Measured {
     group: Arc<Group>,
-    threshold: RefCell<Threshold>,
+    /// Bursts until it asks for the next trial.
+    left: Cell<u32>,
     burst: Cell<Option<Received>>,
 }
 
@@ -22,16 +26,15 @@ struct Received {
 }
 
 impl Measured {
-    /// Returns the threshold of a queue of a port that begins with what the port's queues found before.
-    pub(crate) fn new(group: Arc<Group>, port: u16) -> Measured {
-        let threshold = RefCell::new(Threshold::new(group.threshold(port)));
-        Measured { group, threshold, burst: Cell::default() }
+    /// Returns the part of a queue of a group that finds its threshold.
+    pub(crate) fn new(group: Arc<Group>) -> Measured {
+        Measured { group, left: Cell::new(ASK), burst: Cell::default() }
     }
 
     /// Returns the time before a burst is received, if that matters.
     #[inline(always)]
     pub(crate) fn begin(&self) -> Option<Instant> {
-        self.threshold.borrow().is_trying().then(Instant::now)
+        self.group.trials().is_trying().then(Instant::now)
     }
 
     /// Notes what was received.
@@ -40,16 +43,18 @@ impl Measured {
         self.burst.set((frames > 0).then_some(Received { frames: frames as u32, bytes, began }));
     }
 
-    /// Ends a burst whose chains were returned, `exchanged` of them with another buffer. Returns the length from which frames are
-    /// exchanged from now on, if it may have changed, and the length from which that was found to be better, if a trial ends.
+    /// Ends a burst whose chains were returned, `exchanged` of them with another buffer.
     #[inline(always)]
-    pub(crate) fn end(&self, exchanged: u32) -> Option<(u32, Option<u32>)> {
-        let Received { frames, bytes, began } = self.burst.take()?;
-        let mut threshold = self.threshold.borrow_mut();
-        let changed = match began {
-            Some(began) => threshold.try_burst(Burst { frames, bytes, exchanged, began, took: began.elapsed() }),
-            None => threshold.pass() && threshold.begin(frames, bytes, || self.group.turns().take(Instant::now())),
-        };
-        changed.then(|| (threshold.now(), (!threshold.is_trying()).then(|| threshold.found())))
+    pub(crate) fn end(&self, exchanged: u32) {
+        let Some(Received { frames, bytes, began }) = self.burst.take() else { return };
+        if let Some(began) = began {
+            self.group.trials().add(Burst { frames, bytes, exchanged, began, took: began.elapsed() });
+            return;
+        }
+        self.left.set(self.left.get() - 1);
+        if self.left.get() == 0 {
+            self.left.set(ASK);
+            self.group.trials().begin(frames, bytes, Instant::now());
+        }
     }
 }

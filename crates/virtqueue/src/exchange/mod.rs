@@ -20,8 +20,9 @@ mod group;
 mod joined;
 mod measured;
 mod pages;
-mod threshold;
-mod turns;
+mod trial;
+mod trials;
+mod verdict;
 
 pub(crate) use counts::Tally;
 pub use counts::{Copied, Counts};
@@ -34,7 +35,7 @@ pub(crate) use joined::{CopyAll, Handover};
 pub(crate) use measured::Measured;
 pub use pages::{MAX_PAIRS, PageMember, PagePair, PagePlace, Pages, Skipped};
 pub(crate) use pages::{PIECES, Passing};
-pub use threshold::UNTRIED;
+pub use trials::UNTRIED;
 
 /// Bits of a used descriptor's length on packed rings that are the length; those above are the number of another buffer that comes
 /// back, plus one, or zero (docs/exchange.md).

@@ -40,9 +40,10 @@ impl GroupExchange {
         Ok((seat, grant))
     }
 
-    /// Returns the measured length from which frames of a port are exchanged.
-    pub(super) fn threshold(&self, port: u16) -> Option<u32> {
-        self.threshold.is_none().then(|| self.made().map(|group| group.threshold(port)))?
+    /// Returns the length in bytes from which frames are exchanged: the configured one, or else the measured one once a function has
+    /// joined.
+    pub(super) fn threshold(&self) -> Option<u32> {
+        self.threshold.or_else(|| self.made().map(|group| group.threshold()))
     }
 
     pub(super) fn buffers(&self) -> GroupBuffers {

@@ -64,25 +64,25 @@ impl Exchange {
         };
         match &self.by {
             By::Group(group) => ExchangeStats {
-                threshold: *threshold,
+                threshold: group.threshold(),
                 buffers: Some(group.buffers()),
                 functions: group.functions(),
                 reason: group.reason(),
-                pairs: self.pairs(|from, to| group.counts(from, to), |from| group.threshold(from)),
+                pairs: self.pairs(|from, to| group.counts(from, to)),
                 ..stats
             },
             By::Pages(pages) => ExchangeStats {
                 threshold: pages.threshold(),
                 functions: pages.functions(),
                 reason: pages.reason(),
-                pairs: self.pairs(|from, to| pages.counts(from, to), |_| None),
+                pairs: self.pairs(|from, to| pages.counts(from, to)),
                 ..stats
             },
         }
     }
 
     /// Returns the pairs of ports that had frames for each other.
-    fn pairs(&self, counts: impl Fn(u16, u16) -> Counts, threshold: impl Fn(u16) -> Option<u32>) -> Vec<ExchangePair> {
+    fn pairs(&self, counts: impl Fn(u16, u16) -> Counts) -> Vec<ExchangePair> {
         let ports = &self.spec.ports;
         let mut pairs = Vec::new();
         // Behind the ports is the row of frames from outside.
@@ -93,7 +93,6 @@ impl Exchange {
                 let pair = ExchangePair {
                     from: ports.get(from).cloned(),
                     to: name.clone(),
-                    threshold: (from < ports.len()).then(|| threshold(from as u16)).flatten(),
                     exchanged: counts.exchanged(),
                     copied: copied.into_iter().filter(|(_, count)| *count > 0).collect(),
                 };

@@ -1,0 +1,207 @@
+//! A trial: the queues of a group exchange and copy frames of about one length in turn.
+
+use super::verdict::{TIMES, Timed, Verdict};
+use packet::MAX_FRAME;
+use std::time::{Duration, Instant};
+
+/// Lengths that part the frames that are tried together: a step lies between two of them. The last one is longer than any frame.
+const LENGTHS: [u32; STEPS + 1] = [0, 128, 256, 512, 1024, 2048, 4096, 8192, MAX_FRAME + 1];
+pub(super) const STEPS: usize = 8;
+
+/// Bursts after which a trial is given up: traffic has changed.
+pub(super) const PATIENCE: u32 = 1 << 14;
+/// Frames after a change of the way that do not count: those in flight were posted for the other way.
+const SETTLE: u32 = 1024;
+/// Frames or bytes that are timed together; or fewer, if they take long.
+const TOGETHER: u32 = 4096;
+const TOGETHER_BYTES: u64 = 4 << 20;
+const FEW_TOGETHER: u32 = 512;
+const LONG: Duration = Duration::from_millis(1);
+/// A pause in which functions sent nothing, or had no processor: it does not count.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A burst of one queue during a trial.
+#[derive(Clone, Copy)]
+pub(super) struct Burst {
+    pub(super) frames: u32,
+    pub(super) bytes: u64,
+    pub(super) exchanged: u32,
+    /// When the switch began to receive it, and the time from then until its chains were returned.
+    pub(super) began: Instant,
+    pub(super) took: Duration,
+}
+
+/// How frames of the length on trial are forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Exchange,
+    Copy,
+}
+
+/// How a trial ends.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    /// This way is better; the time spent in the other one was wasted.
+    Better(Way, Duration),
+    /// Frames were of many lengths, few, or hardly ever exchanged.
+    Nothing,
+}
+
+#[derive(Debug)]
+/// Frames of one length, or nearly, that are exchanged and copied in turn.
+pub(super) struct Trial {
+    step: usize,
+    way: Way,
+    patience: u32,
+    settle: u32,
+    window: Window,
+    /// The windows so far, and all that was forwarded in them: in either way.
+    compared: [[Timed; 2]; TIMES],
+    windows: usize,
+    sums: [Window; 2],
+}
+
+/// Frames that are timed together, of all queues.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// When it began, and when its last burst ended.
+    began: Option<Instant>,
+    ended: Option<Instant>,
+    frames: u32,
+    bytes: u64,
+    exchanged: u32,
+    took: Duration,
+}
+
+impl Trial {
+    /// Begins a trial of the frames of a step.
+    pub(super) fn new(step: usize) -> Trial {
+        Trial {
+            step,
+            way: Way::Exchange,
+            patience: PATIENCE,
+            settle: SETTLE,
+            window: Window::default(),
+            compared: Default::default(),
+            windows: 0,
+            sums: Default::default(),
+        }
+    }
+
+    /// Returns its step.
+    pub(super) fn step(&self) -> usize {
+        self.step
+    }
+
+    /// Returns the length in bytes from which frames are exchanged just now.
+    pub(super) fn threshold(&self) -> u32 {
+        threshold(self.step, self.way)
+    }
+
+    /// Counts a burst. Returns how the trial ends, if it does.
+    pub(super) fn add(&mut self, burst: Burst) -> Option<End> {
+        self.patience -= 1;
+        if self.patience == 0 {
+            return Some(End::Nothing);
+        }
+        if step_of(burst.frames, burst.bytes) != self.step {
+            return None;
+        }
+        if self.settle > 0 {
+            self.settle = self.settle.saturating_sub(burst.frames);
+            return None;
+        }
+        let timed = self.window.add(burst)?;
+        let window = std::mem::take(&mut self.window);
+        let way = self.way as usize;
+        self.compared[self.windows / 2][way] = timed;
+        self.sums[way].frames += window.frames;
+        self.sums[way].exchanged += window.exchanged;
+        self.windows += 1;
+        self.settle = SETTLE;
+        self.way = if self.way == Way::Exchange { Way::Copy } else { Way::Exchange };
+        if self.windows % 2 == 1 {
+            return None;
+        }
+        let Verdict { better, excess } = Verdict::of(&self.compared[..self.windows / 2])?;
+        if !self.differs() {
+            return Some(End::Nothing);
+        }
+        let apart: u64 = self.compared[..self.windows / 2].iter().map(|of| of[better as usize].apart).sum();
+        let frames = f64::from(SETTLE + self.sums[better as usize].frames / (self.windows as u32 / 2));
+        Some(End::Better(better, Duration::from_secs_f64(excess * frames * apart as f64 * 1e-12)))
+    }
+
+    /// Reports whether frames were exchanged in the one way and copied in the other. They were not if none can be exchanged, or
+    /// if none has the length on trial, but only the mean of a burst.
+    fn differs(&self) -> bool {
+        let share = |way: Way| {
+            let Window { frames, exchanged, .. } = self.sums[way as usize];
+            f64::from(exchanged) / f64::from(frames.max(1))
+        };
+        share(Way::Exchange) - share(Way::Copy) > 0.5
+    }
+}
+
+impl Window {
+    /// Adds a burst. Returns the time for a frame if the window ends with it.
+    fn add(&mut self, Burst { frames, bytes, exchanged, began, took }: Burst) -> Option<Timed> {
+        let now = began + took;
+        let ended = self.ended.replace(now);
+        let (Some(first), Some(ended)) = (self.began, ended) else {
+            // The time from here on counts, and the frames that come in it.
+            self.began = self.ended;
+            return None;
+        };
+        if began.saturating_duration_since(ended) > PAUSE {
+            *self = Window::default();
+            return None;
+        }
+        self.frames += frames;
+        self.bytes += bytes;
+        self.exchanged += exchanged;
+        self.took += took;
+        let all = now.saturating_duration_since(first);
+        let is_long = all > LONG && self.frames >= FEW_TOGETHER;
+        if self.frames < TOGETHER && self.bytes < TOGETHER_BYTES && !is_long {
+            return None;
+        }
+        let of_each = |time: Duration| time.as_nanos() as u64 * 1000 / u64::from(self.frames);
+        Some(Timed { apart: of_each(all), work: of_each(self.took) })
+    }
+}
+
+/// Returns the step that the mean length of a burst's frames is in.
+pub(super) fn step_of(frames: u32, bytes: u64) -> usize {
+    let mean = bytes / u64::from(frames.max(1));
+    LENGTHS[1..].iter().position(|length| mean < u64::from(*length)).unwrap_or(STEPS - 1)
+}
+
+/// Returns the length from which frames are exchanged if those of this step go this way.
+pub(super) fn threshold(step: usize, way: Way) -> u32 {
+    LENGTHS[if way == Way::Exchange { step } else { step + 1 }]
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_does_not_count() {
+        let mut window = Window::default();
+        let (now, took) = (Instant::now(), Duration::from_nanos(3200));
+        let burst = |began| Burst { frames: 32, bytes: 32 * 60, exchanged: 32, began, took };
+        let mut timed = None;
+        for at in (0..64).map(|burst| took * burst).chain((0..200).map(|burst| 20 * PAUSE + took * burst)) {
+            timed = timed.or(window.add(burst(now + at)));
+        }
+        assert_eq!(timed.expect("there were enough").apart, 100_000);
+    }
+
+    #[test]
+    fn each_length_has_a_step() {
+        let steps = [60, 127, 128, 1000, 1518, 4096, 9000, u64::from(MAX_FRAME)].map(|len| step_of(32, 32 * len));
+        assert_eq!(steps, [0, 0, 1, 3, 4, 6, 7, 7]);
+        assert_eq!([threshold(4, Way::Exchange), threshold(4, Way::Copy)], [1024, 2048]);
+    }
+}

@@ -1,0 +1,249 @@
+//! From which length on a group exchanges frames, found from its bursts.
+//!
+//! Which of the two ways is better for short frames depends on the distance of the processors, on the ring format, and on what
+//! functions do with frames; and it changes while they run. So now and then all queues of a group exchange and copy frames of
+//! about one length in turn, and the better way is kept. They do so together because a way that costs the functions time costs it
+//! in all of their queues.
+
+use super::trial::{Burst, End, STEPS, Trial, Way, step_of, threshold};
+use packet::MAX_BURST;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// Threshold before the first trial, in bytes.
+pub const UNTRIED: u32 = 256;
+
+/// Between two trials of a length there is ten times the time that the last one took, as bursts are timed in it. If it found the same
+/// as the one before, there is also a hundred times the time that it wasted in the worse way; but not longer than one can wait for
+/// a better way.
+const WASTED: u32 = 100;
+const TIMED: u32 = 10;
+const LONGEST_REST: Duration = Duration::from_secs(4);
+/// Time to the next trial after one that found nothing, as with frames of many lengths, or few in a burst.
+const NOTHING_FOUND: Duration = Duration::from_secs(1);
+/// Frames or bytes of a burst after which a trial may begin. Fewer of them come if there is not much to do.
+const ENOUGH: u32 = MAX_BURST as u32 / 2;
+const ENOUGH_BYTES: u64 = 32 << 10;
+
+/// The trials of a group.
+#[derive(Debug)]
+#[repr(align(64))] // Queues read it for every burst, beside what others write.
+pub(super) struct Trials {
+    /// Length in bytes from which frames are exchanged just now; and whether a trial is under way.
+    threshold: AtomicU32,
+    is_trying: AtomicBool,
+    /// No queue waits for another here: it leaves a burst out instead.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Length from which exchanges were found to be better.
+    found: u32,
+    steps: [Step; STEPS],
+    trial: Option<(Instant, Trial)>,
+}
+
+/// Frames of one step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Step {
+    /// Time of the next trial.
+    next: Option<Instant>,
+    /// The way that the last one found.
+    last: Option<Way>,
+}
+
+impl Trials {
+    /// Returns trials that begin with so many bytes.
+    pub(super) fn new(bytes: u32) -> Trials {
+        let state = State { found: bytes, steps: Default::default(), trial: None };
+        Trials { threshold: AtomicU32::new(bytes), is_trying: AtomicBool::new(false), state: Mutex::new(state) }
+    }
+
+    /// Returns the length in bytes from which frames are exchanged just now.
+    #[inline(always)]
+    pub(super) fn now(&self) -> u32 {
+        self.threshold.load(Ordering::Relaxed)
+    }
+
+    /// Returns the length in bytes from which exchanges were found to be better.
+    pub(super) fn found(&self) -> u32 {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).found
+    }
+
+    /// Reports whether bursts have to be timed.
+    #[inline(always)]
+    pub(super) fn is_trying(&self) -> bool {
+        self.is_trying.load(Ordering::Relaxed)
+    }
+
+    /// Begins a trial after a burst of so many frames with so many bytes together, if they are enough and it is time.
+    #[cold]
+    pub(super) fn begin(&self, frames: u32, bytes: u64, now: Instant) {
+        if frames < ENOUGH && bytes < ENOUGH_BYTES {
+            return;
+        }
+        let Some(mut state) = self.state() else { return };
+        let step = step_of(frames, bytes);
+        if state.trial.is_none() && state.steps[step].next.is_none_or(|next| next <= now) {
+            state.trial = Some((now, Trial::new(step)));
+            self.tell(&state);
+        }
+    }
+
+    /// Counts a burst during a trial.
+    #[cold]
+    pub(super) fn add(&self, burst: Burst) {
+        let Some(mut state) = self.state() else { return };
+        let Some((began, trial)) = &mut state.trial else { return };
+        let ended = burst.began + burst.took;
+        if let Some(end) = trial.add(burst) {
+            let (step, took) = (trial.step(), ended.saturating_duration_since(*began));
+            let rest = match end {
+                End::Nothing => NOTHING_FOUND,
+                End::Better(way, wasted) => {
+                    let bytes = threshold(step, way);
+                    state.found = match way {
+                        Way::Exchange => state.found.min(bytes),
+                        Way::Copy => state.found.max(bytes),
+                    };
+                    let is_confirmed = state.steps[step].last.replace(way) == Some(way);
+                    let wasted = if is_confirmed { wasted } else { Duration::ZERO };
+                    (WASTED * wasted).max(TIMED * took).min(LONGEST_REST)
+                }
+            };
+            state.steps[step].next = Some(ended + rest);
+            state.trial = None;
+        }
+        self.tell(&state);
+    }
+
+    /// Tells the queues what holds from now on.
+    fn tell(&self, State { found, trial, .. }: &State) {
+        let threshold = trial.as_ref().map_or(*found, |(_, trial)| trial.threshold());
+        if self.now() != threshold {
+            self.threshold.store(threshold, Ordering::Relaxed);
+        }
+        if self.is_trying() != trial.is_some() {
+            self.is_trying.store(trial.is_some(), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the state, unless another thread has it.
+    fn state(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::trial::PATIENCE;
+    use super::*;
+    use packet::MAX_FRAME;
+
+    /// Nanoseconds that a frame takes the switch, and the functions.
+    #[derive(Clone, Copy, Debug)]
+    struct Costs(u64, u64);
+
+    /// Queues of a group, and their time.
+    struct Queues {
+        trials: Trials,
+        now: Instant,
+    }
+
+    impl Queues {
+        fn new() -> Queues {
+            Queues { trials: Trials::new(UNTRIED), now: Instant::now() }
+        }
+
+        /// Runs bursts of `len` bytes a frame, which cost as much as `exchange` or `copy` say, until two trials have ended; returns the
+        /// threshold found, and the share of time that was lost in the way that is not `better`.
+        fn run(&mut self, len: u64, exchange: Costs, copy: Costs, better: Way) -> (u32, f64) {
+            let (began, mut bursts, mut wasted, mut trials) = (self.now, 0, Duration::ZERO, 0);
+            let time = |Costs(switch, functions): Costs| Duration::from_nanos(32 * switch.max(functions));
+            while trials < 2 {
+                bursts += 1;
+                let way = if len >= u64::from(self.trials.now()) { Way::Exchange } else { Way::Copy };
+                let costs = if way == Way::Exchange { exchange } else { copy };
+                if way != better {
+                    wasted += time(costs).saturating_sub(time(if way == Way::Exchange { copy } else { exchange }));
+                }
+                // Now and then, another process has the processor.
+                let lost = Duration::from_millis(if bursts % 1500 == 0 { 1 } else { 0 });
+                let took = Duration::from_nanos(32 * costs.0) + lost;
+                if self.trials.is_trying() {
+                    let exchanged = if way == Way::Exchange { 32 } else { 0 };
+                    self.trials.add(Burst { frames: 32, bytes: 32 * len, exchanged, began: self.now, took });
+                    trials += u32::from(!self.trials.is_trying());
+                } else if bursts % 128 == 0 {
+                    self.trials.begin(32, 32 * len, self.now);
+                }
+                self.now += time(costs) + lost;
+            }
+            (self.trials.found(), wasted.as_secs_f64() / self.now.duration_since(began).as_secs_f64())
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too many bursts")]
+    fn the_better_way_is_found_and_found_again_when_it_changes() {
+        use Way::{Copy, Exchange};
+        let mut queues = Queues::new();
+        for (len, exchange, copy, better, found) in [
+            // The switch is the limit.
+            (60, Costs(20, 10), Costs(30, 10), Exchange, 0),
+            (60, Costs(30, 10), Costs(20, 10), Copy, 128),
+            // The functions are, and what they do counts.
+            (60, Costs(20, 100), Costs(30, 80), Copy, 128),
+            (60, Costs(30, 80), Costs(20, 100), Exchange, 0),
+            // They are, and it is all the same to them.
+            (60, Costs(30, 100), Costs(20, 100), Copy, 128),
+            (60, Costs(20, 100), Costs(30, 100), Exchange, 0),
+            (300, Costs(31, 10), Costs(30, 10), Copy, 512),
+            (600, Costs(31, 10), Costs(30, 10), Copy, 1024),
+            (9000, Costs(100, 10), Costs(10, 10), Copy, MAX_FRAME + 1),
+            (1518, Costs(10, 10), Costs(100, 10), Exchange, 1024),
+        ] {
+            let (threshold, _) = queues.run(len, exchange, copy, better);
+            assert_eq!(threshold, found, "{len} bytes, {exchange:?} against {copy:?}");
+            let (threshold, wasted) = queues.run(len, exchange, copy, better);
+            assert_eq!(threshold, found, "again: {len} bytes, {exchange:?} against {copy:?}");
+            assert!(wasted < 0.02, "trials waste {wasted} of the time");
+        }
+    }
+
+    #[test]
+    fn a_trial_ends_when_its_frames_do() {
+        let Queues { trials, now } = Queues::new();
+        trials.begin(1, 60, now);
+        assert!(!trials.is_trying(), "bursts of few frames begin none");
+        trials.begin(32, 32 * 60, now);
+        assert!(trials.is_trying());
+        let burst = Burst { frames: 1, bytes: 1000, exchanged: 1, began: now, took: Duration::ZERO };
+        (0..PATIENCE).for_each(|_| trials.add(burst));
+        assert!(!trials.is_trying() && trials.found() == UNTRIED && trials.now() == UNTRIED);
+        trials.begin(32, 32 * 60, now);
+        assert!(!trials.is_trying(), "the next one has to wait");
+        trials.begin(32, 32 * 1000, now);
+        assert!(trials.is_trying(), "but not one of another length");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too many bursts")]
+    fn nothing_is_found_with_frames_that_are_never_exchanged() {
+        let Queues { trials, mut now } = Queues::new();
+        trials.begin(32, 32 * 60, now);
+        while trials.is_trying() {
+            // Whatever the threshold is: as if the port were outside the exchange, and faster in one way by chance.
+            let took = Duration::from_nanos(if trials.now() == 0 { 500 } else { 900 });
+            trials.add(Burst { frames: 32, bytes: 32 * 60, exchanged: 0, began: now, took });
+            now += took;
+        }
+        assert_eq!(trials.found(), UNTRIED);
+    }
+}
