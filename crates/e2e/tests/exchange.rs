@@ -178,6 +178,55 @@ fn long_frames() -> Result<()> {
     Ok(())
 }
 
+/// With a measured threshold, frames of any length are exchanged and copied in turn, in both directions, and arrive whole.
+#[test]
+fn both_ways_are_tried() {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let exchange = exchange(&["a", "b"], "threshold = \"measured\"");
+    let switch = home.start(&[&support::patch("a", "b"), &exchange, support::SLEEPER].concat());
+    let mut ends = [("a", true), ("b", false)].map(|(port, packed)| End::connect(home.socket(port), packed, 2048));
+    let pairs = || [("a", "b"), ("b", "a")].map(|(from, to)| pair(&switch, from, to));
+    switch.wait_up(&["a", "b"]);
+    for len in [60, 1500] {
+        let before = pairs();
+        wait_for("frames to be exchanged and copied in both directions", || {
+            // Only bursts of many frames, without pauses, tell which way is faster.
+            (0..5000).for_each(|_| pass_burst(&mut ends, len));
+            let is_tried = |(now, before): (ExchangePair, &ExchangePair)| {
+                now.exchanged > before.exchanged && now.copied.get("short") > before.copied.get("short")
+            };
+            pairs().into_iter().zip(&before).all(is_tried).then_some(())
+        });
+    }
+    let shown = switch.ctl("exchange");
+    assert!(shown.contains("(measured)"), "{shown}");
+    switch.none_dropped();
+    switch.stop();
+}
+
+/// Lets each end send a burst, unless too many frames are under way, and receive one.
+fn pass_burst(ends: &mut [End; 2], len: usize) {
+    for (from, to) in [(0, 1), (1, 0)] {
+        if ends[from].sent - ends[to].count <= 64 {
+            for _ in 0..64 {
+                let End { ports, burst, sent, .. } = &mut ends[from];
+                let mut packet = ports[0].alloc(len).expect("few are under way");
+                packet.copy_from_slice(&[*sent as u8; 1500][..len]);
+                burst.push(packet);
+                *sent += 1;
+            }
+            let End { ports, burst, .. } = &mut ends[from];
+            ports[0].transmit_all(burst);
+        }
+        let mut next = ends[to].count as u8;
+        ends[to].receive(|_, bytes| {
+            assert!(bytes.iter().all(|byte| *byte == next), "frame {next}");
+            next = next.wrapping_add(1);
+        });
+    }
+}
+
 /// A guest outside the group, and a function that did not join, get copies.
 #[test]
 fn ports_of_other_kinds_get_copies() -> Result<()> {

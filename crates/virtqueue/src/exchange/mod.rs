@@ -8,7 +8,7 @@
 //! - [`Geometry`]: where the buffers lie; [`Group`]: the memory, and who has which buffer;
 //! - [`Seat`]: one function; [`Grant`]: what it is told;
 //! - [`Joined`]: a queue of a member, as the device exchanges through it;
-//! - [`UNTRIED`]: the length from which frames are exchanged until the switch has tried which way is faster;
+//! - [`UNTRIED`]: the length from which frames are exchanged until the group has tried which way is faster;
 //! - [`PageMember`]: a function with packet buffers in pages that can be exchanged ([`Pages`]);
 //! - [`Grid`], [`Counts`]: frames that were exchanged and copied, and why.
 

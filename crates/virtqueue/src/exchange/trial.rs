@@ -51,6 +51,8 @@ pub(super) enum End {
 /// Frames of one length, or nearly, that are exchanged and copied in turn.
 pub(super) struct Trial {
     step: usize,
+    /// Length from which frames are exchanged: in either way.
+    thresholds: [u32; 2],
     way: Way,
     patience: u32,
     settle: u32,
@@ -74,10 +76,11 @@ struct Window {
 }
 
 impl Trial {
-    /// Begins a trial of the frames of a step.
-    pub(super) fn new(step: usize) -> Trial {
+    /// Begins a trial of the frames of a step: of what the threshold would become, which is `found` so far.
+    pub(super) fn new(step: usize, found: u32) -> Trial {
         Trial {
             step,
+            thresholds: [found.min(LENGTHS[step]), found.max(LENGTHS[step + 1])],
             way: Way::Exchange,
             patience: PATIENCE,
             settle: SETTLE,
@@ -94,8 +97,13 @@ impl Trial {
     }
 
     /// Returns the length in bytes from which frames are exchanged just now.
-    pub(super) fn threshold(&self) -> u32 {
-        threshold(self.step, self.way)
+    pub(super) fn now(&self) -> u32 {
+        self.threshold(self.way)
+    }
+
+    /// Returns the length in bytes from which frames are exchanged in this way.
+    pub(super) fn threshold(&self, way: Way) -> u32 {
+        self.thresholds[way as usize]
     }
 
     /// Counts a burst. Returns how the trial ends, if it does.
@@ -177,11 +185,6 @@ pub(super) fn step_of(frames: u32, bytes: u64) -> usize {
     LENGTHS[1..].iter().position(|length| mean < u64::from(*length)).unwrap_or(STEPS - 1)
 }
 
-/// Returns the length from which frames are exchanged if those of this step go this way.
-pub(super) fn threshold(step: usize, way: Way) -> u32 {
-    LENGTHS[if way == Way::Exchange { step } else { step + 1 }]
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -202,6 +205,8 @@ mod tests {
     fn each_length_has_a_step() {
         let steps = [60, 127, 128, 1000, 1518, 4096, 9000, u64::from(MAX_FRAME)].map(|len| step_of(32, 32 * len));
         assert_eq!(steps, [0, 0, 1, 3, 4, 6, 7, 7]);
-        assert_eq!([threshold(4, Way::Exchange), threshold(4, Way::Copy)], [1024, 2048]);
+        // Shorter frames that are exchanged already, and longer ones that are copied, go on so if that is better.
+        let thresholds = [(4, 256), (4, 1024), (4, 8192)].map(|(step, found)| Trial::new(step, found).thresholds);
+        assert_eq!(thresholds, [[256, 2048], [1024, 2048], [1024, 8192]]);
     }
 }

@@ -5,7 +5,7 @@
 //! about one length in turn, and the better way is kept. They do so together because a way that costs the functions time costs it
 //! in all of their queues.
 
-use super::trial::{Burst, End, STEPS, Trial, Way, step_of, threshold};
+use super::trial::{Burst, End, STEPS, Trial, Way, step_of};
 use packet::MAX_BURST;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -87,7 +87,7 @@ impl Trials {
         let Some(mut state) = self.state() else { return };
         let step = step_of(frames, bytes);
         if state.trial.is_none() && state.steps[step].next.is_none_or(|next| next <= now) {
-            state.trial = Some((now, Trial::new(step)));
+            state.trial = Some((now, Trial::new(step, state.found)));
             self.tell(&state);
         }
     }
@@ -103,11 +103,7 @@ impl Trials {
             let rest = match end {
                 End::Nothing => NOTHING_FOUND,
                 End::Better(way, wasted) => {
-                    let bytes = threshold(step, way);
-                    state.found = match way {
-                        Way::Exchange => state.found.min(bytes),
-                        Way::Copy => state.found.max(bytes),
-                    };
+                    state.found = trial.threshold(way);
                     let is_confirmed = state.steps[step].last.replace(way) == Some(way);
                     let wasted = if is_confirmed { wasted } else { Duration::ZERO };
                     (WASTED * wasted).max(TIMED * took).min(LONGEST_REST)
@@ -121,7 +117,7 @@ impl Trials {
 
     /// Tells the queues what holds from now on.
     fn tell(&self, State { found, trial, .. }: &State) {
-        let threshold = trial.as_ref().map_or(*found, |(_, trial)| trial.threshold());
+        let threshold = trial.as_ref().map_or(*found, |(_, trial)| trial.now());
         if self.now() != threshold {
             self.threshold.store(threshold, Ordering::Relaxed);
         }

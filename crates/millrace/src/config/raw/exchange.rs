@@ -43,7 +43,7 @@ pub struct RawExchange {
     #[schemars(range(min = BUFFER_SIZES.start, max = BUFFER_SIZES.end - 1), extend("default" = DEFAULT_BUFFER_SIZE))]
     pub buffer_size: Field<i64>,
     /// Bytes from which on frames are exchanged; shorter ones are copied. `"measured"`: the length from which on that takes less
-    /// time. In mode `group` the switch finds it while frames flow, for each queue; in mode `zcopy` when the first function joins.
+    /// time. In mode `group` the switch finds it while frames flow; in mode `zcopy` when the first function joins.
     #[schemars(extend("default" = "measured"))]
     pub threshold: Field<Threshold>,
 }
