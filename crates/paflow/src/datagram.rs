@@ -16,8 +16,8 @@ pub(crate) struct Datagram {
     pub(crate) destination: IpAddr,
     /// Whether it is the first of several fragments.
     fragment: bool,
-    /// The sum of an IPv4 header without options.
-    header: Option<Sum>,
+    /// An IPv4 header without options.
+    header: Option<[u8; header_len::IPV4]>,
 }
 
 impl Datagram {
@@ -47,11 +47,7 @@ impl Datagram {
             source: Ipv4Addr::new(s0, s1, s2, s3).into(),
             destination: Ipv4Addr::new(d0, d1, d2, d3).into(),
             fragment: fragment & 0x2000 != 0,
-            header: (len == header_len::IPV4).then(|| {
-                let mut sum = Sum::new();
-                sum.add(&header);
-                sum
-            }),
+            header: (len == header_len::IPV4).then_some(header),
         })
     }
 
@@ -82,12 +78,12 @@ impl Datagram {
     ) -> Result<(), Reject> {
         let &Datagram { ip, udp, end, .. } = self;
         if self.destination.is_ipv4() {
-            let with_options = || {
-                let mut sum = Sum::new();
-                sum_of(frame, ByteRange { start: ip, end: udp }, &mut sum);
-                sum
-            };
-            if self.header.unwrap_or_else(with_options).finish() != 0 {
+            let mut sum = Sum::new();
+            match &self.header {
+                Some(header) => sum.add(header),
+                None => sum_of(frame, ByteRange { start: ip, end: udp }, &mut sum),
+            }
+            if sum.finish() != 0 {
                 return Err(Reject::BadIpChecksum);
             }
         }

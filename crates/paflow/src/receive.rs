@@ -7,7 +7,7 @@ use crate::octets::{ByteRange, Octets};
 use crate::reject::Reject;
 use crate::table::key::{VXLAN_PORT, network};
 use crate::vxlan;
-use packet::{ethertype, header_len};
+use packet::{ethertype, header_len, ip_protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Settings that decide which frames are aggregates.
@@ -53,9 +53,18 @@ pub struct Found {
 impl Receiver {
     /// Finds an aggregate. `Ok(None)` means that the frame is not an aggregate and is treated like any other; an error, that
     /// it claims to be one and must be dropped. Skips one 802.1Q tag before the outer headers.
-    #[inline]
+    #[inline(always)]
     pub fn find<S: Octets + ?Sized>(&self, frame: &S) -> Result<Option<Found>, Reject> {
         match network(frame) {
+            Some((ethertype::IPV4, at)) if self.passes_by(frame, at) => Ok(None),
+            network => self.find_at(frame, network),
+        }
+    }
+
+    /// Finds an aggregate by the EtherType and the offset after it.
+    #[inline]
+    fn find_at<S: Octets + ?Sized>(&self, frame: &S, network: Option<(u16, usize)>) -> Result<Option<Found>, Reject> {
+        match network {
             Some((ETHERTYPE, at)) if self.ethernet => {
                 let range = ByteRange { start: at, end: frame.size() };
                 Ok(Some(Found { range, tail: Tail::Padding, addresses: None, vni: None }))
@@ -66,6 +75,15 @@ impl Receiver {
             },
             None => Ok(None),
         }
+    }
+
+    /// Reports whether an IPv4 packet at `at` is surely none, by the few bytes that tell of most. Others are read anew: what they are
+    /// decides alone.
+    #[inline(always)]
+    fn passes_by<S: Octets + ?Sized>(&self, frame: &S, at: usize) -> bool {
+        let Some(start) = frame.read::<{ header_len::IPV4 + 4 }>(at) else { return false };
+        let port = Some(u16::from_be_bytes([start[22], start[23]]));
+        start[0] == 0x45 && (start[9] != ip_protocol::UDP || port != self.udp_port && port != self.vxlan_port)
     }
 
     #[inline(always)]

@@ -24,7 +24,7 @@ pub(crate) struct Split {
     placement: Placement,
     /// Received frames that wait to be split, the first one last.
     wire: Vec<Packet>,
-    /// Whether the last frame was a single packet: many may be taken at once.
+    /// Whether the last frame was a single packet, as most of the next ones are likely to be.
     singles: bool,
     pieces: Box<[Piece; MOST]>,
 }
@@ -51,19 +51,25 @@ impl Split {
         counters: &mut Counters,
     ) -> Result<(), Broken> {
         let before = burst.len();
-        let (mut frames, mut alone) = (0, self.singles);
+        let mut frames = 0;
+        if self.singles && self.wire.is_empty() {
+            frames = self.receive_singles(pair, burst, counters)?;
+            if self.wire.is_empty() {
+                counters.received_frames += frames as u64;
+                return Ok(());
+            }
+        }
         while frames < BURST && burst.len() - before < ENOUGH {
             let waited = !self.wire.is_empty();
-            let most = if alone { BURST - frames } else { FRAMES };
             if !waited {
-                counters.malformed += pair.receive(&mut self.wire, most)?;
+                counters.malformed += pair.receive(&mut self.wire, FRAMES)?;
                 self.wire.reverse();
             }
-            let is_last = waited || self.wire.len() < most;
+            let is_last = waited || self.wire.len() < FRAMES;
             while burst.len() - before < ENOUGH
                 && let Some(packet) = self.wire.pop()
             {
-                alone = take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
+                self.singles = take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
                 frames += 1;
             }
             // With frames that waited, a pair's turn ends. And if there are no more, an empty receive would only delay these packets,
@@ -72,9 +78,26 @@ impl Split {
                 break;
             }
         }
-        self.singles = alone;
         counters.received_frames += frames as u64;
         Ok(())
+    }
+
+    /// Receives a burst of which single packets stay where they are; the first other frame and those behind it wait. Returns the
+    /// number of the former.
+    #[inline]
+    fn receive_singles(
+        &mut self,
+        pair: &mut Pair,
+        burst: &mut Vec<Packet>,
+        counters: &mut Counters,
+    ) -> Result<usize, Broken> {
+        let before = burst.len();
+        counters.malformed += pair.receive(burst, BURST)?;
+        let is_single = |packet: &Packet| matches!(self.rules.find(packet), Ok(None));
+        let singles = burst[before..].iter().take_while(|packet| is_single(packet)).count();
+        self.wire.extend(burst.drain(before + singles..).rev());
+        counters.received += singles as u64;
+        Ok(singles)
     }
 
     /// Reports whether frames wait to be split.

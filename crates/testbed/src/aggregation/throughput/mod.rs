@@ -55,8 +55,9 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
             let cpus = options.cpus(path);
             let other = if path.is_program() { cpus.link } else { cpus.a.cpu };
             // A processor has no distance from itself.
-            let latency = (other != cpus.b.cpu).then(|| latency::between(cpus.b.cpu, other)).transpose()?;
-            let mut row = Row { path, size, cpus, latency, runs: Vec::new() };
+            let latency = || (other != cpus.b.cpu).then(|| latency::between(cpus.b.cpu, other)).transpose();
+            let mut before = latency()?;
+            let mut row = Row { path, size, cpus, runs: Vec::new() };
             for round in 0..options.rounds {
                 for &placement in options.placements() {
                     let failed = |source| AggregationError::Measure { path, size, placement, source };
@@ -72,7 +73,10 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
                     });
                     let (loads, version) = loads.map_err(failed)?;
                     results.rig.dpdk = version.or(results.rig.dpdk.take());
-                    row.runs.push(Run { placement, round, loads });
+                    let after = latency()?;
+                    let latency = before.zip(after).map(|(before, after)| [before, after]);
+                    before = after;
+                    row.runs.push(Run { placement, round, latency, loads });
                 }
             }
             let rates = options.placements().iter().filter_map(|&placement| {

@@ -34,8 +34,6 @@ pub struct Row {
     pub size: u16,
     /// Processors used.
     pub cpus: Cpus,
-    /// Latency between the two nodes, or the second one and the program between them, before the first measurement.
-    pub latency: Option<Latency>,
     /// Measurements in chronological order: each placement in turn, round by round.
     pub runs: Vec<Run>,
 }
@@ -47,6 +45,9 @@ pub struct Run {
     pub placement: Placement,
     /// Round, counted from 0.
     pub round: u32,
+    /// Latency between the two nodes, or the second one and the program between them, before and after; `None` if they share a
+    /// processor.
+    pub latency: Option<[Latency; 2]>,
     /// All loads that were tried.
     pub loads: Vec<Load>,
 }
@@ -107,6 +108,18 @@ impl Run {
         best(&self.loads)
     }
 
+    /// Reports whether the processors were equally far apart before and after both.
+    fn compares(&self, other: &Run) -> bool {
+        match (&self.latency, &other.latency) {
+            (Some(one), Some(other)) => {
+                let mut all = one.iter().chain(other).map(|latency| latency.distance);
+                let first = all.next();
+                all.all(|distance| Some(distance) == first)
+            }
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
     /// Returns the load that counts, and its neighbours among those tried.
     pub fn around_best(&self) -> Vec<Option<u64>> {
         let mut rates: Vec<Option<u64>> = self.loads.iter().map(|load| load.rate).collect();
@@ -130,15 +143,13 @@ impl Row {
         Spread::of(runs.filter_map(|run| run.best()).map(figure))
     }
 
-    /// Returns the throughput relative to that without aggregation, round by round.
+    /// Returns the throughput relative to that without aggregation, round by round. A round does not count if the processors moved.
     pub fn ratio(&self, placement: Placement) -> Option<Spread> {
-        let rate = |placement: Placement, round: u32| {
-            let mut runs = self.runs.iter();
-            let run = runs.find(|run| run.placement == placement && run.round == round)?;
-            run.best().map(|load| load.mpps)
-        };
-        let rounds = self.runs.iter().map(|run| run.round).max()? + 1;
-        Spread::of((0..rounds).filter_map(|round| Some(rate(placement, round)? / rate(Placement::None, round)?)))
+        let of = |placement: Placement| self.runs.iter().filter(move |run| run.placement == placement);
+        Spread::of(of(placement).filter_map(|run| {
+            let other = of(Placement::None).find(|other| other.round == run.round && run.compares(other))?;
+            Some(run.best()?.mpps / other.best()?.mpps)
+        }))
     }
 }
 
@@ -147,7 +158,7 @@ pub mod tests {
     use super::*;
     use crate::latency::Distance;
 
-    /// Returns a row with these rates, for two placements in turn.
+    /// Returns a row with these rates, for two placements in turn. During runs with more than 6.5 Mpps, processors move.
     pub fn row(path: Between, size: u16, rates: &[[f64; 2]]) -> Row {
         let load = |mpps: f64| Load {
             rate: None,
@@ -162,21 +173,20 @@ pub mod tests {
             link_cycles: None,
             drops: BTreeMap::new(),
         };
+        let latency = |nanoseconds| Latency {
+            nanoseconds,
+            distance: if nanoseconds < 100.0 { Distance::Near } else { Distance::Far },
+        };
         let run = |round: usize, placement, mpps| Run {
             placement,
             round: round as u32,
+            latency: Some([latency(40.0), latency(if mpps > 6.5 { 170.0 } else { 40.0 })]),
             loads: vec![load(mpps / 2.0), load(mpps)],
         };
         let runs = rates.iter().enumerate().flat_map(|(round, &[none, vhost])| {
             [run(round, Placement::None, none), run(round, Placement::Vhost, vhost)]
         });
-        Row {
-            path,
-            size,
-            cpus: Cpus::on([1, 0, 0, 1]),
-            latency: Some(Latency { nanoseconds: 40.0, distance: Distance::Near }),
-            runs: runs.collect(),
-        }
+        Row { path, size, cpus: Cpus::on([1, 0, 0, 1]), runs: runs.collect() }
     }
 
     #[test]
@@ -185,6 +195,8 @@ pub mod tests {
         assert_eq!(row.spread(Placement::Vhost, |load| load.mpps), Some(Spread { median: 5.0, min: 4.0, max: 6.0 }));
         assert_eq!(row.ratio(Placement::Vhost), Some(Spread { median: 4.0, min: 3.0, max: 5.0 }));
         assert_eq!(row.ratio(Placement::Nf), None);
+        let moved = super::tests::row(Between::Ovs, 64, &[[1.0, 4.0], [2.0, 6.0], [1.0, 7.0]]);
+        assert_eq!(moved.ratio(Placement::Vhost), Some(Spread { median: 3.5, min: 3.0, max: 4.0 }));
         assert_eq!(row.placements(), [Placement::None, Placement::Vhost]);
     }
 }

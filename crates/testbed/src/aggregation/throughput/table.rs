@@ -27,7 +27,8 @@ pub fn markdown(results: &Results) -> String {
     }
     let _ = writeln!(
         out,
-        "\n{}. Medians of {} rounds, {} s at each load, placements in turn; ratios are taken within rounds.",
+        "\n{}. Medians of {} rounds, {} s at each load, placements in turn; ratios are taken within rounds whose processors \
+         did not move.",
         results.rig, results.rounds, results.seconds
     );
     for note in &results.notes {
