@@ -367,6 +367,25 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
     }
 }
 
+/// Bursts of packets alone, which stay where they were received, and of packets and aggregates.
+#[test]
+fn packets_and_aggregates_keep_their_order() {
+    let mut rig = Rig::new(&plain(), Placement::Nf, |_| {});
+    let (mut sent, mut frames) = (Vec::new(), Vec::new());
+    for seed in 0..150 {
+        let packets: Vec<Vec<u8>> = (0..3).map(|part| packet(100, 61 + part, 3 * seed + part)).collect();
+        // Runs of either kind, and both in turn.
+        let joined = seed > 100 && (seed % 20 < 3 || seed % 7 == 0);
+        frames.extend(if joined { vec![aggregate(&packets, 1)] } else { packets.clone() }.into_iter().take(1));
+        sent.extend(packets.into_iter().take(if joined { 3 } else { 1 }));
+    }
+    frames.iter().for_each(|frame| assert!(rig.echo.inject(frame)));
+    let came: Vec<_> = rig.receive(sent.len()).iter().map(bytes).collect();
+    assert!(came == sent);
+    let counters = rig.ports[0].counters();
+    assert_eq!((counters.received, counters.received_frames), (sent.len() as u64, frames.len() as u64));
+}
+
 #[test]
 fn queue_pairs_with_many_aggregates_take_turns() {
     let mut rig = Rig::new(&plain(), Placement::Nf, |o| o.ports[0].queue_pairs = 2);

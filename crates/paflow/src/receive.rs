@@ -77,8 +77,8 @@ impl Receiver {
         }
     }
 
-    /// Reports whether an IPv4 packet at `at` is surely none, by the few bytes that tell of most. Others are read anew: what they are
-    /// decides alone.
+    /// Reports whether an IPv4 packet at `at` is surely none, by the few bytes that tell of most. If it is not, these are read
+    /// anew: only what is checked then is used.
     #[inline(always)]
     fn passes_by<S: Octets + ?Sized>(&self, frame: &S, at: usize) -> bool {
         let Some(start) = frame.read::<{ header_len::IPV4 + 4 }>(at) else { return false };
@@ -126,4 +126,38 @@ pub fn destination<S: Octets + ?Sized>(frame: &S) -> Option<IpAddr> {
 enum Port {
     Aggregate,
     Vxlan,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_passes_by_is_no_aggregate(
+            tagged in any::<bool>(),
+            version in prop::sample::select(vec![0x45, 0x46, 0x44, 0x65]),
+            fragment in prop::sample::select(vec![0u16, 0x2000, 0x1fff]),
+            protocol in prop::sample::select(vec![ip_protocol::UDP, 6]),
+            port in prop::sample::select(vec![UDP_PORT, VXLAN_PORT, 53]),
+            inner in prop::sample::select(vec![ETHERTYPE, ethertype::IPV4]),
+            cut in 38..80usize,
+            receiver in prop::sample::select(vec![Some(UDP_PORT), None])
+                .prop_map(|udp_port| Receiver { udp_port, verify: false, ..Receiver::default() }),
+        ) {
+            let mut frame = vec![0; 80];
+            let at = if tagged { 18 } else { 14 };
+            frame[12..14].copy_from_slice(&ethertype::VLAN.to_be_bytes());
+            frame[at - 2..at].copy_from_slice(&ethertype::IPV4.to_be_bytes());
+            frame[at] = version;
+            frame[at + 2..at + 4].copy_from_slice(&60u16.to_be_bytes());
+            frame[at + 6..at + 8].copy_from_slice(&fragment.to_be_bytes());
+            frame[at + 9] = protocol;
+            frame[at + 22..at + 24].copy_from_slice(&port.to_be_bytes());
+            frame[at + 48..at + 50].copy_from_slice(&inner.to_be_bytes());
+            frame.truncate(cut);
+            prop_assert_eq!(receiver.find(&frame[..]), receiver.find_at(&frame[..], network(&frame[..])));
+        }
+    }
 }

@@ -34,7 +34,9 @@ impl Verdict {
     pub(super) fn of(compared: &[[Timed; 2]]) -> Option<Verdict> {
         let [exchange, copy] = [Way::Exchange as usize, Way::Copy as usize];
         let ratio = |exchange: u64, copy: u64| exchange as f64 / copy.max(1) as f64;
-        let mut ratios: Vec<f64> = compared.iter().map(|of| ratio(of[exchange].apart, of[copy].apart)).collect();
+        let mut ratios = [0.0; TIMES];
+        let ratios = &mut ratios[..compared.len()];
+        ratios.iter_mut().zip(compared).for_each(|(to, of)| *to = ratio(of[exchange].apart, of[copy].apart));
         ratios.sort_unstable_by(f64::total_cmp);
         let (count, median) = (ratios.len(), ratios[ratios.len() / 2]);
         let is_beyond = |least: f64, most: usize| {
@@ -47,7 +49,7 @@ impl Verdict {
         }
         (count == TIMES).then(|| {
             let work = |way: usize| {
-                let mut work: Vec<u64> = compared.iter().map(|of| of[way].work).collect();
+                let mut work: [u64; TIMES] = std::array::from_fn(|at| compared[at][way].work);
                 work.sort_unstable();
                 work[count / 2]
             };

@@ -91,7 +91,7 @@ impl Join {
             return self.transmit_single(frames, lengths, state, next);
         }
         let mut next_hops = [None; MAX_BURST];
-        look_up(rules, &frames, &mut next_hops);
+        look_up(rules, &frames, frames.len(), &mut next_hops);
         let next_hops = &next_hops[..frames.len()];
         if rules.drop_unknown && next_hops.contains(&None) {
             return self.transmit_known(frames, next_hops, state, next);
@@ -99,14 +99,14 @@ impl Join {
         self.transmit_planned(frames, lengths, next_hops, state, next)
     }
 
-    /// Sends a burst that cannot be joined. Next hops only matter for counters, and are cheaper to look up when the
-    /// bytes have just been copied.
+    /// Sends a burst that cannot be joined. Next hops only matter for counters: those of frames that were sent are looked up, when
+    /// their bytes have just been copied.
     #[inline(always)]
     fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &JoinState, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
         let rules = &**state.rules.value();
         let mut next_hops = [None; MAX_BURST];
-        look_up(rules, &frames, &mut next_hops);
+        look_up(rules, &frames, sent.frames as usize, &mut next_hops);
         let count = Count { rules, hops: &state.hops, traffic: &self.member.traffic[self.queue] };
         count.single(lengths, &next_hops[..frames.len()], sent)
     }
@@ -301,9 +301,11 @@ fn lengths(frames: &Frames<'_>) -> [u16; MAX_BURST] {
     lengths
 }
 
+/// Looks up the next hops of the first `count` frames.
 #[inline(always)]
-fn look_up(rules: &Rules, frames: &Frames<'_>, next_hops: &mut [Option<Nfi>; MAX_BURST]) {
-    rules.table.next_hops(frames.as_slice().iter().map(|frame| Bytes::new(frames, frame)), next_hops);
+fn look_up(rules: &Rules, frames: &Frames<'_>, count: usize, next_hops: &mut [Option<Nfi>; MAX_BURST]) {
+    let first = frames.as_slice().iter().take(count);
+    rules.table.next_hops(first.map(|frame| Bytes::new(frames, frame)), next_hops);
 }
 
 /// Reports whether there is nothing to plan: no two of these packets fit into `most` bytes, and if there may be `more`,
