@@ -1,6 +1,6 @@
 //! A trial: the queues of a group exchange and copy frames of about one length in turn.
 
-use super::verdict::{TIMES, Timed, Verdict};
+use super::verdict::{TIMES, Timed, Verdict, Way};
 use packet::MAX_FRAME;
 use std::time::{Duration, Instant};
 
@@ -29,13 +29,6 @@ pub(super) struct Burst {
     /// When the switch began to receive it, and the time from then until its chains were returned.
     pub(super) began: Instant,
     pub(super) took: Duration,
-}
-
-/// How frames of the length on trial are forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    Exchange,
-    Copy,
 }
 
 /// How a trial ends.

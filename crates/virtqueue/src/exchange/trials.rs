@@ -5,7 +5,8 @@
 //! about one length in turn, and the better way is kept. They do so together because a way that costs the functions time costs it
 //! in all of their queues.
 
-use super::trial::{Burst, End, STEPS, Trial, Way, step_of};
+use super::trial::{Burst, End, STEPS, Trial, step_of};
+use super::verdict::Way;
 use packet::MAX_BURST;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};

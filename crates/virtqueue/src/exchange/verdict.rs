@@ -1,7 +1,5 @@
 //! Which way of forwarding frames is better, of windows in which either was timed.
 
-use super::trial::Way;
-
 /// Comparisons until a trial is decided.
 pub(super) const TIMES: usize = 9;
 /// A difference in the rate of frames counts from this ratio on, if most comparisons have its sign.
@@ -10,6 +8,13 @@ const MOST: usize = 7;
 /// A trial is decided after so many comparisons, if all of them find this ratio.
 const FEW: usize = 3;
 const CLEAR: f64 = 1.25;
+
+/// How frames of the length on trial are forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Exchange,
+    Copy,
+}
 
 /// Picoseconds for a frame: from one frame to the next, and of the switch's own work.
 #[derive(Clone, Copy, Debug, Default)]
