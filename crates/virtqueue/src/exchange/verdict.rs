@@ -38,7 +38,7 @@ impl Verdict {
     /// the processor.
     pub(super) fn of(compared: &[[Timed; 2]]) -> Option<Verdict> {
         let [exchange, copy] = [Way::Exchange as usize, Way::Copy as usize];
-        let ratio = |exchange: u64, copy: u64| exchange as f64 / copy.max(1) as f64;
+        let ratio = |exchange: u64, copy: u64| exchange.max(1) as f64 / copy.max(1) as f64;
         let mut ratios = [0.0; TIMES];
         let ratios = &mut ratios[..compared.len()];
         ratios.iter_mut().zip(compared).for_each(|(to, of)| *to = ratio(of[exchange].apart, of[copy].apart));
@@ -58,7 +58,7 @@ impl Verdict {
                 work.sort_unstable();
                 work[count / 2]
             };
-            Verdict::of_ratio(ratio(work(exchange).max(1), work(copy)), median)
+            Verdict::of_ratio(ratio(work(exchange), work(copy)), median)
         })
     }
 
