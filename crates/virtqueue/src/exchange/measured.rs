@@ -15,6 +15,8 @@ pub(crate) struct Measured {
     /// Bursts until it asks for the next trial.
     left: Cell<u32>,
     burst: Cell<Option<Received>>,
+    /// Bursts of a trial that are not counted yet, as another queue was counting its own.
+    uncounted: Cell<Option<Burst>>,
 }
 
 /// A burst that was received, and not yet returned.
@@ -28,7 +30,7 @@ struct Received {
 impl Measured {
     /// Returns the part of a queue of a group that finds its threshold.
     pub(crate) fn new(group: Arc<Group>) -> Measured {
-        Measured { group, left: Cell::new(ASK), burst: Cell::default() }
+        Measured { group, left: Cell::new(ASK), burst: Cell::default(), uncounted: Cell::default() }
     }
 
     /// Returns the time before a burst is received, if that matters.
@@ -48,13 +50,22 @@ impl Measured {
     pub(crate) fn end(&self, exchanged: u32) {
         let Some(Received { frames, bytes, began }) = self.burst.take() else { return };
         if let Some(began) = began {
-            self.group.trials().add(Burst { frames, bytes, exchanged, began, took: began.elapsed() });
-            return;
+            let ended = Instant::now();
+            return self.count(Burst { frames, bytes, exchanged, began, ended, work: ended - began });
         }
         self.left.set(self.left.get() - 1);
         if self.left.get() == 0 {
             self.left.set(ASK);
+            self.uncounted.set(None);
             self.group.trials().begin(frames, bytes, Instant::now());
+        }
+    }
+
+    #[cold]
+    fn count(&self, burst: Burst) {
+        let burst = self.uncounted.take().map_or(burst, |earlier| burst.after(earlier));
+        if !self.group.trials().add(burst) {
+            self.uncounted.set(Some(burst));
         }
     }
 }

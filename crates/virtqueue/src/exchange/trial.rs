@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 const LENGTHS: [u32; STEPS + 1] = [0, 128, 256, 512, 1024, 2048, 4096, 8192, MAX_FRAME + 1];
 pub(super) const STEPS: usize = 8;
 
-/// Bursts after which a trial is given up: traffic has changed.
-pub(super) const PATIENCE: u32 = 1 << 14;
+/// Time after which a trial is given up: traffic has changed, pauses again and again, or ended.
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 /// Frames after a change of the way that do not count: those in flight were posted for the other way.
 const SETTLE: u32 = 1024;
 /// Frames or bytes that are timed together; or fewer, if they take long.
@@ -20,15 +20,30 @@ const LONG: Duration = Duration::from_millis(1);
 /// A pause in which functions sent nothing, or had no processor: it does not count.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A burst of one queue during a trial.
+/// A burst of one queue during a trial, or several of them.
 #[derive(Clone, Copy)]
 pub(super) struct Burst {
     pub(super) frames: u32,
     pub(super) bytes: u64,
     pub(super) exchanged: u32,
-    /// When the switch began to receive it, and the time from then until its chains were returned.
+    /// When the switch began to receive the last one, and when that one's chains were returned.
     pub(super) began: Instant,
-    pub(super) took: Duration,
+    pub(super) ended: Instant,
+    /// The switch's time for all of them.
+    pub(super) work: Duration,
+}
+
+impl Burst {
+    /// Returns this burst together with earlier ones.
+    pub(super) fn after(self, earlier: Burst) -> Burst {
+        Burst {
+            frames: self.frames + earlier.frames,
+            bytes: self.bytes + earlier.bytes,
+            exchanged: self.exchanged + earlier.exchanged,
+            work: self.work + earlier.work,
+            ..self
+        }
+    }
 }
 
 /// How a trial ends.
@@ -40,14 +55,14 @@ pub(super) enum End {
     Nothing,
 }
 
-#[derive(Debug)]
 /// Frames of one length, or nearly, that are exchanged and copied in turn.
+#[derive(Debug)]
 pub(super) struct Trial {
+    began: Instant,
     step: usize,
     /// Length from which frames are exchanged: in either way.
     thresholds: [u32; 2],
     way: Way,
-    patience: u32,
     settle: u32,
     window: Window,
     /// The windows so far, and all that was forwarded in them: in either way.
@@ -65,23 +80,28 @@ struct Window {
     frames: u32,
     bytes: u64,
     exchanged: u32,
-    took: Duration,
+    work: Duration,
 }
 
 impl Trial {
     /// Begins a trial of the frames of a step: of what the threshold would become, which is `found` so far.
-    pub(super) fn new(step: usize, found: u32) -> Trial {
+    pub(super) fn new(began: Instant, step: usize, found: u32) -> Trial {
         Trial {
+            began,
             step,
             thresholds: [found.min(LENGTHS[step]), found.max(LENGTHS[step + 1])],
             way: Way::Exchange,
-            patience: PATIENCE,
             settle: SETTLE,
             window: Window::default(),
             compared: Default::default(),
             windows: 0,
             sums: Default::default(),
         }
+    }
+
+    /// Returns when it began.
+    pub(super) fn began(&self) -> Instant {
+        self.began
     }
 
     /// Returns its step.
@@ -101,8 +121,7 @@ impl Trial {
 
     /// Counts a burst. Returns how the trial ends, if it does.
     pub(super) fn add(&mut self, burst: Burst) -> Option<End> {
-        self.patience -= 1;
-        if self.patience == 0 {
+        if burst.ended.saturating_duration_since(self.began) > PATIENCE {
             return Some(End::Nothing);
         }
         if step_of(burst.frames, burst.bytes) != self.step {
@@ -146,29 +165,28 @@ impl Trial {
 
 impl Window {
     /// Adds a burst. Returns the time for a frame if the window ends with it.
-    fn add(&mut self, Burst { frames, bytes, exchanged, began, took }: Burst) -> Option<Timed> {
-        let now = began + took;
-        let ended = self.ended.replace(now);
-        let (Some(first), Some(ended)) = (self.began, ended) else {
+    fn add(&mut self, Burst { frames, bytes, exchanged, began, ended, work }: Burst) -> Option<Timed> {
+        let last = self.ended.replace(ended);
+        let (Some(first), Some(last)) = (self.began, last) else {
             // The time from here on counts, and the frames that come in it.
             self.began = self.ended;
             return None;
         };
-        if began.saturating_duration_since(ended) > PAUSE {
+        if began.saturating_duration_since(last) > PAUSE {
             *self = Window::default();
             return None;
         }
         self.frames += frames;
         self.bytes += bytes;
         self.exchanged += exchanged;
-        self.took += took;
-        let all = now.saturating_duration_since(first);
+        self.work += work;
+        let all = ended.saturating_duration_since(first);
         let is_long = all > LONG && self.frames >= FEW_TOGETHER;
         if self.frames < TOGETHER && self.bytes < TOGETHER_BYTES && !is_long {
             return None;
         }
         let of_each = |time: Duration| time.as_nanos() as u64 * 1000 / u64::from(self.frames);
-        Some(Timed { apart: of_each(all), work: of_each(self.took) })
+        Some(Timed { apart: of_each(all), work: of_each(self.work) })
     }
 }
 
@@ -186,7 +204,7 @@ mod tests {
     fn a_pause_does_not_count() {
         let mut window = Window::default();
         let (now, took) = (Instant::now(), Duration::from_nanos(3200));
-        let burst = |began| Burst { frames: 32, bytes: 32 * 60, exchanged: 32, began, took };
+        let burst = |began| Burst { frames: 32, bytes: 32 * 60, exchanged: 32, began, ended: began + took, work: took };
         let mut timed = None;
         for at in (0..64).map(|burst| took * burst).chain((0..200).map(|burst| 20 * PAUSE + took * burst)) {
             timed = timed.or(window.add(burst(now + at)));
@@ -199,7 +217,8 @@ mod tests {
         let steps = [60, 127, 128, 1000, 1518, 4096, 9000, u64::from(MAX_FRAME)].map(|len| step_of(32, 32 * len));
         assert_eq!(steps, [0, 0, 1, 3, 4, 6, 7, 7]);
         // Shorter frames that are exchanged already, and longer ones that are copied, go on so if that is better.
-        let thresholds = [(4, 256), (4, 1024), (4, 8192)].map(|(step, found)| Trial::new(step, found).thresholds);
+        let thresholds =
+            [(4, 256), (4, 1024), (4, 8192)].map(|(step, found)| Trial::new(Instant::now(), step, found).thresholds);
         assert_eq!(thresholds, [[256, 2048], [1024, 2048], [1024, 8192]]);
     }
 }

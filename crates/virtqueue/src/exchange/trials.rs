@@ -5,7 +5,7 @@
 //! about one length in turn, and the better way is kept. They do so together because a way that costs the functions time costs it
 //! in all of their queues.
 
-use super::trial::{Burst, End, STEPS, Trial, step_of};
+use super::trial::{Burst, End, PATIENCE, STEPS, Trial, step_of};
 use super::verdict::Way;
 use packet::MAX_BURST;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 /// Threshold before the first trial, in bytes.
 pub const UNTRIED: u32 = 256;
 
-/// Between two trials of a length there is ten times the time that the last one took, as bursts are timed in it. If it found the same
-/// as the one before, there is also a hundred times the time that it wasted in the worse way; but not longer than one can wait for
-/// a better way.
-const WASTED: u32 = 100;
+/// A group rests for ten times the time that a trial took, as its bursts are timed in it, and not all go the way that was found. If
+/// the trial found the same as the one before, frames of its length rest for a hundred times the time that it wasted in the worse
+/// way. Neither is longer than one can wait for a better way, or shorter than is due to the longest trial.
 const TIMED: u32 = 10;
-const LONGEST_REST: Duration = Duration::from_secs(4);
-/// Time to the next trial after one that found nothing, as with frames of many lengths, or few in a burst.
+const WASTED: u32 = 100;
+const LONGEST_REST: Duration = PATIENCE.saturating_mul(TIMED);
+/// Rest of a length after a trial that found nothing, as with frames of many lengths, or few in a burst.
 const NOTHING_FOUND: Duration = Duration::from_secs(1);
 /// Frames or bytes of a burst after which a trial may begin. Fewer of them come if there is not much to do.
 const ENOUGH: u32 = MAX_BURST as u32 / 2;
@@ -34,7 +34,7 @@ pub(super) struct Trials {
     /// Length in bytes from which frames are exchanged just now; and whether a trial is under way.
     threshold: AtomicU32,
     is_trying: AtomicBool,
-    /// No queue waits for another here: it leaves a burst out instead.
+    /// No queue waits for another here: it counts a burst later instead.
     state: Mutex<State>,
 }
 
@@ -42,15 +42,17 @@ pub(super) struct Trials {
 struct State {
     /// Length from which exchanges were found to be better.
     found: u32,
+    /// Time until which the group rests.
+    rest: Option<Instant>,
     steps: [Step; STEPS],
-    trial: Option<(Instant, Trial)>,
+    trial: Option<Trial>,
 }
 
 /// Frames of one step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
-    /// Time of the next trial.
-    next: Option<Instant>,
+    /// Time until which they rest.
+    rest: Option<Instant>,
     /// The way that the last one found.
     last: Option<Way>,
 }
@@ -58,7 +60,7 @@ struct Step {
 impl Trials {
     /// Returns trials that begin with so many bytes.
     pub(super) fn new(bytes: u32) -> Trials {
-        let state = State { found: bytes, steps: Default::default(), trial: None };
+        let state = State { found: bytes, rest: None, steps: Default::default(), trial: None };
         Trials { threshold: AtomicU32::new(bytes), is_trying: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -87,38 +89,41 @@ impl Trials {
         }
         let Some(mut state) = self.state() else { return };
         let step = step_of(frames, bytes);
-        if state.trial.is_none() && state.steps[step].next.is_none_or(|next| next <= now) {
-            state.trial = Some((now, Trial::new(step, state.found)));
+        let rests = [state.rest, state.steps[step].rest].into_iter().flatten().any(|until| now < until);
+        if state.trial.is_none() && !rests {
+            state.trial = Some(Trial::new(now, step, state.found));
             self.tell(&state);
         }
     }
 
-    /// Counts a burst during a trial.
+    /// Counts a burst during a trial. Returns false if it can't just now.
     #[cold]
-    pub(super) fn add(&self, burst: Burst) {
-        let Some(mut state) = self.state() else { return };
-        let Some((began, trial)) = &mut state.trial else { return };
-        let ended = burst.began + burst.took;
+    #[must_use]
+    pub(super) fn add(&self, burst: Burst) -> bool {
+        let Some(mut state) = self.state() else { return false };
+        let Some(trial) = &mut state.trial else { return true };
         if let Some(end) = trial.add(burst) {
-            let (step, took) = (trial.step(), ended.saturating_duration_since(*began));
+            let (step, took) = (trial.step(), burst.ended.saturating_duration_since(trial.began()));
             let rest = match end {
                 End::Nothing => NOTHING_FOUND,
                 End::Better(way, wasted) => {
                     state.found = trial.threshold(way);
                     let is_confirmed = state.steps[step].last.replace(way) == Some(way);
-                    let wasted = if is_confirmed { wasted } else { Duration::ZERO };
-                    (WASTED * wasted).max(TIMED * took).min(LONGEST_REST)
+                    if is_confirmed { wasted.saturating_mul(WASTED) } else { Duration::ZERO }
                 }
             };
-            state.steps[step].next = Some(ended + rest);
+            let until = |rest: Duration| Some(burst.ended + rest.min(LONGEST_REST));
+            state.rest = until(took.saturating_mul(TIMED));
+            state.steps[step].rest = until(rest);
             state.trial = None;
         }
         self.tell(&state);
+        true
     }
 
     /// Tells the queues what holds from now on.
     fn tell(&self, State { found, trial, .. }: &State) {
-        let threshold = trial.as_ref().map_or(*found, |(_, trial)| trial.now());
+        let threshold = trial.as_ref().map_or(*found, Trial::now);
         if self.now() != threshold {
             self.threshold.store(threshold, Ordering::Relaxed);
         }
@@ -139,13 +144,17 @@ impl Trials {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::trial::PATIENCE;
     use super::*;
     use packet::MAX_FRAME;
 
     /// Nanoseconds that a frame takes the switch, and the functions.
     #[derive(Clone, Copy, Debug)]
     struct Costs(u64, u64);
+
+    /// Returns a burst of 32 frames.
+    fn burst(began: Instant, work: Duration, bytes: u64, exchanged: u32) -> Burst {
+        Burst { frames: 32, bytes, exchanged, began, ended: began + work, work }
+    }
 
     /// Queues of a group, and their time.
     struct Queues {
@@ -175,7 +184,7 @@ mod tests {
                 let took = Duration::from_nanos(32 * costs.0) + lost;
                 if self.trials.is_trying() {
                     let exchanged = if way == Way::Exchange { 32 } else { 0 };
-                    self.trials.add(Burst { frames: 32, bytes: 32 * len, exchanged, began: self.now, took });
+                    assert!(self.trials.add(burst(self.now, took, 32 * len, exchanged)));
                     trials += u32::from(!self.trials.is_trying());
                 } else if bursts % 128 == 0 {
                     self.trials.begin(32, 32 * len, self.now);
@@ -221,13 +230,52 @@ mod tests {
         assert!(!trials.is_trying(), "bursts of few frames begin none");
         trials.begin(32, 32 * 60, now);
         assert!(trials.is_trying());
-        let burst = Burst { frames: 1, bytes: 1000, exchanged: 1, began: now, took: Duration::ZERO };
-        (0..PATIENCE).for_each(|_| trials.add(burst));
+        // The next burst comes an hour later.
+        let now = now + Duration::from_secs(3600);
+        assert!(trials.add(burst(now, Duration::ZERO, 32 * 60, 0)));
         assert!(!trials.is_trying() && trials.found() == UNTRIED && trials.now() == UNTRIED);
+        trials.begin(32, 32 * 1000, now + LONGEST_REST / 2);
+        assert!(!trials.is_trying(), "the group rests");
+        trials.begin(32, 32 * 1000, now + LONGEST_REST);
+        assert!(trials.is_trying());
+    }
+
+    /// Traffic that comes in bursts, with a pause after each, or mostly in frames of another length.
+    #[test]
+    #[cfg_attr(miri, ignore = "too many bursts")]
+    fn trials_that_find_nothing_are_a_tenth_of_the_time() {
+        for (apart, others) in [(Duration::from_millis(2), 0), (Duration::from_micros(10), 100)] {
+            let Queues { trials, mut now } = Queues::new();
+            let (began, mut tried) = (now, Duration::ZERO);
+            while now < began + Duration::from_secs(60) {
+                for other in 0..=others {
+                    let bytes = if other == 0 { 32 * 60 } else { 32 * 600 };
+                    if trials.is_trying() {
+                        assert!(trials.add(burst(now, Duration::ZERO, bytes, 0)));
+                    } else if other == 0 {
+                        trials.begin(32, bytes, now);
+                    }
+                }
+                tried += if trials.is_trying() { apart } else { Duration::ZERO };
+                now += apart;
+            }
+            assert_eq!(trials.found(), UNTRIED);
+            assert!(tried.as_secs_f64() < 60.0 / f64::from(TIMED), "trials took {tried:?}");
+        }
+    }
+
+    #[test]
+    fn a_burst_that_can_not_be_counted_is_counted_later() {
+        let Queues { trials, now } = Queues::new();
         trials.begin(32, 32 * 60, now);
-        assert!(!trials.is_trying(), "the next one has to wait");
-        trials.begin(32, 32 * 1000, now);
-        assert!(trials.is_trying(), "but not one of another length");
+        let work = Duration::from_micros(1);
+        let [first, second] = [now, now + work].map(|at| burst(at, work, 32 * 60, 32));
+        let taken = trials.state.lock().unwrap();
+        assert!(!trials.add(first));
+        drop(taken);
+        let both = second.after(first);
+        assert_eq!((both.frames, both.bytes, both.exchanged, both.work), (64, 64 * 60, 64, 2 * work));
+        assert!((both.began, both.ended) == (second.began, second.ended) && trials.add(both));
     }
 
     #[test]
@@ -238,7 +286,7 @@ mod tests {
         while trials.is_trying() {
             // Whatever the threshold is: as if the port were outside the exchange, and faster in one way by chance.
             let took = Duration::from_nanos(if trials.now() == 0 { 500 } else { 900 });
-            trials.add(Burst { frames: 32, bytes: 32 * 60, exchanged: 0, began: now, took });
+            assert!(trials.add(burst(now, took, 32 * 60, 0)));
             now += took;
         }
         assert_eq!(trials.found(), UNTRIED);
