@@ -1,9 +1,10 @@
-//! Instructions per burst of a bridge's MAC table, of a worker's round along a patch, through a bridge and with a
-//! shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of the machine's load.
+//! Instructions per burst of a bridge's MAC table, of a worker's round along a patch, through a bridge, between ports
+//! that aggregate and with a shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of the machine's load.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
 
+mod chain;
 mod conversations;
 mod mapped;
 
@@ -64,6 +65,12 @@ fn bridge(pairs: u8) -> ByHand {
     after_a_round(ByHand::through_bridge(Box::new(conversations), Box::new(Sink), &there))
 }
 
+/// The same between ports that aggregate: packets of one service chain, of which no two fit into a frame.
+fn aggregate() -> ByHand {
+    let packets = chain::Packets::default();
+    after_a_round(ByHand::aggregating(Box::new(packets), Box::new(Sink), &chain::rules()))
+}
+
 /// The same from a queue whose parent the worker is, and of which it has the only lane: a batch is received, one is processed, and
 /// one is sent.
 fn shared() -> ByHand {
@@ -83,6 +90,7 @@ fn after_a_round(mut worker: ByHand) -> ByHand {
 #[bench::patch(args = (), setup = patch)]
 #[bench::bridge(args = (MAX_BURST as u8), setup = bridge)]
 #[bench::bridge_one_pair(args = (1), setup = bridge)]
+#[bench::aggregate(args = (), setup = aggregate)]
 #[bench::shared(args = (), setup = shared)]
 fn round(mut worker: ByHand) {
     black_box(worker.round());

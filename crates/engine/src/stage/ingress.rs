@@ -96,7 +96,6 @@ impl IngressStages {
     }
 }
 
-#[cfg(test)]
 impl FromIterator<Box<dyn IngressStage>> for IngressStages {
     /// Puts stages in any order.
     fn from_iter<I: IntoIterator<Item = Box<dyn IngressStage>>>(stages: I) -> IngressStages {

@@ -41,7 +41,6 @@ impl<S: ?Sized> List<S> {
     }
 }
 
-#[cfg(test)]
 impl<S: ?Sized> FromIterator<Box<S>> for List<S> {
     /// Puts stages in any order.
     fn from_iter<I: IntoIterator<Item = Box<S>>>(stages: I) -> List<S> {

@@ -1,5 +1,6 @@
 //! A worker without a thread: its owner runs its rounds. For analysis under a model of a processor, which has one at a time.
 
+mod aggregation;
 mod sharing;
 
 use super::{Input, OutputQueue, Plan, Route};
@@ -27,6 +28,11 @@ impl ByHand {
     /// Returns a worker that moves frames from `input` to `output`. If they are the ends of a mapping, `lends` says
     /// that the output's guest lends its buffers, `keeps` that the output may keep the input's chains.
     pub fn new(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, lends: bool, keeps: bool) -> ByHand {
+        ByHand::between(Ingress::new(input), Egress::new(output), lends, keeps)
+    }
+
+    /// The same between queues with stages.
+    fn between(input: Ingress, output: Egress, lends: bool, keeps: bool) -> ByHand {
         clock::start();
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();
@@ -40,12 +46,12 @@ impl ByHand {
                 counters: Arc::default(),
                 drops: Arc::default(),
             },
-            ingress: Some(Ingress::new(input)),
+            ingress: Some(input),
             rx_buffers_from: lends.then_some(mapped),
             tx_in_place_via: keeps.then_some(mapped),
         });
         // As many queues as a guest's port has, of which one is up.
-        let halves = std::iter::once(Some(Egress::new(output))).chain((1..MAX_QUEUES).map(|_| None));
+        let halves = std::iter::once(Some(output)).chain((1..MAX_QUEUES).map(|_| None));
         let queues = halves.map(|half| TransmitQueue { half: Half::Own(half), counters: Arc::default() });
         let output = Output::new(1, queues.collect(), counters);
         output.running.set(0, true);

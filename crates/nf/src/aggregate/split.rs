@@ -53,7 +53,13 @@ impl Split {
         let before = burst.len();
         let mut frames = 0;
         if self.singles && self.wire.is_empty() {
-            frames = self.receive_singles(pair, burst, counters)?;
+            // A broken device's frames are not looked at any more.
+            let outcome = pair.receive(burst, BURST, &mut counters.malformed);
+            if outcome.is_err() || burst.len() == before {
+                burst.truncate(before);
+                return outcome;
+            }
+            frames = self.keep_singles(burst, before, counters);
             if self.wire.is_empty() {
                 counters.received_frames += frames as u64;
                 return Ok(());
@@ -62,7 +68,7 @@ impl Split {
         while frames < BURST && burst.len() - before < ENOUGH {
             let waited = !self.wire.is_empty();
             if !waited {
-                counters.malformed += pair.receive(&mut self.wire, FRAMES)?;
+                pair.receive(&mut self.wire, FRAMES, &mut counters.malformed)?;
                 self.wire.reverse();
             }
             let is_last = waited || self.wire.len() < FRAMES;
@@ -82,23 +88,15 @@ impl Split {
         Ok(())
     }
 
-    /// Receives a burst of which single packets stay where they are; the first other frame and those behind it wait. Returns the
+    /// Leaves single packets from index `first` on where they are; the first other frame and those behind it wait. Returns the
     /// number of the former.
     #[inline]
-    fn receive_singles(
-        &mut self,
-        pair: &mut Pair,
-        burst: &mut Vec<Packet>,
-        counters: &mut Counters,
-    ) -> Result<usize, Broken> {
-        let before = burst.len();
-        // A broken device's frames are not looked at any more.
-        counters.malformed += pair.receive(burst, BURST).inspect_err(|_| burst.truncate(before))?;
+    fn keep_singles(&mut self, burst: &mut Vec<Packet>, first: usize, counters: &mut Counters) -> usize {
         let is_single = |packet: &Packet| matches!(self.rules.find(packet), Ok(None));
-        let singles = burst[before..].iter().take_while(|packet| is_single(packet)).count();
-        self.wire.extend(burst.drain(before + singles..).rev());
+        let singles = burst[first..].iter().take_while(|packet| is_single(packet)).count();
+        self.wire.extend(burst.drain(first + singles..).rev());
         counters.received += singles as u64;
-        Ok(singles)
+        singles
     }
 
     /// Reports whether frames wait to be split.

@@ -126,8 +126,7 @@ impl Port {
             let pair = &mut self.pairs[self.turn];
             let outcome = match &mut self.split {
                 Some(split) => split.receive(pair, &self.pool, burst, &mut self.counters),
-                None => pair.receive(burst, BURST).map(|malformed| {
-                    self.counters.malformed += malformed;
+                None => pair.receive(burst, BURST, &mut self.counters.malformed).map(|()| {
                     self.counters.received += (burst.len() - before) as u64;
                     self.counters.received_frames += (burst.len() - before) as u64;
                 }),

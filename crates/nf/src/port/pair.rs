@@ -89,10 +89,14 @@ impl Pair {
         self.posted = true;
     }
 
-    /// Appends up to `most` frames to `burst`, and returns the number of buffers without a frame.
+    /// Appends up to `most` frames to `burst`, and adds the number of buffers without a frame to `malformed`.
     #[inline]
-    pub(crate) fn receive(&mut self, burst: &mut Vec<Packet>, most: usize) -> Result<u64, Broken> {
-        let mut malformed = 0;
+    pub(crate) fn receive(
+        &mut self,
+        burst: &mut Vec<Packet>,
+        most: usize,
+        malformed: &mut u64,
+    ) -> Result<(), Broken> {
         let mut taken = 0;
         while taken < most {
             let Some(Used { held: mut head, len, instead }) = pop(&mut self.receive)? else { break };
@@ -102,7 +106,7 @@ impl Pair {
             let buffers = if instead.is_some() { 1 } else { self.announced(&head) };
             fit(&mut head, 0, len)?;
             if len <= NET_HEADER || buffers == 0 {
-                malformed += 1;
+                *malformed += 1;
                 continue;
             }
             head.set(NET_HEADER as i32, (len - NET_HEADER) as usize).expect("it is in the buffer");
@@ -127,7 +131,7 @@ impl Pair {
             ordering::before_asking();
             self.receive.notify();
         }
-        Ok(malformed)
+        Ok(())
     }
 
     /// Returns the number of buffers of the frame that begins with `head`: `num_buffers` of the virtio header (§5.1.6.4.1).

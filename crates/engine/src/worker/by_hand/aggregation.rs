@@ -1,0 +1,34 @@
+//! A worker by hand between ports that aggregate.
+
+use super::ByHand;
+use crate::drops::Drops;
+use crate::live::Live;
+use crate::neighbour::Neighbours;
+use crate::port::{RxQueue, TxQueue};
+use crate::punt::EventNotifier;
+use crate::spec::AggregationSpec;
+use crate::stage::aggregate::{Join, Member, Relay, Split, rules};
+use crate::stage::egress::{Egress, EgressStage};
+use crate::stage::ingress::{Ingress, IngressStage};
+use std::sync::Arc;
+
+impl ByHand {
+    /// Returns a worker that moves frames from `input`, where it splits them, to `output`, where it joins them.
+    ///
+    /// # Panics
+    /// If there is no eventfd.
+    pub fn aggregating(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, spec: &AggregationSpec) -> ByHand {
+        let notifier = Arc::new(EventNotifier::new().expect("an eventfd"));
+        let member = Member {
+            port: "wan".into(),
+            rules: Arc::new(Live::new(rules(Some(spec), &[]))),
+            traffic: Arc::new([Default::default()]),
+            relay: Arc::new(Relay::new(1, notifier.clone())),
+            neighbours: Arc::new(Neighbours::new(1, notifier)),
+        };
+        let split: Box<dyn IngressStage> = Box::new(Split::new(member.clone(), 0, Arc::<Drops>::default()));
+        let join: Box<dyn EgressStage> = Box::new(Join::new(member, 0, Arc::<Drops>::default()));
+        let ingress = Ingress { half: input, stages: [split].into_iter().collect() };
+        ByHand::between(ingress, Egress::of(output, [join]), false, false)
+    }
+}
