@@ -41,8 +41,7 @@ impl Octets for Bytes<'_, '_> {
 
     #[inline(always)]
     fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        let skip = u32::try_from(at).ok()?;
-        self.frame.first().split_at(skip).1.read().or_else(|| {
+        self.frame.first().read_at(at).or_else(|| {
             // A contiguous frame has no bytes beyond its first segment.
             if self.frame.is_contiguous() { None } else { self.read_across(at) }
         })

@@ -10,6 +10,9 @@ use crate::vxlan;
 use packet::{ethertype, header_len, ip_protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Offset of a packet behind a VLAN tag.
+const TAGGED: usize = header_len::ETHERNET + header_len::VLAN_TAG;
+
 /// Settings that decide which frames are aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
@@ -55,10 +58,7 @@ impl Receiver {
     /// it claims to be one and must be dropped. Skips one 802.1Q tag before the outer headers.
     #[inline(always)]
     pub fn find<S: Octets + ?Sized>(&self, frame: &S) -> Result<Option<Found>, Reject> {
-        match network(frame) {
-            Some((ethertype::IPV4, at)) if self.passes_by(frame, at) => Ok(None),
-            network => self.find_at(frame, network),
-        }
+        if self.passes_by(frame) { Ok(None) } else { self.find_at(frame, network(frame)) }
     }
 
     /// Finds an aggregate by the EtherType and the offset after it.
@@ -77,13 +77,33 @@ impl Receiver {
         }
     }
 
-    /// Reports whether an IPv4 packet at `at` is surely none, by the few bytes that tell of most. If it is not, these are read
-    /// anew: only what is checked then is used.
+    /// Reports whether a frame is surely no aggregate, as it is TCP or a datagram for another port, by the few bytes that tell of
+    /// most. If it is not, these are read anew: only what is checked then is used.
     #[inline(always)]
-    fn passes_by<S: Octets + ?Sized>(&self, frame: &S, at: usize) -> bool {
-        let Some(start) = frame.read::<{ header_len::IPV4 + 4 }>(at) else { return false };
-        let port = Some(u16::from_be_bytes([start[22], start[23]]));
-        start[0] == 0x45 && (start[9] != ip_protocol::UDP || port != self.udp_port && port != self.vxlan_port)
+    pub fn passes_by<S: Octets + ?Sized>(self, frame: &S) -> bool {
+        let Some([e0, e1, first, _, t0, t1, behind_tag, _]) = frame.read(header_len::MAC_ADDRESSES) else {
+            return false;
+        };
+        let (ethertype, first, at) = match u16::from_be_bytes([e0, e1]) {
+            ethertype::VLAN | ethertype::SERVICE_VLAN => (u16::from_be_bytes([t0, t1]), behind_tag, TAGGED),
+            untagged => (untagged, first, header_len::ETHERNET),
+        };
+        match ethertype {
+            ethertype::IPV4 if first == 0x45 => self.is_other(frame, at + 9, at + header_len::IPV4),
+            ethertype::IPV6 if first >> 4 == 6 => self.is_other(frame, at + 6, at + header_len::IPV6),
+            _ => false,
+        }
+    }
+
+    /// Reports whether an IP packet, by the number of its protocol and by the header at `at`, is TCP or a datagram for another port.
+    #[inline(always)]
+    fn is_other<S: Octets + ?Sized>(self, frame: &S, protocol: usize, at: usize) -> bool {
+        match frame.byte(protocol) {
+            Some(ip_protocol::UDP) => {
+                frame.word(at + 2).is_some_and(|port| Some(port) != self.udp_port && Some(port) != self.vxlan_port)
+            }
+            protocol => protocol == Some(ip_protocol::TCP),
+        }
     }
 
     #[inline(always)]
@@ -137,25 +157,27 @@ mod tests {
         #[test]
         fn what_passes_by_is_no_aggregate(
             tagged in any::<bool>(),
-            version in prop::sample::select(vec![0x45, 0x46, 0x44, 0x65]),
+            ethertype in prop::sample::select(vec![ethertype::IPV4, ethertype::IPV6, ethertype::ARP]),
+            version in prop::sample::select(vec![0x45, 0x46, 0x44, 0x65, 0x60]),
             fragment in prop::sample::select(vec![0u16, 0x2000, 0x1fff]),
-            protocol in prop::sample::select(vec![ip_protocol::UDP, 6]),
+            protocol in prop::sample::select(vec![ip_protocol::UDP, ip_protocol::TCP, ip_protocol::ICMPV6]),
             port in prop::sample::select(vec![UDP_PORT, VXLAN_PORT, 53]),
             inner in prop::sample::select(vec![ETHERTYPE, ethertype::IPV4]),
-            cut in 38..80usize,
+            cut in 10..100usize,
             receiver in prop::sample::select(vec![Some(UDP_PORT), None])
                 .prop_map(|udp_port| Receiver { udp_port, verify: false, ..Receiver::default() }),
         ) {
-            let mut frame = vec![0; 80];
+            let mut frame = vec![0; 100];
             let at = if tagged { 18 } else { 14 };
+            let (in_header, udp) = if ethertype == ethertype::IPV6 { (6, 40) } else { (9, 20) };
             frame[12..14].copy_from_slice(&ethertype::VLAN.to_be_bytes());
-            frame[at - 2..at].copy_from_slice(&ethertype::IPV4.to_be_bytes());
+            frame[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
             frame[at] = version;
             frame[at + 2..at + 4].copy_from_slice(&60u16.to_be_bytes());
             frame[at + 6..at + 8].copy_from_slice(&fragment.to_be_bytes());
-            frame[at + 9] = protocol;
-            frame[at + 22..at + 24].copy_from_slice(&port.to_be_bytes());
-            frame[at + 48..at + 50].copy_from_slice(&inner.to_be_bytes());
+            frame[at + in_header] = protocol;
+            frame[at + udp + 2..at + udp + 4].copy_from_slice(&port.to_be_bytes());
+            frame[at + udp + 28..at + udp + 30].copy_from_slice(&inner.to_be_bytes());
             frame.truncate(cut);
             prop_assert_eq!(receiver.find(&frame[..]), receiver.find_at(&frame[..], network(&frame[..])));
         }

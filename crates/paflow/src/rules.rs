@@ -173,6 +173,12 @@ impl Rules {
         }
     }
 
+    /// Returns the settings that decide which frames are aggregates.
+    #[inline(always)]
+    pub fn receiver(&self) -> Receiver {
+        self.receiver
+    }
+
     #[inline(always)]
     fn is_own(&self, address: IpAddr) -> bool {
         self.station.addresses.contains(&address)

@@ -50,53 +50,69 @@ impl Split {
         burst: &mut Vec<Packet>,
         counters: &mut Counters,
     ) -> Result<(), Broken> {
-        let before = burst.len();
-        let mut frames = 0;
-        if self.singles && self.wire.is_empty() {
-            // A broken device's frames are not looked at any more.
-            let outcome = pair.receive(burst, BURST, &mut counters.malformed);
+        let (mut singles, mut is_last) = (0, true);
+        if self.wire.is_empty() {
+            let before = burst.len();
+            let most = if self.singles { BURST } else { FRAMES };
+            let outcome = pair.receive(burst, most, &mut counters.malformed);
             if outcome.is_err() || burst.len() == before {
+                // A broken device's frames are not looked at any more.
                 burst.truncate(before);
                 return outcome;
             }
-            frames = self.keep_singles(burst, before, counters);
+            // If there are no more, an empty receive would only delay these packets, to ask the device if it waits for buffers.
+            is_last = self.singles || burst.len() - before < FRAMES;
+            singles = self.keep_singles(burst, before, counters);
             if self.wire.is_empty() {
-                counters.received_frames += frames as u64;
                 return Ok(());
             }
         }
-        while frames < BURST && burst.len() - before < ENOUGH {
-            let waited = !self.wire.is_empty();
-            if !waited {
-                pair.receive(&mut self.wire, FRAMES, &mut counters.malformed)?;
-                self.wire.reverse();
-            }
-            let is_last = waited || self.wire.len() < FRAMES;
+        self.split(pair, pool, burst, counters, singles, is_last)
+    }
+
+    /// Leaves single packets from index `first` on where they are, if such are likely; the first other frame and those behind it
+    /// wait. Returns the number of the former.
+    #[inline(never)]
+    fn keep_singles(&mut self, burst: &mut Vec<Packet>, first: usize, counters: &mut Counters) -> usize {
+        let receiver = self.rules.receiver();
+        let is_single =
+            |packet: &Packet| receiver.passes_by(&packet[..]) || matches!(self.rules.find(packet), Ok(None));
+        let singles = burst[first..].iter().take_while(|packet| self.singles && is_single(packet)).count();
+        self.wire.extend(burst.drain(first + singles..).rev());
+        counters.received += singles as u64;
+        counters.received_frames += singles as u64;
+        singles
+    }
+
+    /// Splits the frames that wait, behind `singles`, and receives further ones unless they are the last of this turn.
+    #[inline(never)]
+    fn split(
+        &mut self,
+        pair: &mut Pair,
+        pool: &Rc<Pool>,
+        burst: &mut Vec<Packet>,
+        counters: &mut Counters,
+        singles: usize,
+        mut is_last: bool,
+    ) -> Result<(), Broken> {
+        let before = burst.len() - singles;
+        let mut frames = singles;
+        loop {
             while burst.len() - before < ENOUGH
                 && let Some(packet) = self.wire.pop()
             {
                 self.singles = take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
                 frames += 1;
             }
-            // With frames that waited, a pair's turn ends. And if there are no more, an empty receive would only delay these packets,
-            // to ask the device if it waits for buffers.
-            if is_last {
+            if is_last || frames >= BURST || burst.len() - before >= ENOUGH {
                 break;
             }
+            pair.receive(&mut self.wire, FRAMES, &mut counters.malformed)?;
+            self.wire.reverse();
+            is_last = self.wire.len() < FRAMES;
         }
-        counters.received_frames += frames as u64;
+        counters.received_frames += (frames - singles) as u64;
         Ok(())
-    }
-
-    /// Leaves single packets from index `first` on where they are; the first other frame and those behind it wait. Returns the
-    /// number of the former.
-    #[inline]
-    fn keep_singles(&mut self, burst: &mut Vec<Packet>, first: usize, counters: &mut Counters) -> usize {
-        let is_single = |packet: &Packet| matches!(self.rules.find(packet), Ok(None));
-        let singles = burst[first..].iter().take_while(|packet| is_single(packet)).count();
-        self.wire.extend(burst.drain(first + singles..).rev());
-        counters.received += singles as u64;
-        singles
     }
 
     /// Reports whether frames wait to be split.

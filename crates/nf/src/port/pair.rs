@@ -91,12 +91,7 @@ impl Pair {
 
     /// Appends up to `most` frames to `burst`, and adds the number of buffers without a frame to `malformed`.
     #[inline]
-    pub(crate) fn receive(
-        &mut self,
-        burst: &mut Vec<Packet>,
-        most: usize,
-        malformed: &mut u64,
-    ) -> Result<(), Broken> {
+    pub(crate) fn receive(&mut self, burst: &mut Vec<Packet>, most: usize, malformed: &mut u64) -> Result<(), Broken> {
         let mut taken = 0;
         while taken < most {
             let Some(Used { held: mut head, len, instead }) = pop(&mut self.receive)? else { break };

@@ -64,12 +64,19 @@ impl<'a> Segment<'a> {
     /// Returns a copy of the first `N` bytes, or `None` if there are fewer.
     #[inline(always)]
     pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
-        if (self.len as usize) < N {
+        self.read_at(0)
+    }
+
+    /// Returns a copy of `N` bytes from `at`, or `None` if there are fewer.
+    #[inline(always)]
+    pub fn read_at<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        if at.checked_add(N)? > self.len as usize {
             return None;
         }
         let mut bytes = [0; N];
-        // SAFETY: N bytes are readable; a torn value is as valid as any other that a guest may write.
-        unsafe { std::ptr::copy_nonoverlapping(self.ptr, bytes.as_mut_ptr(), N) };
+        // SAFETY: N bytes from `at` are readable, as they end within `len`; a torn value is as valid as any other that a guest may
+        // write.
+        unsafe { std::ptr::copy_nonoverlapping(self.ptr.add(at), bytes.as_mut_ptr(), N) };
         // Keeps the compiler from replacing uses of `bytes` by a second read of guest memory.
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
         Some(bytes)

@@ -42,8 +42,14 @@ impl Table {
                     *tag = packet.read(12).unwrap_or_default();
                     count += 1;
                 }
-                for (hop, tag) in out.iter_mut().zip(&tags[..count]) {
-                    *hop = key::vid_of(*tag).and_then(|vid| table.get(vid));
+                let (tags, out) = (&tags[..count], &mut out[..count]);
+                let look_up = |tag: [u8; 4]| key::vid_of(tag).and_then(|vid| table.get(vid));
+                match tags.first() {
+                    // Bursts of one chain are common, and comparing all tags at once is quick.
+                    Some(&first) if tags.iter().fold(true, |alike, tag| alike & (*tag == first)) => {
+                        out.fill(look_up(first))
+                    }
+                    _ => out.iter_mut().zip(tags).for_each(|(hop, tag)| *hop = look_up(*tag)),
                 }
             }
             Table::Vni(..) => out.iter_mut().zip(packets).for_each(|(hop, packet)| *hop = self.next_hop(&packet)),

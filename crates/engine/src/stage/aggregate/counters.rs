@@ -2,6 +2,7 @@
 
 use crate::counters::Counter;
 use crate::stats::{AggregationSide, PACKETS_BOUNDS, SIZE_BOUNDS};
+use packet::Frame;
 use paflow::Nfi;
 use std::sync::{Arc, Mutex};
 
@@ -63,6 +64,17 @@ impl Side {
         self.frames.add(frames);
         self.bytes.add(bytes);
         self.aggregates.add(aggregates);
+    }
+
+    /// The same for frames that are packets, of which most bursts have one length.
+    #[inline(always)]
+    pub(crate) fn count_packets(&self, frames: &[Frame<'_>]) {
+        match frames.first() {
+            Some(first) if frames.iter().fold(true, |alike, frame| alike & (frame.len() == first.len())) => {
+                self.count_alike(frames.len() as u64, first.len());
+            }
+            _ => self.count(frames.iter().map(|frame| WireFrame::packet(frame.len()))),
+        }
     }
 
     /// The same for `count` frames of one length, each a packet.

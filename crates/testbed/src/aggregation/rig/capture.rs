@@ -3,7 +3,9 @@
 use super::node::Port;
 use super::{Rig, RigError};
 use capture::Writer;
+use loadgen::load::Shape;
 use loadgen::traffic::CHAIN;
+use packet::{ethertype, header_len};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -94,13 +96,13 @@ fn file(packets: Packets) -> std::io::Result<Vec<u8>> {
     Ok(file)
 }
 
-/// Builds a tagged packet with an experimental EtherType (IEEE 802) and an empty payload.
+/// Builds a tagged packet: UDP over IPv4.
 fn packet(size: u16) -> Vec<u8> {
-    let mut packet = vec![0x02, 0, 0, 0, 0, 2, 0x02, 0, 0, 0, 0, 1, 0x81, 0];
-    packet.extend(CHAIN.to_be_bytes());
-    packet.extend([0x88, 0xb5]);
-    packet.resize(size.into(), 0);
-    packet
+    const TAG: usize = header_len::MAC_ADDRESSES;
+    let mut untagged = vec![0; usize::from(size) - header_len::VLAN_TAG];
+    Shape::new(1, 2, untagged.len() as u16).prepare(&mut untagged);
+    let [tag, chain] = [ethertype::VLAN, CHAIN].map(u16::to_be_bytes);
+    [&untagged[..TAG], &tag, &chain, &untagged[TAG..]].concat()
 }
 
 #[cfg(test)]
@@ -111,7 +113,7 @@ mod tests {
     fn a_file_has_whole_packets() {
         let bytes = file(Packets::Size(64)).unwrap();
         assert_eq!(bytes.len(), 24 + 32 * (16 + 64));
-        assert_eq!(packet(64)[12..18], [0x81, 0, 0, 100, 0x88, 0xb5]);
+        assert_eq!(packet(64)[12..22], [0x81, 0, 0, 100, 8, 0, 0x45, 0, 0, 46]);
     }
 
     #[test]

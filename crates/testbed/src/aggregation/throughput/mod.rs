@@ -11,6 +11,7 @@ mod table;
 pub use measure::Loaded;
 pub use options::{Throughput, cpus, seconds};
 pub use results::{Load, Results, Row, Run};
+use search::around;
 pub use search::{best, search};
 
 use super::AggregationError;
@@ -61,7 +62,7 @@ fn run_all(rig: &Rig, options: &Throughput, results: &mut Results) -> Result<(),
             for round in 0..options.rounds {
                 for &placement in options.placements() {
                     let failed = |source| AggregationError::Measure { path, size, placement, source };
-                    let earlier = row.runs.iter().find(|run| run.placement == placement);
+                    let earlier = row.runs.iter().rfind(|run| run.placement == placement);
                     let once = || run_once(rig, options, Conditions { path, size, placement, cpus }, earlier);
                     let loads = once().or_else(|error| {
                         if error.is_interrupt() {
@@ -98,8 +99,8 @@ struct Conditions {
     cpus: Cpus,
 }
 
-/// Measures one placement in one round. The first round searches for the best load; later rounds try it and its neighbours
-/// again.
+/// Measures one placement in one round: loads around the best one, which the first round searches for, and of which the earlier
+/// round tells the others.
 fn run_once(
     rig: &Rig,
     options: &Throughput,
@@ -115,10 +116,11 @@ fn run_once(
     let mut loaded = Loaded::start(rig, config, packets)?;
     let version = loaded.version();
     let mut load = |rate| loaded.load(rate, options.seconds);
-    let loads = match earlier {
-        None => search(load)?,
-        Some(run) => run.around_best().into_iter().map(&mut load).collect::<Result<_, _>>()?,
-    };
+    let mut loads = if earlier.is_none() { search(&mut load)? } else { Vec::new() };
+    let found = earlier.map_or(best(&loads), Run::best).map_or(0.0, |best| best.mpps);
+    for rate in around(found) {
+        loads.push(load(rate)?);
+    }
     Ok((loads, version))
 }
 

@@ -119,16 +119,6 @@ impl Run {
             (one, other) => one.is_none() && other.is_none(),
         }
     }
-
-    /// Returns the load that counts, and its neighbours among those tried.
-    pub fn around_best(&self) -> Vec<Option<u64>> {
-        let mut rates: Vec<Option<u64>> = self.loads.iter().map(|load| load.rate).collect();
-        // "As much as can be sent" is the highest rate.
-        rates.sort_by_key(|rate| rate.unwrap_or(u64::MAX));
-        rates.dedup();
-        let best = self.best().and_then(|best| rates.iter().position(|rate| *rate == best.rate)).unwrap_or(0);
-        rates[best.saturating_sub(1)..rates.len().min(best + 2)].to_vec()
-    }
 }
 
 impl Row {

@@ -7,6 +7,8 @@ const HALVES: usize = 5;
 const BETWEEN: usize = 2;
 /// Upper bound of the best throughput, relative to the throughput under the greatest load.
 const BEYOND: f64 = 16.0;
+/// Loads that are tried around the best one, relative to its throughput.
+const AROUND: [f64; 3] = [0.95, 1.05, 1.2];
 /// Share of a load that must come through for the load to count as carried.
 pub const CARRIED: f64 = 0.97;
 
@@ -27,7 +29,6 @@ pub trait Tried {
 /// second; `None` is as much as can be sent.
 pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Result<Vec<T>, E> {
     let mut tried = vec![load(None)?];
-    let packets = |millions: f64| Some((millions * 1e6).max(1.0) as u64);
     if tried[0].is_carried() {
         return Ok(tried);
     }
@@ -54,6 +55,15 @@ pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) ->
         }
     }
     Ok(tried)
+}
+
+/// Returns the loads around a throughput of so many millions of packets per second, and as much as can be sent.
+pub fn around(through: f64) -> impl Iterator<Item = Option<u64>> {
+    AROUND.into_iter().map(move |share| packets(share * through)).chain([None])
+}
+
+fn packets(millions: f64) -> Option<u64> {
+    Some((millions * 1e6).max(1.0) as u64)
 }
 
 /// Returns the result with the greatest throughput.
@@ -92,6 +102,18 @@ mod tests {
             let found = best(&tried).unwrap().1;
             assert!((0.85 * most..=most).contains(&found), "{found} of {most}: {tried:?}");
             assert!(tried.len() <= 1 + HALVES + BETWEEN);
+        }
+    }
+
+    #[test]
+    fn loads_around_the_best_follow_a_node_that_changes() {
+        let mut through: f64 = 2.0;
+        for most in [2.2, 3.0, 1.5] {
+            for _ in 0..4 {
+                let carried = |rate: Option<u64>| rate.map_or(0.5, |rate| rate as f64 / 1e6).min(most);
+                through = around(through).map(carried).fold(0.0, f64::max);
+            }
+            assert!((0.95 * most..=most).contains(&through), "{through} of {most}");
         }
     }
 

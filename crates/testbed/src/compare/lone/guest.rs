@@ -120,7 +120,7 @@ impl Guest {
                 return Err(GuestError::Late { number });
             }
         };
-        let bytes = self.arena.segment(addr, FRAME as u32).and_then(|frame| frame.split_at(NUMBER as u32).1.read());
+        let bytes = self.arena.segment(addr, FRAME as u32).and_then(|frame| frame.read_at(NUMBER));
         let came = u64::from_le_bytes(bytes.expect("receive buffers are longer than frames"));
         give(&mut self.receive, Buffer { addr, len: ROOM, writable: true });
         if came == number { Ok(()) } else { Err(GuestError::Wrong { came, expected: number }) }
