@@ -310,6 +310,9 @@ fn mapped(
     let idle = || switches[1].stats().workers[0].idle_cycles;
     let before = idle();
     wait_for("a round of the switch with the mapping", || (idle() > before).then_some(()));
+    // A port that splits lends no buffers before it got frames that stay whole. Until then it offers two bursts of its own, which
+    // are fewer than the packets under way below.
+    exchange(&mut ends, 32, &[200])?;
     // Packets of VLAN 100 come in aggregates, those of 200 alone.
     for vids in [&[200][..], &[100, 200], &[100]] {
         exchange(&mut ends, 10_000, vids)?;
@@ -317,7 +320,7 @@ fn mapped(
     let mapping = switches[1].mapping();
     assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "{mapping:?}");
     let [received, sent] = switches[1].sides("wan");
-    assert_eq!((received.packets, sent.packets), (30_000, 30_000));
+    assert_eq!((received.packets, sent.packets), (30_032, 30_032));
     assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");
     // Every frame came in a buffer of the guest or of the switch. Of those in a buffer of the guest, all stayed there but
     // the aggregates.
