@@ -2,7 +2,7 @@
 //! queues that ports share.
 
 use crate::rig::{LEFT, PORT_MACS, RIGHT, Rig, VIDS};
-use crate::support::stream::{exchange_through, joined_both_ways, packet};
+use crate::support::stream::{UNDER_WAY, exchange_through, joined_both_ways, packet};
 use crate::support::wait_for;
 use e2e::virtio::Guest;
 use lab::{Result, cpu};
@@ -46,7 +46,7 @@ fn modes_that_pass_packets_on() -> Result<()> {
         ("csum", readdressed),
     ];
     for (mode, undo) in modes {
-        rig.forwarding(mode, |_| exchange_through(&mut ends, PACKETS, &VIDS, undo))?;
+        rig.forwarding(mode, |_| exchange_through(&mut ends, PACKETS, &VIDS, UNDER_WAY, undo))?;
     }
     let packets = PACKETS * modes.len() as u64;
     let [received, sent] = rig.millrace.sides("wan");
