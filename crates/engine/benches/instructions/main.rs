@@ -1,5 +1,6 @@
 //! Instructions per burst of a bridge's MAC table, of a worker's round along a patch, through a bridge, between ports
-//! that aggregate and with a shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of the machine's load.
+//! that aggregate and with a shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of
+//! the machine's load.
 //!
 //! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.

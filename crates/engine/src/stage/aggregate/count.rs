@@ -1,7 +1,7 @@
 //! Counting of a sent burst. The worker counts packets; this module counts the frames that held them.
 
 use super::Traffic;
-use super::counters::{HopCounters, WireFrame};
+use super::counters::{HopCounters, WireFrame, are_all};
 use super::held::{Held, Slab};
 use crate::port::Sent;
 use packet::{Burst, MAX_BURST};
@@ -40,11 +40,6 @@ impl<'x> Leaving<'x> {
         let own: u64 = self.plan.members(group).map(|member| u64::from(self.lengths[member])).sum();
         own + self.held_of(group).map_or(0, |slab| u64::from(slab.bytes))
     }
-}
-
-#[inline(always)]
-fn are_all<T: Copy + PartialEq>(all: &[T], one: T) -> bool {
-    all.iter().fold(true, |alike, other| alike & (*other == one))
 }
 
 /// A next hop of the rules, for one queue.
@@ -123,7 +118,9 @@ impl Count<'_> {
         let (next_hops, lengths) = (&next_hops[..count], &lengths[..count]);
         match (next_hops.first(), lengths.first()) {
             // Bursts of one kind are common, and comparing all at once is quick.
-            (Some(&hop), Some(&len)) if are_all(next_hops, hop) && are_all(lengths, len) => {
+            (Some(&hop), Some(&len))
+                if are_all(next_hops.iter().copied(), hop) && are_all(lengths.iter().copied(), len) =>
+            {
                 self.traffic.sent.count_alike(count as u64, len.into());
                 self.hop(hop, Totals { packets: count as u64, frames: count as u64, aggregates: 0 });
             }

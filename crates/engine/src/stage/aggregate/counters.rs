@@ -6,6 +6,12 @@ use packet::Frame;
 use paflow::Nfi;
 use std::sync::{Arc, Mutex};
 
+/// Reports whether all items equal `one`. It looks at all, which is quicker than to stop at the first other one.
+#[inline(always)]
+pub(super) fn are_all<T: PartialEq + Copy>(all: impl Iterator<Item = T>, one: T) -> bool {
+    all.fold(true, |alike, other| alike & (other == one))
+}
+
 /// A frame on the wire, as it is counted.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WireFrame {
@@ -70,7 +76,7 @@ impl Side {
     #[inline(always)]
     pub(crate) fn count_packets(&self, frames: &[Frame<'_>]) {
         match frames.first() {
-            Some(first) if frames.iter().fold(true, |alike, frame| alike & (frame.len() == first.len())) => {
+            Some(first) if are_all(frames.iter().map(Frame::len), first.len()) => {
                 self.count_alike(frames.len() as u64, first.len());
             }
             _ => self.count(frames.iter().map(|frame| WireFrame::packet(frame.len()))),

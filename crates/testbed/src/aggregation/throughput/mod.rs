@@ -11,8 +11,9 @@ mod table;
 pub use measure::Loaded;
 pub use options::{Throughput, cpus, seconds};
 pub use results::{Load, Results, Row, Run};
-use search::around;
 pub use search::{best, search};
+
+use search::around;
 
 use super::AggregationError;
 use super::rig::{Between, Cpus, Packets, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
@@ -99,8 +100,8 @@ struct Conditions {
     cpus: Cpus,
 }
 
-/// Measures one placement in one round: loads around the best one, which the first round searches for, and of which the earlier
-/// round tells the others.
+/// Measures one placement in one round. The first round searches for the best load; each round then tries loads around the best
+/// throughput of the round before.
 fn run_once(
     rig: &Rig,
     options: &Throughput,
