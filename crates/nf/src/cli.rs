@@ -52,9 +52,9 @@ pub struct Common {
     /// Poll when idle: lowest latency, and a whole processor
     #[arg(long, conflicts_with = "sleep")]
     pub poll: bool,
-    /// Sleep when idle until the switch notifies (the default)
-    #[arg(long)]
-    pub sleep: bool,
+    /// Sleep when idle until the switch notifies (the default: after some rounds without a frame)
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "soon")]
+    pub sleep: Option<Sleep>,
     /// End when the switch goes away, instead of waiting for it
     #[arg(long)]
     pub once: bool,
@@ -65,6 +65,16 @@ pub struct Common {
     /// configuration, and a next hop's port is the file name of a socket without extension
     #[arg(long, value_name = "FILE")]
     pub aggregation: Option<PathBuf>,
+}
+
+/// The time of an idle function's sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sleep {
+    /// after some rounds without a frame: waking up costs more than these
+    Soon,
+    /// after the first round without a frame: where the function and the switch share a processor, the switch can send as long as
+    /// the function sleeps
+    AtOnce,
 }
 
 /// The mode of the exchange that a function takes part in.
@@ -183,6 +193,14 @@ impl Common {
         }
     }
 
+    fn idle(&self) -> Idle {
+        match self.sleep {
+            _ if self.poll => Idle::Poll,
+            None | Some(Sleep::Soon) => Idle::Sleep,
+            Some(Sleep::AtOnce) => Idle::SleepAtOnce,
+        }
+    }
+
     /// Loads the aggregation of the ports, if they aggregate.
     fn aggregation(&self, placement: Placement) -> Result<Option<Aggregation>, LoadError> {
         let Some(file) = &self.aggregation else { return Ok(None) };
@@ -283,7 +301,7 @@ impl Common {
             eprintln!("{}: {} rings, features {:#x}", port.socket().display(), negotiated.format(), negotiated.0);
         }
         eprintln!("memory: {}", ports.memory());
-        let outcome = run(&mut ports, if self.poll { Idle::Poll } else { Idle::Sleep }, stop);
+        let outcome = run(&mut ports, self.idle(), stop);
         for (port, c) in ports.iter().zip(ports.counters()) {
             eprintln!(
                 "{}: {} received, {} sent, {} dropped as the queue was full, {} malformed",

@@ -17,8 +17,24 @@ const SLEEP: Duration = Duration::from_millis(100);
 pub enum Idle {
     /// Poll without a pause: lowest latency, at the cost of a whole processor.
     Poll,
-    /// Sleep until the device notifies.
+    /// Sleep until the device notifies, once some rounds were without a frame.
     Sleep,
+    /// The same at the first round without a frame, for a function that shares its processor with the switch: while it polls,
+    /// the switch has no time to send.
+    SleepAtOnce,
+}
+
+impl Idle {
+    /// Reports whether it is time to rest after `vain` rounds without work, one after the other; `patience` is how many of them a
+    /// thread with a processor of its own polls for.
+    #[inline(always)]
+    pub(crate) fn is_due(self, vain: u32, patience: u32) -> bool {
+        match self {
+            Idle::Poll => false,
+            Idle::Sleep => vain >= patience,
+            Idle::SleepAtOnce => true,
+        }
+    }
 }
 
 /// The reason why a network function failed.
@@ -102,7 +118,7 @@ impl Rounds {
         self.since_check += 1;
         if received > 0 {
             self.vain = 0;
-        } else if self.idle == Idle::Sleep && self.vain >= PATIENCE {
+        } else if self.idle.is_due(self.vain, PATIENCE) {
             sleep()?;
             // Check the devices, then poll once before the next sleep.
             self.since_check = CHECK_ROUNDS;
@@ -115,5 +131,35 @@ impl Rounds {
             self.since_check = 0;
         }
         Ok(is_time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the vain rounds before the first sleep, among the first thousand.
+    fn vain_rounds(idle: Idle) -> Option<usize> {
+        let mut rounds = Rounds::new(idle);
+        rounds.end_by(1, || panic!("frames came")).unwrap();
+        (0..1000).find(|_| {
+            let mut slept = false;
+            rounds.end_by(0, || Ok(slept = true)).unwrap();
+            slept
+        })
+    }
+
+    #[test]
+    fn patience_before_sleep() {
+        assert_eq!(vain_rounds(Idle::Poll), None);
+        assert_eq!(vain_rounds(Idle::Sleep), Some(PATIENCE as usize));
+        assert_eq!(vain_rounds(Idle::SleepAtOnce), Some(0));
+    }
+
+    #[test]
+    fn devices_are_looked_at_after_each_sleep() {
+        let mut rounds = Rounds::new(Idle::SleepAtOnce);
+        assert!(rounds.end_by(0, || Ok(())).unwrap());
+        assert!(!rounds.end_by(1, || Ok(())).unwrap());
     }
 }

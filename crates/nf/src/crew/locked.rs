@@ -114,10 +114,11 @@ fn work_in_turns<W: FnMut(&mut View<'_>) -> Verdict>(
         }
         drop(turn);
         if received == 0 {
-            vain += 1;
-            match idle {
-                Idle::Sleep if vain > VAIN => thread::yield_now(),
-                _ => std::hint::spin_loop(),
+            if idle.is_due(vain, VAIN) {
+                thread::yield_now();
+            } else {
+                vain += 1;
+                std::hint::spin_loop();
             }
             continue;
         }

@@ -224,7 +224,7 @@ impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
         }
         if moved > 0 || self.waited_for() == 0 {
             self.waits = 0;
-        } else if self.idle == Idle::Sleep && self.waits >= WAITS {
+        } else if self.idle.is_due(self.waits, WAITS) {
             thread::yield_now();
         } else {
             self.waits = self.waits.saturating_add(1);

@@ -95,11 +95,11 @@ impl<'p> Rest<'p> {
     /// Rests after a vain claim. The worker then claims again.
     #[inline]
     pub(super) fn pause(&mut self) {
-        if self.idle == Idle::Poll || self.vain < SPINS {
+        if self.idle.is_due(self.vain, SPINS) {
+            self.park();
+        } else {
             self.vain = self.vain.saturating_add(1);
             std::hint::spin_loop();
-        } else {
-            self.park();
         }
     }
 

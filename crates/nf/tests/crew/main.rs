@@ -219,7 +219,9 @@ fn headers_may_be_added_and_removed() {
 
 #[test]
 fn a_lone_frame_wakes_a_worker() {
-    for (kind, idle) in ALL.into_iter().flat_map(|kind| [(kind, Idle::Sleep), (kind, Idle::Poll)]) {
+    for (kind, idle) in
+        ALL.into_iter().flat_map(|kind| [Idle::Sleep, Idle::SleepAtOnce, Idle::Poll].map(|idle| (kind, idle)))
+    {
         let count = if idle == Idle::Poll { 20 } else { 200 };
         let workers = if idle == Idle::Poll { 1 } else { 4 };
         let work = || {

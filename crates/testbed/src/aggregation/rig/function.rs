@@ -173,6 +173,9 @@ fn nf_forward(rig: &Rig, placement: Placement, place: Place) -> Result<Daemon, R
     command.args([rig.file("left.sock"), rig.file("right.sock")]).args(["--queue-size", &QUEUE.to_string()]);
     if place.idle == Idle::Poll {
         command.arg("--poll");
+    } else if place.priority.is_some() {
+        // Programs of lower priority wait for it to sleep.
+        command.arg("--sleep=at-once");
     }
     if placement.in_function() {
         command.arg("--aggregation").arg(rig.file(RULES));
