@@ -144,7 +144,11 @@ mod tests {
         rounds.end_by(1, || panic!("frames came")).unwrap();
         (0..1000).find(|_| {
             let mut slept = false;
-            rounds.end_by(0, || Ok(slept = true)).unwrap();
+            let sleep = || {
+                slept = true;
+                Ok(())
+            };
+            rounds.end_by(0, sleep).unwrap();
             slept
         })
     }
