@@ -10,8 +10,8 @@ use crate::vxlan;
 use packet::{ethertype, header_len, ip_protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes behind the MAC addresses up to the ports of a datagram over IPv4 behind a VLAN tag.
-const HEAD: usize = header_len::VLAN_TAG + 2 + header_len::IPV4 + 4;
+/// Offset of a packet behind a VLAN tag.
+const TAGGED: usize = header_len::ETHERNET + header_len::VLAN_TAG;
 
 /// Settings that decide which frames are aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,24 +81,28 @@ impl Receiver {
     /// most. If it is not, these are read anew: only what is checked then is used.
     #[inline(always)]
     pub fn passes_by<S: Octets + ?Sized>(self, frame: &S) -> bool {
-        // A single read, as each has to find the frame's bytes and check their number.
-        let Some(head) = frame.read::<HEAD>(header_len::MAC_ADDRESSES) else { return false };
-        let word = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let (ethertype, ip) = match word(0) {
-            ethertype::VLAN | ethertype::SERVICE_VLAN => (word(4), 6),
-            untagged => (untagged, 2),
+        let Some([e0, e1, first, _, t0, t1, behind_tag, _]) = frame.read(header_len::MAC_ADDRESSES) else {
+            return false;
         };
-        let (protocol, port) = match ethertype {
-            ethertype::IPV4 if head[ip] == 0x45 => (head[ip + 9], Some(word(ip + header_len::IPV4 + 2))),
-            ethertype::IPV6 if head[ip] >> 4 == 6 => {
-                (head[ip + 6], frame.word(header_len::MAC_ADDRESSES + ip + header_len::IPV6 + 2))
-            }
-            _ => return false,
+        let (ethertype, first, at) = match u16::from_be_bytes([e0, e1]) {
+            ethertype::VLAN | ethertype::SERVICE_VLAN => (u16::from_be_bytes([t0, t1]), behind_tag, TAGGED),
+            untagged => (untagged, first, header_len::ETHERNET),
         };
-        match protocol {
-            ip_protocol::TCP => true,
-            ip_protocol::UDP => port.is_some() && port != self.udp_port && port != self.vxlan_port,
+        match ethertype {
+            ethertype::IPV4 if first == 0x45 => self.is_other(frame, at + 9, at + header_len::IPV4),
+            ethertype::IPV6 if first >> 4 == 6 => self.is_other(frame, at + 6, at + header_len::IPV6),
             _ => false,
+        }
+    }
+
+    /// Reports whether an IP packet, by the number of its protocol and by the header at `at`, is TCP or a datagram for another port.
+    #[inline(always)]
+    fn is_other<S: Octets + ?Sized>(self, frame: &S, protocol: usize, at: usize) -> bool {
+        match frame.byte(protocol) {
+            Some(ip_protocol::UDP) => {
+                frame.word(at + 2).is_some_and(|port| Some(port) != self.udp_port && Some(port) != self.vxlan_port)
+            }
+            protocol => protocol == Some(ip_protocol::TCP),
         }
     }
 
