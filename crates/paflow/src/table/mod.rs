@@ -37,18 +37,18 @@ impl Table {
         match self {
             Table::Vlan(table) => {
                 let mut tags = [[0; 4]; N];
-                let mut count = 0;
+                let (mut first, mut differences, mut count) = (None, 0, 0);
                 for (tag, packet) in tags.iter_mut().zip(packets) {
                     *tag = packet.read(12).unwrap_or_default();
+                    let number = u32::from_ne_bytes(*tag);
+                    differences |= number ^ *first.get_or_insert(number);
                     count += 1;
                 }
                 let (tags, out) = (&tags[..count], &mut out[..count]);
                 let look_up = |tag: [u8; 4]| key::vid_of(tag).and_then(|vid| table.get(vid));
-                match tags.first() {
-                    // Bursts of one chain are common, and comparing all tags at once is quick.
-                    Some(&first) if tags.iter().fold(true, |alike, tag| alike & (*tag == first)) => {
-                        out.fill(look_up(first))
-                    }
+                match first {
+                    // Bursts of one chain are common.
+                    Some(first) if differences == 0 => out.fill(look_up(first.to_ne_bytes())),
                     _ => out.iter_mut().zip(tags).for_each(|(hop, tag)| *hop = look_up(*tag)),
                 }
             }
