@@ -56,3 +56,48 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a packet of the chain `vid`, or an untagged one.
+    fn packet(vid: Option<u16>) -> Vec<u8> {
+        let mut packet = vec![0; 60];
+        if let Some(vid) = vid {
+            packet[12..16].copy_from_slice(&[0x81, 0, (vid >> 8) as u8, vid as u8]);
+        }
+        packet
+    }
+
+    #[test]
+    fn a_burst_is_looked_up_like_its_packets() {
+        let mut table = VlanTable::default();
+        for (vid, nfi) in [(5, 1), (6, 2)] {
+            table.set(vid, Nfi::new(nfi));
+        }
+        let table = Table::Vlan(Box::new(table));
+        let bursts: [&[Option<u16>]; 5] =
+            [&[], &[Some(5); 4], &[None; 3], &[Some(5), Some(5), Some(6)], &[Some(7), None, Some(6), Some(5)]];
+        for vids in bursts {
+            let packets: Vec<_> = vids.iter().map(|&vid| packet(vid)).collect();
+            let mut out = [None; 8];
+            table.next_hops(packets.iter().map(|packet| Slice(packet)), &mut out);
+            let single: Vec<_> = packets.iter().map(|packet| table.next_hop(&packet[..])).collect();
+            assert_eq!(out[..vids.len()], single);
+            assert!(out[vids.len()..].iter().all(Option::is_none));
+        }
+    }
+
+    struct Slice<'p>(&'p [u8]);
+
+    impl Octets for Slice<'_> {
+        fn size(&self) -> usize {
+            self.0.len()
+        }
+
+        fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+            self.0.read(at)
+        }
+    }
+}
