@@ -193,6 +193,7 @@ impl Common {
         }
     }
 
+    /// Returns the behaviour when idle.
     fn idle(&self) -> Idle {
         match self.sleep {
             _ if self.poll => Idle::Poll,

@@ -75,7 +75,7 @@ impl Split {
     #[inline(never)]
     fn keep_singles(&mut self, burst: &mut Vec<Packet>, first: usize, counters: &mut Counters) -> usize {
         let receiver = self.rules.receiver();
-        // Most are told by their first bytes, which begin in one place for all reads.
+        // Most are told by a few bytes. Those of a slice are located once, those of a packet at each read.
         let is_single =
             |packet: &Packet| receiver.passes_by(&packet[..]) || matches!(self.rules.find(packet), Ok(None));
         let singles = burst[first..].iter().take_while(|packet| self.singles && is_single(packet)).count();

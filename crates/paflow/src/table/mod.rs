@@ -37,18 +37,18 @@ impl Table {
         match self {
             Table::Vlan(table) => {
                 let mut tags = [[0; 4]; N];
-                let (mut first, mut differences, mut count) = (None, 0, 0);
+                let (mut first, mut are_alike, mut count) = (None, true, 0);
                 for (tag, packet) in tags.iter_mut().zip(packets) {
                     *tag = packet.read(12).unwrap_or_default();
-                    let number = u32::from_ne_bytes(*tag);
-                    differences |= number ^ *first.get_or_insert(number);
+                    // Now, in registers: several tags read at once would wait until each is stored.
+                    are_alike &= *tag == *first.get_or_insert(*tag);
                     count += 1;
                 }
                 let (tags, out) = (&tags[..count], &mut out[..count]);
                 let look_up = |tag: [u8; 4]| key::vid_of(tag).and_then(|vid| table.get(vid));
                 match first {
                     // Bursts of one chain are common.
-                    Some(first) if differences == 0 => out.fill(look_up(first.to_ne_bytes())),
+                    Some(first) if are_alike => out.fill(look_up(first)),
                     _ => out.iter_mut().zip(tags).for_each(|(hop, tag)| *hop = look_up(*tag)),
                 }
             }
