@@ -6,6 +6,7 @@ use super::header_probe::HeaderProbe;
 use super::{BufferedQueue, QueueResources, ROOM};
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{HoldBursts, RxQueue, Wait};
+use packet::copy::prefetch;
 use packet::{Burst, MIN_FRAME};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -146,6 +147,8 @@ impl VirtioReceive {
         if len >= NET_HEADER + MIN_FRAME
             && let Some(frame) = self.arena.segment(at, len - NET_HEADER)
         {
+            // The device's processor wrote it, and a stage or a copy reads it when the whole burst has been received.
+            prefetch(frame.as_ptr());
             burst.push(frame);
         }
     }
