@@ -128,7 +128,7 @@ pub struct AggregationStats {
     pub ports: Vec<AggregationPort>,
 }
 
-/// A next hop, and the traffic sent to it.
+/// A next hop, and the aggregates sent to it. Packets that travel alone are only counted by port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NextHopStats {
     /// Its number.
@@ -141,12 +141,10 @@ pub struct NextHopStats {
     pub port: Option<String>,
     /// Service chains whose packets go to it.
     pub chains: usize,
-    /// Packets sent to it.
-    pub packets: u64,
-    /// Frames that held them.
-    pub frames: u64,
-    /// Of these, aggregates.
+    /// Aggregates sent to it.
     pub aggregates: u64,
+    /// Packets in them.
+    pub packets: u64,
 }
 
 /// A port that aggregates.

@@ -56,9 +56,8 @@ impl Topology {
             };
             if let Some(nfi) = Nfi::new(hop.nfi) {
                 for counters in members().flat_map(|member| &member.traffic[..]).map(|traffic| traffic.hop(nfi)) {
-                    stats.packets += counters.packets.get();
-                    stats.frames += counters.frames.get();
                     stats.aggregates += counters.aggregates.get();
+                    stats.packets += counters.packets.get();
                 }
             }
             stats

@@ -28,8 +28,8 @@ fn per_frame(packets: u64, frames: u64) -> String {
 }
 
 fn next_hops(stats: &AggregationStats, flows: &[AggregationFlow]) -> String {
-    let header = ["NFI", "ADDRESS", "MAC", "PORT", "PACKETS", "FRAMES", "AGGREGATES", "RATIO", "CHAINS"];
-    let mut out = table(&header, 4..8);
+    let header = ["NFI", "ADDRESS", "MAC", "PORT", "AGGREGATES", "PACKETS IN THEM", "RATIO", "CHAINS"];
+    let mut out = table(&header, 4..7);
     for hop in &stats.next_hops {
         let chains: Vec<String> =
             flows.iter().filter(|flow| flow.nfi == hop.nfi).map(|flow| flow.sc.to_string()).collect();
@@ -39,10 +39,9 @@ fn next_hops(stats: &AggregationStats, flows: &[AggregationFlow]) -> String {
             hop.ip.clone().unwrap_or_else(|| "-".to_owned()),
             hop.mac.clone(),
             hop.port.clone().unwrap_or_else(|| "any".to_owned()),
-            hop.packets.to_string(),
-            hop.frames.to_string(),
             hop.aggregates.to_string(),
-            per_frame(hop.packets, hop.frames),
+            hop.packets.to_string(),
+            per_frame(hop.packets, hop.aggregates),
             chains[..chains.len().min(LISTED)].join(" ") + &more,
         ]);
     }
@@ -103,7 +102,7 @@ mod tests {
 
     #[test]
     fn it_shows_next_hops_ports_and_histograms() {
-        let hop = NextHopStats { nfi: 7, packets: 220, frames: 10, aggregates: 9, ..NextHopStats::default() };
+        let hop = NextHopStats { nfi: 7, aggregates: 9, packets: 198, ..NextHopStats::default() };
         let mut sent = AggregationSide { packets: 220, frames: 10, aggregates: 9, ..AggregationSide::default() };
         (sent.sizes[5], sent.held[5]) = (10, 9);
         let port = AggregationPort { port: "wan".into(), sent, ..AggregationPort::default() };
@@ -119,7 +118,7 @@ mod tests {
         let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0][..2], ["10", "service"]);
         assert_eq!(rows[3][..3], ["7", "-", "any"], "{shown}");
-        assert_eq!(rows[3][3..7], ["220", "10", "9", "22.00"], "{shown}");
+        assert_eq!(rows[3][3..6], ["9", "198", "22.00"], "{shown}");
         assert!(shown.contains("1 2 3 4 5 6 7 8 and 2 more"), "{shown}");
         assert!(rows.contains(&vec!["wan", "out", "0", "0", "0", "0", "0", "10", "0"]), "{shown}");
         assert!(rows.contains(&vec!["wan", "in", "0", "0", "0", "-"]), "{shown}");

@@ -10,10 +10,9 @@ type Way<'a> = (&'a str, &'static str, &'a AggregationSide);
 
 pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, stats: &AggregationStats) -> fmt::Result {
     let labels = |hop: &&NextHopStats| [("nfi", hop.nfi.to_string())];
-    let counters: [Counter<NextHopStats>; 3] = [
-        Counter::new("aggregation_next_hop_packets", "Packets sent to the next hop", |hop| hop.packets),
-        Counter::new("aggregation_next_hop_frames", "Frames that they went in", |hop| hop.frames),
-        Counter::new("aggregation_next_hop_aggregates", "Frames of several packets among them", |hop| hop.aggregates),
+    let counters: [Counter<NextHopStats>; 2] = [
+        Counter::new("aggregation_next_hop_aggregates", "Aggregates sent to the next hop", |hop| hop.aggregates),
+        Counter::new("aggregation_next_hop_packets", "Packets in them", |hop| hop.packets),
     ];
     for Counter { family, read } in counters {
         family.encode(encoder, &stats.next_hops, labels, |hop, sample| count(sample, read(hop)))?;

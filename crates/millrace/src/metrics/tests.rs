@@ -47,7 +47,7 @@ impl Handler for Switch {
         let mut side = AggregationSide { packets: 50, frames: 10, bytes: 9000, aggregates: 4, ..Default::default() };
         (side.held[0], side.held[4], side.sizes[4]) = (6, 4, 10);
         let port_aggregates = AggregationPort { port: "a".into(), sent: side, ..Default::default() };
-        let hop = NextHopStats { nfi: 7, packets: 50, frames: 10, aggregates: 4, ..Default::default() };
+        let hop = NextHopStats { nfi: 7, aggregates: 4, packets: 44, ..Default::default() };
         let aggregation = AggregationStats { next_hops: vec![hop], ports: vec![port_aggregates], ..Default::default() };
         Snapshot {
             aggregation: Some(aggregation),
@@ -105,8 +105,8 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_worker_busy_cycles_total{worker=\"0\",cpu=\"2\"} 100",
         "millrace_worker_idle_cycles_total{worker=\"0\",cpu=\"2\"} 900",
         "millrace_worker_stage_cycles_per_packet{worker=\"0\",stage=\"receive\"} 12.5",
-        "millrace_aggregation_next_hop_packets_total{nfi=\"7\"} 50",
-        "millrace_aggregation_next_hop_frames_total{nfi=\"7\"} 10",
+        "millrace_aggregation_next_hop_packets_total{nfi=\"7\"} 44",
+        "millrace_aggregation_next_hop_aggregates_total{nfi=\"7\"} 4",
         "millrace_aggregation_aggregates_total{port=\"a\",direction=\"out\"} 4",
         "millrace_aggregation_frame_packets_sum{port=\"a\",direction=\"out\"} 50.0",
         "millrace_aggregation_frame_packets_count{port=\"a\",direction=\"out\"} 10",

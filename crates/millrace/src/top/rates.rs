@@ -117,6 +117,7 @@ pub(super) struct NextHop {
     pub(super) port: Option<String>,
     /// Service chains whose packets go to it.
     pub(super) chains: usize,
+    /// Aggregates only: packets that travel alone are not counted by next hop.
     pub(super) sent: Joined,
 }
 
@@ -297,7 +298,7 @@ impl Aggregation {
     fn between(old: &AggregationStats, now: &AggregationStats, interval: Interval) -> Aggregation {
         let next_hop = |hop: &NextHopStats| {
             let old = old.next_hops.iter().find(|old| old.nfi == hop.nfi);
-            let counts = |hop: &NextHopStats| [hop.packets, hop.frames, hop.aggregates];
+            let counts = |hop: &NextHopStats| [hop.packets, hop.aggregates, hop.aggregates];
             NextHop {
                 nfi: hop.nfi,
                 ip: hop.ip.clone(),

@@ -234,8 +234,8 @@ fn mapping(mapping: &Mapping) -> Row {
 
 const AGGREGATION: &[Column] = columns! {
     "AT": "a next hop, by its number, or one way of a port",
-    "PACKETS/s": "packets a second, joined or not",
-    "FRAMES/s": "frames a second that held them",
+    "PACKETS/s": "packets a second, joined or not; to a next hop, those in aggregates",
+    "FRAMES/s": "frames a second that held them; to a next hop, aggregates",
     "JOINED/s": "of these, frames that hold an aggregate",
     "PACKETS/FRAME": "packets in each frame",
     "CHAINS": "service chains whose packets go to the next hop",

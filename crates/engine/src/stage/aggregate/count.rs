@@ -1,7 +1,7 @@
 //! Counting of a sent burst. The worker counts packets; this module counts the frames that held them.
 
 use super::Traffic;
-use super::counters::{HopCounters, WireFrame, are_all};
+use super::counters::{HopCounters, WireFrame};
 use super::held::{Held, Slab};
 use crate::port::Sent;
 use packet::{Burst, MAX_BURST};
@@ -64,12 +64,11 @@ struct SentFrame {
     packets: u16,
 }
 
-/// Sums of a run of frames to one next hop.
+/// Sums of a run of aggregates to one next hop.
 #[derive(Clone, Copy, Default)]
 struct Totals {
-    packets: u64,
-    frames: u64,
     aggregates: u64,
+    packets: u64,
 }
 
 /// Counts frames by next hop.
@@ -89,14 +88,13 @@ impl Count<'_> {
             is_aggregate: packets > 1,
         }));
         let (mut to, mut run) = (None, Totals::default());
-        for SentFrame { next_hop, packets, .. } in frames {
+        for SentFrame { next_hop, packets, .. } in frames.filter(|frame| frame.packets > 1) {
             if next_hop != to {
                 self.hop(to, run);
                 (to, run) = (next_hop, Totals::default());
             }
+            run.aggregates += 1;
             run.packets += u64::from(packets);
-            run.frames += 1;
-            run.aggregates += u64::from(packets > 1);
         }
         self.hop(to, run);
     }
@@ -105,32 +103,9 @@ impl Count<'_> {
     fn hop(&self, next_hop: Option<Nfi>, run: Totals) {
         if let Some(hop) = next_hop.and_then(|nfi| self.rules.hop(nfi)) {
             let counters = &self.hops[hop].counters;
-            counters.packets.add(run.packets);
-            counters.frames.add(run.frames);
             counters.aggregates.add(run.aggregates);
+            counters.packets.add(run.packets);
         }
-    }
-
-    /// Counts packets sent unjoined. If some were dropped, assumes that those were the last.
-    #[inline(always)]
-    pub(super) fn single(&self, lengths: &[u16], next_hops: &[Option<Nfi>], sent: Sent) -> Sent {
-        let count = sent.frames as usize;
-        let (next_hops, lengths) = (&next_hops[..count], &lengths[..count]);
-        match (next_hops.first(), lengths.first()) {
-            // Bursts of one kind are common, and comparing all at once is quick.
-            (Some(&hop), Some(&len))
-                if are_all(next_hops.iter().copied(), hop) && are_all(lengths.iter().copied(), len) =>
-            {
-                self.traffic.sent.count_alike(count as u64, len.into());
-                self.hop(hop, Totals { packets: count as u64, frames: count as u64, aggregates: 0 });
-            }
-            _ => self.frames(next_hops.iter().zip(lengths).map(|(&next_hop, &len)| SentFrame {
-                next_hop,
-                len: len.into(),
-                packets: 1,
-            })),
-        }
-        sent
     }
 
     /// Counts groups sent as one frame each, and converts the outcome from frames to packets.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 /// Reports whether all items equal `one`. It looks at all, which is quicker than to stop at the first other one.
 #[inline(always)]
-pub(super) fn are_all<T: PartialEq + Copy>(all: impl Iterator<Item = T>, one: T) -> bool {
+fn are_all<T: PartialEq + Copy>(all: impl Iterator<Item = T>, one: T) -> bool {
     all.fold(true, |alike, other| alike & (other == one))
 }
 
@@ -77,19 +77,14 @@ impl Side {
     pub(crate) fn count_packets(&self, frames: &[Frame<'_>]) {
         match frames.first() {
             Some(first) if are_all(frames.iter().map(Frame::len), first.len()) => {
-                self.count_alike(frames.len() as u64, first.len());
+                let count = frames.len() as u64;
+                self.packets.add(count);
+                self.frames.add(count);
+                self.bytes.add(count * u64::from(first.len()));
+                self.classify(WireFrame::packet(first.len()), count);
             }
             _ => self.count(frames.iter().map(|frame| WireFrame::packet(frame.len()))),
         }
-    }
-
-    /// The same for `count` frames of one length, each a packet.
-    #[inline(always)]
-    pub(crate) fn count_alike(&self, count: u64, len: u32) {
-        self.packets.add(count);
-        self.frames.add(count);
-        self.bytes.add(count * u64::from(len));
-        self.classify(WireFrame::packet(len), count);
     }
 
     /// Adds a run of frames like this one to the histograms.
@@ -113,16 +108,15 @@ impl Side {
     }
 }
 
-/// Counters of one next hop at one queue.
+/// Counters of one next hop at one queue. Packets that travel alone are only counted by queue, so that a burst in which nothing
+/// can be joined needs no look-up.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct HopCounters {
-    /// Packets.
-    pub packets: Counter,
-    /// Frames that held them.
-    pub frames: Counter,
-    /// Of these, aggregates.
+    /// Aggregates.
     pub aggregates: Counter,
+    /// Packets in them.
+    pub packets: Counter,
 }
 
 /// Counters of one queue of a port that aggregates.

@@ -88,10 +88,10 @@ impl Join {
         let lengths = lengths(&frames);
         let lengths = &lengths[..frames.len()];
         if !rules.drop_unknown && state.held.is_empty() && are_too_long(lengths, state.most, next.more) {
-            return self.transmit_single(frames, lengths, state, next);
+            return self.transmit_single(frames, next);
         }
         let mut next_hops = [None; MAX_BURST];
-        look_up(rules, &frames, frames.len(), &mut next_hops);
+        rules.table.next_hops(frames.as_slice().iter().map(|frame| Bytes::new(&frames, frame)), &mut next_hops);
         let next_hops = &next_hops[..frames.len()];
         if rules.drop_unknown && next_hops.contains(&None) {
             return self.transmit_known(frames, next_hops, state, next);
@@ -99,16 +99,13 @@ impl Join {
         self.transmit_planned(frames, lengths, next_hops, state, next)
     }
 
-    /// Sends a burst that cannot be joined. Next hops only matter for counters: those of frames that were sent are looked up, when
-    /// their bytes have just been copied.
+    /// Sends a burst of which nothing is joined.
     #[inline(always)]
-    fn transmit_single(&self, frames: Frames<'_>, lengths: &[u16], state: &JoinState, next: Next<'_>) -> Sent {
+    fn transmit_single(&self, frames: Frames<'_>, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
-        let rules = &**state.rules.value();
-        let mut next_hops = [None; MAX_BURST];
-        look_up(rules, &frames, sent.frames as usize, &mut next_hops);
-        let count = Count { rules, hops: &state.hops, traffic: &self.member.traffic[self.queue] };
-        count.single(lengths, &next_hops[..frames.len()], sent)
+        // If some were dropped, it counts as if those were the last.
+        self.member.traffic[self.queue].sent.count_packets(&frames.as_slice()[..sent.frames as usize]);
+        sent
     }
 
     /// Sends packets of known chains, and drops the rest.
@@ -156,13 +153,13 @@ impl Join {
         let plan = planner.plan(lengths, next_hops, room);
         if plan.groups().len() > MAX_BURST || has_many_segments(&frames) {
             if held.is_empty() {
-                return count.single(lengths, next_hops, next.transmit(frames));
+                return self.transmit_single(frames, next);
             }
             return self.transmit_after(frames, lengths, next_hops, state, next);
         }
         let holds = if next.more { groups_to_hold(&plan, held) } else { 0 };
         if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
-            return count.single(lengths, next_hops, next.transmit(frames));
+            return self.transmit_single(frames, next);
         }
         let leaving = Leaving { plan: &plan, holds, held, lengths };
         let mut burst = storage.start();
@@ -299,13 +296,6 @@ fn lengths(frames: &Frames<'_>) -> [u16; MAX_BURST] {
     let mut lengths = [0; MAX_BURST];
     lengths.iter_mut().zip(frames.as_slice()).for_each(|(length, frame)| *length = frame.len() as u16);
     lengths
-}
-
-/// Looks up the next hops of the first `count` frames.
-#[inline(always)]
-fn look_up(rules: &Rules, frames: &Frames<'_>, count: usize, next_hops: &mut [Option<Nfi>; MAX_BURST]) {
-    let first = frames.as_slice().iter().take(count);
-    rules.table.next_hops(first.map(|frame| Bytes::new(frames, frame)), next_hops);
 }
 
 /// Reports whether there is nothing to plan: no two of these packets fit into `most` bytes, and if there may be `more`,

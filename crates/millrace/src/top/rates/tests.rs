@@ -26,7 +26,7 @@ fn snapshot(uptime_seconds: f64, packets: u64) -> Snapshot {
         ..WorkerStats::default()
     };
     let mapping = MappingStats { from: "a.0".into(), to: "b.0".into(), in_place: packets, ..MappingStats::default() };
-    let hop = NextHopStats { nfi: 1, packets, frames: packets / 10, ..NextHopStats::default() };
+    let hop = NextHopStats { nfi: 1, packets, aggregates: packets / 10, ..NextHopStats::default() };
     let sent = AggregationSide { packets, frames: packets / 5, ..AggregationSide::default() };
     let aggregation = AggregationStats {
         next_hops: vec![hop],
