@@ -100,7 +100,6 @@ impl Join {
     }
 
     /// Sends a burst of which nothing is joined.
-    #[inline(always)]
     fn transmit_single(&self, frames: Frames<'_>, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
         // If some were dropped, it counts as if those were the last.
@@ -241,10 +240,14 @@ impl Join {
 
 impl EgressStage for Join {
     fn transmit(&self, frames: Frames<'_>, next: Next<'_>) -> Sent {
-        let state = &mut *self.state.borrow_mut();
-        let before = state.rules.is_outdated().then(|| self.take_rules(state, next));
-        let sent = self.transmit_with(frames, state, next);
-        before.map_or(sent, |before| before.and(sent))
+        let mut state = self.state.borrow_mut();
+        if state.rules.is_outdated() {
+            let before = self.take_rules(&mut state, next);
+            drop(state);
+            return before.and(self.transmit(frames, next));
+        }
+        // Passed on unchanged, the outcome is written straight to the caller. To move it would wait for the stores of all frames.
+        self.transmit_with(frames, &mut state, next)
     }
 
     fn flush(&self, next: Next<'_>) -> Sent {
