@@ -41,6 +41,6 @@ impl Octets for [u8] {
 
     #[inline(always)]
     fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
-        self.get(at..)?.first_chunk().copied()
+        self.get(at..at.checked_add(N)?)?.first_chunk().copied()
     }
 }

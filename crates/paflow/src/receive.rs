@@ -13,6 +13,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// Offset of a packet behind a VLAN tag.
 const TAGGED: usize = header_len::ETHERNET + header_len::VLAN_TAG;
 
+/// The EtherType of IPv4, its version, and the length of a header without options in words (RFC 791 §3.1).
+const IPV4_WITHOUT_OPTIONS: u32 = (ethertype::IPV4 as u32) << 8 | 0x45;
+
+/// The EtherType of IPv6, and its version (RFC 8200 §3).
+const IPV6: u32 = (ethertype::IPV6 as u32) << 4 | 6;
+
 /// Settings that decide which frames are aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiver {
@@ -81,16 +87,13 @@ impl Receiver {
     /// most. If it is not, these are read anew: only what is checked then is used.
     #[inline(always)]
     pub fn passes_by<S: Octets + ?Sized>(self, frame: &S) -> bool {
-        let Some([e0, e1, first, _, t0, t1, behind_tag, _]) = frame.read(header_len::MAC_ADDRESSES) else {
-            return false;
-        };
-        let (ethertype, first, at) = match u16::from_be_bytes([e0, e1]) {
-            ethertype::VLAN | ethertype::SERVICE_VLAN => (u16::from_be_bytes([t0, t1]), behind_tag, TAGGED),
-            untagged => (untagged, first, header_len::ETHERNET),
-        };
-        match ethertype {
-            ethertype::IPV4 if first == 0x45 => self.is_other(frame, at + 9, at + header_len::IPV4),
-            ethertype::IPV6 if first >> 4 == 6 => self.is_other(frame, at + 6, at + header_len::IPV6),
+        let Some(start) = frame.read(header_len::MAC_ADDRESSES).map(u64::from_be_bytes) else { return false };
+        let tagged = ethertype::is_vlan((start >> 48) as u16);
+        let (start, at) = if tagged { (start << 32, TAGGED) } else { (start, header_len::ETHERNET) };
+        // The EtherType and the first byte behind it.
+        match (start >> 40) as u32 {
+            IPV4_WITHOUT_OPTIONS => self.is_other(frame, at + 9, at + header_len::IPV4),
+            other if other >> 4 == IPV6 => self.is_other(frame, at + 6, at + header_len::IPV6),
             _ => false,
         }
     }
@@ -98,10 +101,12 @@ impl Receiver {
     /// Reports whether an IP packet, by the number of its protocol and by the header at `at`, is TCP or a datagram for another port.
     #[inline(always)]
     fn is_other<S: Octets + ?Sized>(self, frame: &S, protocol: usize, at: usize) -> bool {
+        // No port is left to the other way, like port 0.
+        let (aggregates, vxlan) = (self.udp_port.unwrap_or(0), self.vxlan_port.unwrap_or(0));
+        // The port first: the protocol is in front of it.
+        let Some(port) = frame.word(at + 2) else { return false };
         match frame.byte(protocol) {
-            Some(ip_protocol::UDP) => {
-                frame.word(at + 2).is_some_and(|port| Some(port) != self.udp_port && Some(port) != self.vxlan_port)
-            }
+            Some(ip_protocol::UDP) => port != aggregates && port != vxlan,
             protocol => protocol == Some(ip_protocol::TCP),
         }
     }

@@ -75,10 +75,10 @@ impl Split {
     #[inline(never)]
     fn keep_singles(&mut self, burst: &mut Vec<Packet>, first: usize, counters: &mut Counters) -> usize {
         let receiver = self.rules.receiver();
+        let likely = if self.singles { &burst[first..] } else { &[] };
         // Most are told by a few bytes. Those of a slice are located once, those of a packet at each read.
-        let is_single =
-            |packet: &Packet| receiver.passes_by(&packet[..]) || matches!(self.rules.find(packet), Ok(None));
-        let singles = burst[first..].iter().take_while(|packet| self.singles && is_single(packet)).count();
+        let is_single = |packet: &&Packet| receiver.passes_by(&packet[..]) || is_single(&self.rules, packet);
+        let singles = likely.iter().take_while(is_single).count();
         self.wire.extend(burst.drain(first + singles..).rev());
         counters.received += singles as u64;
         counters.received_frames += singles as u64;
@@ -121,6 +121,12 @@ impl Split {
     pub(crate) fn waits(&self) -> bool {
         !self.wire.is_empty()
     }
+}
+
+/// Reports whether a frame is a single packet.
+#[inline(never)]
+fn is_single(rules: &Rules, packet: &Packet) -> bool {
+    matches!(rules.find(packet), Ok(None))
 }
 
 /// Splits, marks or drops one frame. Returns true if it was a single packet.

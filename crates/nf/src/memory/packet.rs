@@ -280,8 +280,9 @@ impl Packet {
     }
 
     /// Returns the length of the whole frame.
+    #[inline]
     pub fn total_len(&self) -> usize {
-        self.segments().map(|s| usize::from(s.len)).sum()
+        usize::from(self.head.len) + self.rest.iter().map(|s| usize::from(s.len)).sum::<usize>()
     }
 
     /// Returns the frame's bytes, buffer by buffer.

@@ -6,10 +6,13 @@ use packet::Frame;
 use paflow::Nfi;
 use std::sync::{Arc, Mutex};
 
-/// Reports whether all items equal `one`. It looks at all, which is quicker than to stop at the first other one.
+/// Returns the length of the frames if all have the same, like most bursts.
 #[inline(always)]
-fn are_all<T: PartialEq + Copy>(all: impl Iterator<Item = T>, one: T) -> bool {
-    all.fold(true, |alike, other| alike & (other == one))
+pub(crate) fn common_len(frames: &[Frame<'_>]) -> Option<u32> {
+    let len = frames.first()?.len();
+    // To look at all is quicker than to stop at the first other one.
+    let difference = frames.iter().fold(0, |difference, frame| difference | (frame.len() ^ len));
+    (difference == 0).then_some(len)
 }
 
 /// A frame on the wire, as it is counted.
@@ -72,19 +75,15 @@ impl Side {
         self.aggregates.add(aggregates);
     }
 
-    /// The same for frames that are packets, of which most bursts have one length.
+    /// The same for frames that are packets. `common` is the length of all, if [`common_len`] found one.
     #[inline(always)]
-    pub(crate) fn count_packets(&self, frames: &[Frame<'_>]) {
-        match frames.first() {
-            Some(first) if are_all(frames.iter().map(Frame::len), first.len()) => {
-                let count = frames.len() as u64;
-                self.packets.add(count);
-                self.frames.add(count);
-                self.bytes.add(count * u64::from(first.len()));
-                self.classify(WireFrame::packet(first.len()), count);
-            }
-            _ => self.count(frames.iter().map(|frame| WireFrame::packet(frame.len()))),
-        }
+    pub(crate) fn count_packets(&self, frames: &[Frame<'_>], common: Option<u32>) {
+        let Some(len) = common else { return self.count(frames.iter().map(|frame| WireFrame::packet(frame.len()))) };
+        let count = frames.len() as u64;
+        self.packets.add(count);
+        self.frames.add(count);
+        self.bytes.add(count * u64::from(len));
+        self.classify(WireFrame::packet(len), count);
     }
 
     /// Adds a run of frames like this one to the histograms.

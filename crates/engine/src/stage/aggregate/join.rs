@@ -8,6 +8,7 @@
 
 use super::Member;
 use super::count::{Contents, Count, HopState, Leaving};
+use super::counters::common_len;
 use super::gather::{Gather, put, sum_of};
 use super::held::Held;
 use crate::drops::{Drops, Reason};
@@ -16,7 +17,7 @@ use crate::octets::Bytes;
 use crate::port::Sent;
 use crate::stage::egress::{EgressStage, Next};
 use packet::checksum::Sum;
-use packet::{BurstStorage, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
+use packet::{BurstStorage, Frame, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 use paflow::header::entry_size;
 use paflow::outer::MAX_HEADERS;
 use paflow::plan::{GroupedBurst, Room};
@@ -85,11 +86,13 @@ impl Join {
     #[inline(always)]
     fn transmit_with(&self, frames: Frames<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
         let rules = &**state.rules.value();
+        let common = common_len(frames.as_slice());
+        let may_pass = !rules.drop_unknown && state.held.is_empty();
+        if may_pass && are_too_long(frames.as_slice(), common, state.most, next.more) {
+            return self.transmit_single(frames, common, next);
+        }
         let lengths = lengths(&frames);
         let lengths = &lengths[..frames.len()];
-        if !rules.drop_unknown && state.held.is_empty() && are_too_long(lengths, state.most, next.more) {
-            return self.transmit_single(frames, next);
-        }
         let mut next_hops = [None; MAX_BURST];
         rules.table.next_hops(frames.as_slice().iter().map(|frame| Bytes::new(&frames, frame)), &mut next_hops);
         let next_hops = &next_hops[..frames.len()];
@@ -99,11 +102,11 @@ impl Join {
         self.transmit_planned(frames, lengths, next_hops, state, next)
     }
 
-    /// Sends a burst of which nothing is joined.
-    fn transmit_single(&self, frames: Frames<'_>, next: Next<'_>) -> Sent {
+    /// Sends a burst of which nothing is joined. `common` is the length of all its frames, if they have one.
+    fn transmit_single(&self, frames: Frames<'_>, common: Option<u32>, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
         // If some were dropped, it counts as if those were the last.
-        self.member.traffic[self.queue].sent.count_packets(&frames.as_slice()[..sent.frames as usize]);
+        self.member.traffic[self.queue].sent.count_packets(&frames.as_slice()[..sent.frames as usize], common);
         sent
     }
 
@@ -152,13 +155,13 @@ impl Join {
         let plan = planner.plan(lengths, next_hops, room);
         if plan.groups().len() > MAX_BURST || has_many_segments(&frames) {
             if held.is_empty() {
-                return self.transmit_single(frames, next);
+                return self.transmit_single(frames, common_len(frames.as_slice()), next);
             }
             return self.transmit_after(frames, lengths, next_hops, state, next);
         }
         let holds = if next.more { groups_to_hold(&plan, held) } else { 0 };
         if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
-            return self.transmit_single(frames, next);
+            return self.transmit_single(frames, common_len(frames.as_slice()), next);
         }
         let leaving = Leaving { plan: &plan, holds, held, lengths };
         let mut burst = storage.start();
@@ -302,18 +305,15 @@ fn lengths(frames: &Frames<'_>) -> [u16; MAX_BURST] {
 }
 
 /// Reports whether there is nothing to plan: no two of these packets fit into `most` bytes, and if there may be `more`,
-/// none fits into half of them.
+/// none fits into half of them. `common` is the length of all, if they have one.
 #[inline(always)]
-fn are_too_long(lengths: &[u16], most: u32, more: bool) -> bool {
-    // This is quick, and often enough.
-    if 2 * entry_size(lengths.iter().fold(u16::MAX, |shortest, &len| shortest.min(len))) > most {
-        return true;
-    }
-    let (mut shortest, mut second) = (u16::MAX, u16::MAX);
-    for &len in lengths {
-        second = second.min(shortest.max(len));
-        shortest = shortest.min(len);
-    }
+fn are_too_long(frames: &[Frame<'_>], common: Option<u32>, most: u32, more: bool) -> bool {
+    let lengths = || frames.iter().map(|frame| frame.len() as u16);
+    let (shortest, second) = match common {
+        Some(len) if frames.len() > 1 => (len as u16, len as u16),
+        _ => lengths()
+            .fold((u16::MAX, u16::MAX), |(shortest, second), len| (shortest.min(len), second.min(shortest.max(len)))),
+    };
     let second = if more { shortest } else { second };
     entry_size(shortest) + entry_size(second) > most
 }

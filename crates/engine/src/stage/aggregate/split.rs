@@ -1,6 +1,6 @@
 //! Splitting: aggregates of a burst become packets, which borrow from the aggregates.
 
-use super::counters::WireFrame;
+use super::counters::{WireFrame, common_len};
 use super::{Member, Relay};
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
@@ -98,7 +98,7 @@ impl IngressStage for Split {
         // Most bursts have no aggregate, or begin with one.
         if are_packets(rules, &frames) {
             // The burst itself goes on, so that frames can still be sent without a copy.
-            counters.count_packets(frames.as_slice());
+            counters.count_packets(frames.as_slice(), common_len(frames.as_slice()));
             self.mix.set(Mix { whole: frames.len() as u32, packets: frames.len() as u32, ..Mix::default() });
             next.pass(burst);
             return self.at_once.set(MAX_BURST);
