@@ -1,6 +1,6 @@
 //! A frame as paflow reads it: by offset, each byte at most once.
 
-use packet::{Frame, Frames};
+use packet::{Frame, Frames, Segment};
 use paflow::Octets;
 
 /// Bytes of a frame across its segments.
@@ -45,5 +45,20 @@ impl Octets for Bytes<'_, '_> {
             // A contiguous frame has no bytes beyond its first segment.
             if self.frame.is_contiguous() { None } else { self.read_across(at) }
         })
+    }
+}
+
+/// Bytes of one segment.
+pub(crate) struct SegmentBytes<'b>(pub(crate) Segment<'b>);
+
+impl Octets for SegmentBytes<'_> {
+    #[inline(always)]
+    fn size(&self) -> usize {
+        self.0.len() as usize
+    }
+
+    #[inline(always)]
+    fn read<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        self.0.read_at(at)
     }
 }

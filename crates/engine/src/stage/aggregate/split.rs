@@ -4,7 +4,7 @@ use super::counters::{WireFrame, common_len};
 use super::{Member, Relay};
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
-use crate::octets::Bytes;
+use crate::octets::{Bytes, SegmentBytes};
 use crate::port::zero_copy::Mix;
 use crate::stage::ingress::{IngressStage, Next};
 use packet::{Burst, BurstStorage, Frame, Frames, MAX_BURST, Origin};
@@ -189,8 +189,8 @@ impl IngressStage for Split {
 fn are_packets(rules: &Rules, frames: &Frames<'_>) -> bool {
     // A copy: after reading memory that a guest may change, the compiler keeps nothing else in registers.
     let receiver = rules.receiver();
-    // Those for the switch itself are neither TCP nor UDP.
-    let passes_by = |frame| receiver.passes_by(&Bytes::new(frames, frame));
+    // Those for the switch itself are neither TCP nor UDP. Headers rarely exceed the first segment.
+    let passes_by = |frame: &Frame<'_>| receiver.passes_by(&SegmentBytes(frame.first()));
     frames.as_slice().iter().all(|frame| passes_by(frame) || matches!(look(rules, frames, frame), Kind::Packet))
 }
 
