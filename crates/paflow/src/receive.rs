@@ -101,7 +101,7 @@ impl Receiver {
     /// Reports whether an IP packet, by the number of its protocol and by the header at `at`, is TCP or a datagram for another port.
     #[inline(always)]
     fn is_other<S: Octets + ?Sized>(self, frame: &S, protocol: usize, at: usize) -> bool {
-        // No port is left to the other way, like port 0.
+        // Where there is no such port, `find` looks at datagrams for port 0.
         let (aggregates, vxlan) = (self.udp_port.unwrap_or(0), self.vxlan_port.unwrap_or(0));
         // The port first: the protocol is in front of it.
         let Some(port) = frame.word(at + 2) else { return false };

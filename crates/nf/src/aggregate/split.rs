@@ -77,8 +77,8 @@ impl Split {
         let receiver = self.rules.receiver();
         let likely = if self.singles { &burst[first..] } else { &[] };
         // Most are told by a few bytes. Those of a slice are located once, those of a packet at each read.
-        let is_single = |packet: &&Packet| receiver.passes_by(&packet[..]) || is_single(&self.rules, packet);
-        let singles = likely.iter().take_while(is_single).count();
+        let stays = |packet: &&Packet| receiver.passes_by(&packet[..]) || is_single(&self.rules, packet);
+        let singles = likely.iter().take_while(stays).count();
         self.wire.extend(burst.drain(first + singles..).rev());
         counters.received += singles as u64;
         counters.received_frames += singles as u64;
@@ -123,7 +123,7 @@ impl Split {
     }
 }
 
-/// Reports whether a frame is a single packet.
+/// Reports whether a frame is a single packet. Not inlined, so that the loop that rarely calls it keeps its registers.
 #[inline(never)]
 fn is_single(rules: &Rules, packet: &Packet) -> bool {
     matches!(rules.find(packet), Ok(None))

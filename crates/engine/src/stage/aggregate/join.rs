@@ -308,11 +308,12 @@ fn lengths(frames: &Frames<'_>) -> [u16; MAX_BURST] {
 /// none fits into half of them. `common` is the length of all, if they have one.
 #[inline(always)]
 fn are_too_long(frames: &[Frame<'_>], common: Option<u32>, most: u32, more: bool) -> bool {
-    let lengths = || frames.iter().map(|frame| frame.len() as u16);
     let (shortest, second) = match common {
         Some(len) if frames.len() > 1 => (len as u16, len as u16),
-        _ => lengths()
-            .fold((u16::MAX, u16::MAX), |(shortest, second), len| (shortest.min(len), second.min(shortest.max(len)))),
+        _ => frames.iter().fold((u16::MAX, u16::MAX), |(shortest, second), frame| {
+            let len = frame.len() as u16;
+            (shortest.min(len), second.min(shortest.max(len)))
+        }),
     };
     let second = if more { shortest } else { second };
     entry_size(shortest) + entry_size(second) > most
