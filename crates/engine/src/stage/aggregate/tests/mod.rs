@@ -17,6 +17,7 @@ use crate::stats::{AggregationFlow, AggregationSide};
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use paflow::Receiver;
 use paflow::Rules;
+use paflow::header::entry_size;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -460,6 +461,17 @@ fn service_chains_by_vni() {
     assert_eq!((wire.len(), &wire[1]), (2, &packets[1]));
     let (arrived, _) = rig.receive(&wire, usize::MAX);
     assert_eq!(arrived, [&packets[0], &packets[2], &packets[1]].map(Clone::clone));
+}
+
+#[test]
+fn two_packets_are_joined_as_long_as_they_fit() {
+    let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+    let room = rig.rules.get().hops[0].room("wan");
+    for (len, longer) in (700..750).flat_map(|len| [(len, 0), (len, 3)]) {
+        rig.send(&[len, len + longer].map(|len| packet(len.into(), Some(10), 1)), usize::MAX);
+        let fit = entry_size(len) + entry_size(len + longer) <= room;
+        assert_eq!(rig.taken().len(), if fit { 1 } else { 2 }, "{len} and {longer} more bytes");
+    }
 }
 
 #[test]
