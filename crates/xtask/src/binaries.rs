@@ -1,15 +1,22 @@
-//! The test binaries of the workspace: built by cargo, and run in two lanes.
-//!
-//! Binaries whose tests start a polling switch need the processors, so they run one after the other. All others run
-//! beside them.
+//! The test binaries of the workspace. Cargo builds them, and those that are built run while it builds the others: a build
+//! needs the processors, and most tests wait.
 
-use crate::command::{Context, Failure, Run};
-use crate::lanes;
+use crate::command::{Context, Run};
+use crate::durations::Durations;
+use crate::failure::Failure;
+use crate::pool;
+use crate::since::Reach;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Packages whose integration tests start switches that poll.
-const POLLING: [&str; 2] = ["e2e", "testbed"];
+/// Packages whose integration tests start programs of other packages: these run when everything is built.
+const START_PROGRAMS: [&str; 2] = ["e2e", "testbed"];
+
+/// Binaries that run at once, for each processor, and tests that run at once in a binary: most tests wait for processes that
+/// start or end, or for a rare event.
+const BINARIES: usize = 2;
+const THREADS: usize = 3;
 
 /// A test binary.
 struct Binary {
@@ -21,23 +28,78 @@ struct Binary {
     program: String,
 }
 
-/// Builds and runs all of them, then the examples in the documentation.
-pub fn run(context: &Context) -> Result<(), Failure> {
-    let binaries = build(context)?;
-    let (polling, others): (Vec<&Binary>, Vec<&Binary>) = binaries.iter().partition(|binary| binary.polls());
-    let runs = |binaries: Vec<&Binary>| binaries.into_iter().map(|binary| binary.run(context)).collect();
-    let tests = lanes::run([runs(polling), runs(others)]);
-    let examples = context.cargo(&["test", "--workspace", "--doc"]).run();
-    tests.and(examples)
+/// Binaries that are built and wait to be run.
+pub struct Shelf {
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
-fn build(context: &Context) -> Result<Vec<Binary>, Failure> {
-    // This also builds the programs that tests start: those of packages that have integration tests.
+struct State {
+    waiting: Vec<Binary>,
+    is_building: bool,
+}
+
+impl Shelf {
+    /// Returns the empty shelf, for a build that will begin.
+    pub fn new() -> Shelf {
+        let state = State { waiting: Vec::new(), is_building: true };
+        Shelf { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, binary: Binary) {
+        self.state().waiting.push(binary);
+        self.changed.notify_all();
+    }
+
+    /// Says that nothing more is built.
+    fn close(&self) {
+        self.state().is_building = false;
+        self.changed.notify_all();
+    }
+
+    /// Takes the binary that can run now and takes longest; waits for it. Returns `None` when all are taken and nothing more is built.
+    fn take(&self, durations: &Durations) -> Option<Binary> {
+        let mut state = self.state();
+        loop {
+            let can_run = |binary: &Binary| !state.is_building || !binary.starts_programs();
+            let ready = state.waiting.iter().enumerate().filter(|(_, binary)| can_run(binary));
+            if let Some((at, _)) = ready.max_by_key(|(_, binary)| durations.of(&binary.name())) {
+                return Some(state.waiting.swap_remove(at));
+            }
+            if !state.is_building {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Builds the test binaries, and the programs that tests start: those of packages that have integration tests. Puts those within
+/// reach on the shelf.
+pub fn build(context: &Context, shelf: &Shelf, reach: &Reach) -> Result<(), Failure> {
     let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
-    let output = context.cargo(&words).timed_output()?;
-    let messages = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let binaries: Vec<Binary> = messages.filter_map(|message| Binary::of(&message)).collect();
-    if binaries.is_empty() { Err("cargo names no test binaries".into()) } else { Ok(binaries) }
+    let mut found = false;
+    let built = context.cargo(&words).named("cargo test --no-run").each_line(|line| {
+        let binary = serde_json::from_str::<Value>(line).ok().and_then(|message| Binary::of(&message));
+        found |= binary.is_some();
+        if let Some(binary) = binary.filter(|binary| reach.has(&binary.package(), &binary.target)) {
+            shelf.put(binary);
+        }
+    });
+    shelf.close();
+    built?;
+    if found { Ok(()) } else { Err("cargo names no test binaries".into()) }
+}
+
+/// Runs the binaries that come to the shelf.
+pub fn run(context: &Context, shelf: &Shelf) -> Result<(), Failure> {
+    let durations = Durations::stored(context)?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    pool::run(BINARIES * processors, || Some(shelf.take(&durations)?.run(context)))
 }
 
 impl Binary {
@@ -53,21 +115,26 @@ impl Binary {
         })
     }
 
-    fn name(&self) -> String {
-        let package = self.package.file_name().unwrap_or_default().to_string_lossy();
-        let place = if self.is_integration { "tests/" } else { "" };
-        format!("{package}: {place}{}", self.target)
+    /// Returns the name of its package's folder.
+    fn package(&self) -> String {
+        self.package.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn polls(&self) -> bool {
-        self.is_integration && POLLING.iter().any(|package| self.package.ends_with(package))
+    fn name(&self) -> String {
+        let place = if self.is_integration { "tests/" } else { "" };
+        format!("{}: {place}{}", self.package(), self.target)
+    }
+
+    fn starts_programs(&self) -> bool {
+        self.is_integration && START_PROGRAMS.iter().any(|package| self.package.ends_with(package))
     }
 
     fn run<'c>(&self, context: &'c Context) -> Run<'c> {
         // Cargo puts programs beside the directory of the test binaries.
         let built = || Path::new(&self.program).ancestors().nth(2).unwrap_or(Path::new("")).join("millrace");
         let program = std::env::var_os("MILLRACE").unwrap_or_else(|| built().into());
-        context.command(&self.program).inside(&self.package).env("MILLRACE", program).named(self.name())
+        let run = context.command(&self.program).inside(&self.package).env("MILLRACE", program).named(self.name());
+        run.env("RUST_TEST_THREADS", THREADS.to_string())
     }
 }
 
@@ -75,18 +142,35 @@ impl Binary {
 mod tests {
     use super::*;
 
+    /// Returns what cargo says of a binary.
+    fn message(package: &str, test: bool, kind: &str) -> Value {
+        serde_json::json!({
+            "reason": "compiler-artifact", "manifest_path": format!("/w/crates/{package}/Cargo.toml"),
+            "profile": { "test": test }, "target": { "name": "ports", "kind": [kind] },
+            "executable": "/w/target/debug/deps/ports-1",
+        })
+    }
+
     #[test]
     fn cargos_words_are_understood() {
-        let message = |test: bool, kind: &str| {
-            serde_json::json!({
-                "reason": "compiler-artifact", "manifest_path": "/w/crates/e2e/Cargo.toml", "profile": { "test": test },
-                "target": { "name": "ports", "kind": [kind] }, "executable": "/w/target/debug/deps/ports-1",
-            })
-        };
-        let binary = Binary::of(&message(true, "test")).unwrap();
-        assert_eq!((binary.name().as_str(), binary.polls()), ("e2e: tests/ports", true));
-        let library = Binary::of(&message(true, "lib")).unwrap();
-        assert_eq!((library.name().as_str(), library.polls()), ("e2e: ports", false));
-        assert!(Binary::of(&message(false, "bin")).is_none());
+        let binary = Binary::of(&message("e2e", true, "test")).unwrap();
+        assert_eq!((binary.name().as_str(), binary.starts_programs()), ("e2e: tests/ports", true));
+        let library = Binary::of(&message("e2e", true, "lib")).unwrap();
+        assert_eq!((library.name().as_str(), library.starts_programs()), ("e2e: ports", false));
+        assert!(Binary::of(&message("e2e", false, "bin")).is_none());
+    }
+
+    #[test]
+    fn the_longest_that_can_run_is_next() {
+        let (shelf, durations) = (Shelf::new(), Durations::of_last([("nf: ports", 1.0), ("engine: ports", 2.0)]));
+        let put = |package, kind| shelf.put(Binary::of(&message(package, true, kind)).unwrap());
+        let take = || shelf.take(&durations).map(|binary| binary.name());
+        put("e2e", "test");
+        put("nf", "lib");
+        put("engine", "lib");
+        assert_eq!([take(), take()].map(Option::unwrap), ["engine: ports", "nf: ports"]);
+        shelf.close();
+        assert_eq!(take().unwrap(), "e2e: tests/ports");
+        assert_eq!(take(), None);
     }
 }

@@ -1,96 +1,33 @@
-//! Running other programs: announced before, shown while they run, and explained when they fail.
+//! Running other programs: announced before, shown while they run or if they fail, and explained when they fail.
 
+use crate::account::Account;
+use crate::failure::Failure;
 use std::ffi::OsString;
-use std::fmt;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that a program that runs beside others may take. The longest takes 3 minutes, three times that on a busy machine.
-const LIMIT: Duration = Duration::from_secs(20 * 60);
-
-/// Error of a task, in words for its user.
-#[derive(Debug)]
-pub struct Failure(String);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl From<String> for Failure {
-    fn from(words: String) -> Failure {
-        Failure(words)
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(words: &str) -> Failure {
-        Failure(words.to_owned())
-    }
-}
-
-/// Tests that ran, as `cargo test` counts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tests {
-    pub passed: u64,
-    pub failed: u64,
-}
-
-impl std::iter::Sum for Tests {
-    fn sum<I: Iterator<Item = Tests>>(all: I) -> Tests {
-        all.fold(Tests::default(), |a, b| Tests { passed: a.passed + b.passed, failed: a.failed + b.failed })
-    }
-}
-
-impl Tests {
-    /// Parses a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
-    fn parse(line: &str) -> Option<Tests> {
-        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-        let count = |what: &str| counts.split("; ").find_map(|part| part.strip_suffix(what)?.trim().parse().ok());
-        Some(Tests { passed: count("passed")?, failed: count("failed")? })
-    }
-}
-
-/// The tests run so far, and how long each program took.
-#[derive(Default)]
-pub struct Account {
-    pub tests: Tests,
-    pub times: Vec<(String, Duration)>,
-}
+/// Time that a program that runs beside others may take. The longest takes some minutes, ten times that on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// The workspace, and the account of programs run there.
 pub struct Context {
     pub root: PathBuf,
     account: Mutex<Account>,
-    /// Whether output is shown only when a program has ended.
-    aside: bool,
-    /// Whether programs run at the lowest priority.
-    gives_way: Arc<AtomicBool>,
 }
 
 impl Context {
     pub fn new() -> Result<Context, Failure> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let root = here.ancestors().nth(2).ok_or("the workspace is not where it was when this was built")?;
-        Ok(Context { root: root.to_owned(), account: Mutex::default(), aside: false, gives_way: Arc::default() })
+        Ok(Context { root: root.to_owned(), account: Mutex::default() })
     }
 
-    /// Returns a context whose programs run beside those of `self`, and at the lowest priority while `gives_way` is
-    /// set.
-    pub fn aside(&self, gives_way: &Arc<AtomicBool>) -> Context {
-        Context { root: self.root.clone(), account: Mutex::default(), aside: true, gives_way: gives_way.clone() }
-    }
-
-    /// Restores the normal priority. Running programs keep theirs if only root may change it.
-    pub fn stop_giving_way(&self, gives_way: &AtomicBool) {
-        gives_way.store(false, Ordering::Relaxed);
-        let group = rustix::process::getpgrp().as_raw_nonzero().to_string();
-        let _ = self.command("renice").args(&["-n", "0", "-g", &group]).probe();
+    /// Returns a context with an account of its own.
+    pub fn another(&self) -> Context {
+        Context { root: self.root.clone(), account: Mutex::default() }
     }
 
     /// Returns the account so far.
@@ -113,11 +50,7 @@ impl Context {
 
     /// Prepares `program`, in the workspace's root.
     pub fn command(&self, program: &str) -> Run<'_> {
-        let gives_way = self.gives_way.load(Ordering::Relaxed);
-        let mut command = Command::new(if gives_way { "nice" } else { program });
-        if gives_way {
-            command.args(["-n", "19", program]);
-        }
+        let mut command = Command::new(program);
         command.current_dir(&self.root);
         // Cargo's variables describe this program, not the one started: that may use another toolchain, or be a test
         // that looks at its own package.
@@ -143,7 +76,7 @@ impl Context {
 
     /// Replaces a file of the workspace.
     pub fn write(&self, path: &str, text: &str) -> Result<(), Failure> {
-        std::fs::write(self.root.join(path), text).map_err(|e| Failure(format!("cannot write {path}: {e}")))?;
+        std::fs::write(self.root.join(path), text).map_err(|e| format!("cannot write {path}: {e}"))?;
         println!("wrote {path}");
         Ok(())
     }
@@ -186,25 +119,27 @@ impl Run<'_> {
     }
 
     /// Runs it, passes its output on and counts the tests in it.
-    pub fn run(mut self) -> Result<(), Failure> {
-        if self.context.aside {
-            return self.run_aside();
-        }
+    pub fn run(self) -> Result<(), Failure> {
+        self.each_line(|line| println!("{line}"))
+    }
+
+    /// Runs it, gives each line of its standard output to `take` at once and counts the tests in it.
+    pub fn each_line(mut self, mut take: impl FnMut(&str)) -> Result<(), Failure> {
         println!("+ {}", self.shown);
         let began = Instant::now();
         let mut child = self.command.stdout(Stdio::piped()).spawn().map_err(|e| self.cannot(&e))?;
         let output = child.stdout.take().expect("it was asked for");
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            println!("{line}");
-            self.count(&line);
+            take(&line);
+            self.context.account().count(&line);
         }
         let status = child.wait().map_err(|e| self.cannot(&e))?;
         self.ended(began.elapsed(), status)
     }
 
-    /// Like [`Run::run`], beside others: shows its output, of both streams, in one piece when it has ended. A program that
-    /// hangs is killed, and its output tells where.
+    /// Like [`Run::run`], beside others: a line says that it has ended, and its output, of both streams, is shown in one piece if
+    /// it has failed. A program that hangs is killed, and its output tells where.
     pub fn run_aside(mut self) -> Result<(), Failure> {
         let began = Instant::now();
         // Not a pipe: a process left behind could keep its other end open.
@@ -216,43 +151,34 @@ impl Run<'_> {
         let mut said = Vec::new();
         output.rewind().and_then(|()| output.read_to_end(&mut said)).map_err(|e| self.cannot(&e))?;
         let said = String::from_utf8_lossy(&said);
-        said.lines().for_each(|line| self.count(line));
-        println!("+ {}\n{said}", self.shown);
-        let Some(status) = status else {
-            return Err(Failure(format!("`{}` was killed after {} minutes", self.shown, LIMIT.as_secs() / 60)));
+        let mut account = self.context.account();
+        said.lines().for_each(|line| account.count(line));
+        drop(account);
+        let ended = match status {
+            Some(status) => self.ended(began.elapsed(), status),
+            None => Err(format!("`{}` was killed after {} minutes", self.shown, LIMIT.as_secs() / 60).into()),
         };
-        self.ended(began.elapsed(), status)
-    }
-
-    fn count(&self, line: &str) {
-        if let Some(now) = Tests::parse(line) {
-            let sum = &mut self.context.account().tests;
-            *sum = [*sum, now].into_iter().sum();
+        let name = self.name.as_ref().unwrap_or(&self.shown);
+        match &ended {
+            Ok(()) => println!("  ok     {:>4} s  {name}", began.elapsed().as_secs()),
+            Err(_) => println!("  FAILED {:>4} s  {name}\n+ {}\n{said}", began.elapsed().as_secs(), self.shown),
         }
+        ended
     }
 
     fn ended(&self, time: Duration, status: ExitStatus) -> Result<(), Failure> {
         let name = self.name.as_ref().unwrap_or(&self.shown);
         self.context.account().times.push((name.clone(), time));
-        if status.success() { Ok(()) } else { Err(Failure(format!("`{}` failed: {status}", self.shown))) }
+        if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", self.shown).into()) }
     }
 
     /// Runs it and returns its standard output.
     pub fn output(mut self) -> Result<String, Failure> {
         let done = self.command.stderr(Stdio::inherit()).output().map_err(|e| self.cannot(&e))?;
         if !done.status.success() {
-            return Err(Failure(format!("`{}` failed: {}", self.shown, done.status)));
+            return Err(format!("`{}` failed: {}", self.shown, done.status).into());
         }
-        String::from_utf8(done.stdout).map_err(|e| Failure(format!("`{}` wrote no text: {e}", self.shown)))
-    }
-
-    /// Like [`Run::output`], with its time listed.
-    pub fn timed_output(self) -> Result<String, Failure> {
-        println!("+ {}", self.shown);
-        let (context, name, began) = (self.context, self.shown.clone(), Instant::now());
-        let output = self.output();
-        context.account().times.push((name, began.elapsed()));
-        output
+        String::from_utf8(done.stdout).map_err(|e| format!("`{}` wrote no text: {e}", self.shown).into())
     }
 
     /// Returns its standard output if it can be run and succeeds; shows nothing.
@@ -262,7 +188,7 @@ impl Run<'_> {
     }
 
     fn cannot(&self, error: &std::io::Error) -> Failure {
-        Failure(format!("cannot run `{}`: {error}", self.shown))
+        format!("cannot run `{}`: {error}", self.shown).into()
     }
 }
 
@@ -289,14 +215,5 @@ mod tests {
         assert_eq!(end_of(&mut endless, Instant::now()).unwrap(), None);
         let mut short = Command::new("true").spawn().unwrap();
         assert!(end_of(&mut short, Instant::now() + LIMIT).unwrap().unwrap().success());
-    }
-
-    #[test]
-    fn results_are_counted() {
-        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.10s";
-        assert_eq!(Tests::parse(line), Some(Tests { passed: 12, failed: 3 }));
-        let line = "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out; finished in 0.00s";
-        assert_eq!(Tests::parse(line), Some(Tests::default()));
-        assert_eq!(Tests::parse("test copy ... ok"), None);
     }
 }

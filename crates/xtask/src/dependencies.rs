@@ -1,7 +1,8 @@
 //! Checks the dependencies of the workspace and its fuzzers: licences, duplicate versions, sources and advisories, by
 //! cargo-deny and `deny.toml`.
 
-use crate::command::{Context, Failure, Run};
+use crate::command::{Context, Run};
+use crate::failure::Failure;
 
 /// Silences warnings about entries that apply to only one of the two lock files.
 const QUIET: [&str; 6] =

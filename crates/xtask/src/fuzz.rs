@@ -1,7 +1,9 @@
 //! Runs the fuzzers of the `fuzz` crate. Their corpora are kept in `target/`, so that the next run continues from them.
 
-use crate::command::{Context, Failure};
-use crate::lanes;
+use crate::command::Context;
+use crate::failure::Failure;
+use crate::pool;
+use std::sync::Mutex;
 
 /// Runs each fuzzer for `seconds`. A failing input is left in `fuzz/artifacts/`.
 pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
@@ -11,8 +13,8 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
     context.cargo(&build).run()?;
     // Some create files. A fuzzer exits without cleaning up, so they get a directory that is removed here.
     let scratch = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
-    let mut lanes = [Vec::new(), Vec::new()];
-    for (number, name) in names(context)?.into_iter().enumerate() {
+    let mut runs = Vec::new();
+    for name in names(context)? {
         let corpus = context.target("fuzz-corpus").join(&name);
         std::fs::create_dir_all(&corpus).map_err(|e| format!("cannot make {}: {e}", corpus.display()))?;
         let time = format!("-max_total_time={seconds}");
@@ -21,10 +23,10 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
         // machine is. The same seed gives the same inputs from the same corpus: a check should find what a change
         // broke, not depend on luck. `cargo +nightly fuzz run` searches further.
         let options = ["--", &time, "-seed=1", "-timeout=60", "-max_len=4096", "-verbosity=0", "-print_final_stats=1"];
-        let run = context.cargo(&run).args(&options).env("TMPDIR", scratch.path()).named(format!("fuzzer {name}"));
-        lanes[number % 2].push(run);
+        runs.push(context.cargo(&run).args(&options).env("TMPDIR", scratch.path()).named(format!("fuzzer {name}")));
     }
-    lanes::run(lanes)
+    let runs = Mutex::new(runs);
+    pool::run(2, || runs.lock().expect("it does not panic").pop())
 }
 
 /// Lists the fuzzers: every file in `fuzz/fuzz_targets`.

@@ -1,6 +1,7 @@
 //! Instructions per packet: measured, compared with the baseline, stored.
 
-use crate::command::{Context, Failure};
+use crate::command::Context;
+use crate::failure::Failure;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ pub fn compare(context: &Context) -> Result<(), Failure> {
     Err(format!("more instructions than the baseline{other}: {}; {UPDATE}", worse.join(", ")).into())
 }
 
-const UPDATE: &str = "if that is as it should be, say why and run `cargo xtask baseline`";
+const UPDATE: &str = "if that is as it should be, say why and run `cargo xtask baseline instructions`";
 
 /// Stores this tree's counts as the baseline.
 pub fn store(context: &Context) -> Result<(), Failure> {
@@ -56,7 +57,7 @@ fn rustc(context: &Context) -> Result<String, Failure> {
 }
 
 fn parse(text: &str) -> Result<(String, Counts), Failure> {
-    let bad = || Failure::from(format!("{BASELINE} is not what `cargo xtask baseline` writes"));
+    let bad = || Failure::from(format!("{BASELINE} is not what `cargo xtask baseline instructions` writes"));
     let file: Value = serde_json::from_str(text).map_err(|_| bad())?;
     let compiler = file["compiler"].as_str().ok_or_else(bad)?.to_owned();
     let counts = file["instructions_per_packet"].as_object().ok_or_else(bad)?;
@@ -67,14 +68,14 @@ fn parse(text: &str) -> Result<(String, Counts), Failure> {
 /// Runs the benchmarks, which print one JSON object per line.
 fn measure(context: &Context) -> Result<Counts, Failure> {
     let mut counts = Counts::new();
-    for package in ["millrace-virtqueue", "millrace-openflow", "millrace-roles", "millrace-engine"] {
-        let bench = ["bench", "--quiet", "--bench", "instructions", "--features", "instructions", "--package", package];
-        let output = context.cargo(&bench).args(&["--", "--output-format=json"]).output()?;
-        for line in output.lines().filter(|line| line.starts_with('{')) {
-            let (name, count) =
-                count(line).ok_or_else(|| format!("the benchmarks printed what is not theirs: {line}"))?;
-            counts.insert(name, (count / PACKETS * 10.0).round() / 10.0);
-        }
+    // One build of all: alone, each would have dependencies with other features, built again.
+    let packages = ["virtqueue", "openflow", "roles", "engine"].map(|name| format!("millrace-{name}"));
+    let packages: Vec<&str> = packages.iter().flat_map(|name| ["--package", name]).collect();
+    let bench = ["bench", "--quiet", "--bench", "instructions", "--features", "instructions"];
+    let output = context.cargo(&bench).args(&packages).args(&["--", "--output-format=json"]).output()?;
+    for line in output.lines().filter(|line| line.starts_with('{')) {
+        let (name, count) = count(line).ok_or_else(|| format!("the benchmarks printed what is not theirs: {line}"))?;
+        counts.insert(name, (count / PACKETS * 10.0).round() / 10.0);
     }
     if counts.is_empty() { Err("the benchmarks printed no counts".into()) } else { Ok(counts) }
 }

@@ -1,17 +1,25 @@
-//! Tasks of the workspace: `cargo xtask test` is the whole check.
+//! Tasks of the workspace: `cargo xtask test` is what anybody runs, and `cargo xtask verify` what a maintainer runs besides.
 
+mod account;
 mod binaries;
 mod command;
 mod dependencies;
+mod durations;
+mod failure;
 mod fuzz;
 mod instructions;
-mod lanes;
+mod pool;
+mod proofs;
+mod since;
 mod steps;
 mod tools;
 
-use clap::{Args, Parser, Subcommand};
-use command::{Context, Failure};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use command::Context;
+use failure::Failure;
+use since::Reach;
 use std::process::ExitCode;
+use steps::{Selection, Tier};
 
 /// Checks the workspace and keeps what is generated from it up to date.
 #[derive(Parser)]
@@ -23,29 +31,46 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need and run them all
-    Test(TestArguments),
+    /// Install what the tests need, check format, lints and documentation, and run all tests
+    Test(StepArguments),
+    /// Run what takes long and finds what tests do not: Miri, models of threads, fuzzers, instruction counts, licences
+    Verify(StepArguments),
     /// Run the tests of endurance: hundreds of millions of frames, every fuzzer for minutes
     Soak(SoakArguments),
     /// Write the reference documentation that the program prints of itself
     Docs,
-    /// Store the instruction counts of this tree as what later ones are compared with
-    Baseline,
+    /// Store what later runs are compared with
+    Baseline {
+        /// Of what
+        #[arg(value_enum)]
+        what: Baseline,
+    },
     /// Say how performance is measured
     Bench,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Baseline {
+    /// Instructions a packet of this tree, which are counted now
+    Instructions,
+    /// Times of the steps and tests that ran last
+    Durations,
+}
+
 #[derive(Args)]
-struct TestArguments {
+struct StepArguments {
+    /// Run what files that differ from this revision can reach: by dependencies, and by what tests read
+    #[arg(long, value_name = "REV")]
+    since: Option<String>,
     /// Run these steps only
     #[arg(long, value_name = "STEP", conflicts_with = "skip")]
     only: Vec<String>,
     /// Leave these steps out
     #[arg(long, value_name = "STEP")]
     skip: Vec<String>,
-    /// Keep all processors busy meanwhile, as others on the machine may do: no test depends on how fast it is
-    #[arg(long)]
-    busy: bool,
+    /// Run this many busy loops meanwhile, as others on the machine may do: no test depends on how fast it is
+    #[arg(long, value_name = "LOOPS", default_value_t = 0)]
+    busy: u32,
     /// List the steps
     #[arg(long)]
     list: bool,
@@ -74,21 +99,8 @@ fn main() -> ExitCode {
 fn run(task: &Task) -> Result<(), Failure> {
     let context = &Context::new()?;
     match task {
-        Task::Test(arguments) if arguments.list => {
-            steps::list();
-            Ok(())
-        }
-        Task::Test(arguments) => {
-            let processors = std::thread::available_parallelism().map_or(1, usize::from);
-            for _ in 0..if arguments.busy { processors } else { 0 } {
-                std::thread::spawn(|| {
-                    loop {
-                        std::hint::spin_loop()
-                    }
-                });
-            }
-            steps::run(context, &arguments.only, &arguments.skip)
-        }
+        Task::Test(arguments) => steps(context, Tier::Test, arguments),
+        Task::Verify(arguments) => steps(context, Tier::Verify, arguments),
         Task::Soak(arguments) => {
             tools::prepare(context, &[tools::Need::Packages, tools::Need::HugePages, tools::Need::Fuzzer])?;
             // Release builds of both the switch and its guests.
@@ -101,10 +113,11 @@ fn run(task: &Task) -> Result<(), Failure> {
             let text = context.cargo(&arguments).output()?;
             context.write("docs/configuration.md", &text)
         }
-        Task::Baseline => {
+        Task::Baseline { what: Baseline::Instructions } => {
             tools::prepare(context, &[tools::Need::Valgrind])?;
             instructions::store(context)
         }
+        Task::Baseline { what: Baseline::Durations } => durations::store(context),
         Task::Bench => {
             println!("{BENCH}");
             Ok(())
@@ -112,10 +125,30 @@ fn run(task: &Task) -> Result<(), Failure> {
     }
 }
 
+/// Runs or lists the steps of a tier.
+fn steps(context: &Context, tier: Tier, arguments: &StepArguments) -> Result<(), Failure> {
+    if arguments.list {
+        steps::list(tier);
+        return Ok(());
+    }
+    let reach = arguments.since.as_ref().map_or(Ok(Reach::All), |since| Reach::since(context, since))?;
+    if arguments.since.is_some() {
+        println!("{}", reach.describe());
+    }
+    for _ in 0..arguments.busy {
+        std::thread::spawn(|| {
+            loop {
+                std::hint::spin_loop()
+            }
+        });
+    }
+    steps::run(context, Selection { tier, only: &arguments.only, skip: &arguments.skip, reach })
+}
+
 const BENCH: &str = "\
 Instructions a packet, exact on any machine:
-    cargo xtask test --only instructions      compares with bench/baseline/instructions.json
-    cargo xtask baseline                      stores what this tree takes
+    cargo xtask verify --only instructions    compares with bench/baseline/instructions.json
+    cargo xtask baseline instructions         stores what this tree takes
 
 Packets a second depend on the machine, so only ratios count, taken alternately in one run on one rig:
     cargo build --release

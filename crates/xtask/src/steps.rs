@@ -1,83 +1,151 @@
-//! The steps of `cargo xtask test`. Those that need the machine run one after the other, fast failures first; the
-//! others beside them, on the processors left over.
+//! The steps of `cargo xtask test` and of `cargo xtask verify`. Each is in a lane: lanes run side by side, and the steps of one
+//! lane one after the other.
 
-use crate::command::{Account, Context, Failure, Tests};
+use crate::account::{Account, Tests};
+use crate::binaries::{self, Shelf};
+use crate::command::Context;
+use crate::durations::{Durations, clock};
+use crate::failure::Failure;
+use crate::since::Reach;
 use crate::tools::{Need, prepare};
-use crate::{binaries, dependencies, fuzz, instructions};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use crate::{dependencies, fuzz, instructions, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
 const FUZZ_SECONDS: u32 = 3;
 
-/// Shortest program time that is listed within a step.
-const WORTH_A_LINE: Duration = Duration::from_secs(2);
+/// A list of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// All that anybody runs after a change.
+    Test,
+    /// What a maintainer and continuous integration run besides.
+    Verify,
+}
+
+impl Tier {
+    /// Returns the command that runs it.
+    fn command(self) -> &'static str {
+        match self {
+            Tier::Test => "cargo xtask test",
+            Tier::Verify => "cargo xtask verify",
+        }
+    }
+}
+
+/// What steps of a run share.
+struct Shared {
+    shelf: Shelf,
+    reach: Reach,
+}
 
 struct Step {
     name: &'static str,
     about: &'static str,
-    lane: Lane,
+    tier: Tier,
+    lane: usize,
     needs: &'static [Need],
-    run: fn(&Context) -> Result<(), Failure>,
-}
-
-/// A lane of steps, which run one after the other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Lane {
-    /// Shared builds, and tests that need the machine. These come first.
-    Main,
-    /// Lanes beside the main one and beside each other.
-    Aside(u8),
+    run: fn(&Context, &Shared) -> Result<(), Failure>,
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "fmt", about: "formatting", lane: Lane::Main, needs: &[], run: fmt },
-    Step { name: "clippy", about: "lints, all targets, warnings denied", lane: Lane::Main, needs: &[], run: clippy },
-    Step { name: "doc", about: "documentation builds, warnings denied", lane: Lane::Main, needs: &[], run: doc },
+    Step { name: "fmt", about: "formatting", tier: Tier::Test, lane: 0, needs: &[], run: fmt },
+    Step { name: BUILD, about: "all programs and tests", tier: Tier::Test, lane: 0, needs: &[], run: build },
     Step {
-        name: "test",
-        about: "unit, integration and end-to-end tests",
-        lane: Lane::Main,
+        name: "clippy",
+        about: "lints, all targets, warnings denied",
+        tier: Tier::Test,
+        lane: 0,
+        needs: &[],
+        run: clippy,
+    },
+    Step {
+        name: "doc",
+        about: "documentation, warnings denied, and its examples",
+        tier: Tier::Test,
+        lane: 0,
+        needs: &[],
+        run: doc,
+    },
+    Step {
+        name: TEST,
+        about: "unit, integration and end-to-end tests, from the first that is built on",
+        tier: Tier::Test,
+        lane: 1,
         needs: &[Need::Packages, Need::HugePages],
-        run: binaries::run,
+        run: |context, shared| binaries::run(context, &shared.shelf),
     },
     Step {
         name: "miri",
         about: "rings, frames and batches under Miri",
-        lane: Lane::Aside(0),
+        tier: Tier::Verify,
+        lane: 0,
         needs: &[Need::Miri],
-        run: miri,
-    },
-    Step {
-        name: "dependencies",
-        about: "licences, duplicates, sources and advisories of what is depended on",
-        lane: Lane::Aside(0),
-        needs: &[Need::Deny],
-        run: dependencies::check,
-    },
-    Step {
-        name: "loom",
-        about: "models of what threads share without locks",
-        lane: Lane::Aside(1),
-        needs: &[],
-        run: loom,
-    },
-    Step {
-        name: "instructions",
-        about: "instructions a packet, compared with the baseline",
-        lane: Lane::Aside(1),
-        needs: &[Need::Valgrind],
-        run: instructions::compare,
+        run: |context, _| proofs::miri(context),
     },
     Step {
         name: "fuzz",
         about: "every fuzzer for a few seconds",
-        lane: Lane::Aside(0),
+        tier: Tier::Verify,
+        lane: 0,
         needs: &[Need::Fuzzer],
-        run: fuzz_shortly,
+        run: |context, _| fuzz::run(context, FUZZ_SECONDS),
+    },
+    Step {
+        name: "instructions",
+        about: "instructions a packet, compared with the baseline",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[Need::Valgrind],
+        run: |context, _| instructions::compare(context),
+    },
+    Step {
+        name: "loom",
+        about: "models of what threads share without locks",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[],
+        run: |context, _| proofs::loom(context),
+    },
+    Step {
+        name: "dependencies",
+        about: "licences, duplicates, sources and advisories of what is depended on",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[Need::Deny],
+        run: |context, _| dependencies::check(context),
     },
 ];
+
+/// The step that builds what the step [`TEST`] runs.
+const BUILD: &str = "build";
+const TEST: &str = "test";
+
+/// Which steps of a tier are to run.
+pub struct Selection<'s> {
+    pub tier: Tier,
+    pub only: &'s [String],
+    pub skip: &'s [String],
+    pub reach: Reach,
+}
+
+impl Selection<'_> {
+    fn steps(&self) -> Result<Vec<&'static Step>, Failure> {
+        let all: Vec<&Step> = STEPS.iter().filter(|step| step.tier == self.tier).collect();
+        for name in self.only.iter().chain(self.skip) {
+            if !all.iter().any(|step| step.name == name) {
+                let command = self.tier.command();
+                return Err(format!("`{command}` has no step {name}; `{command} --list` lists them").into());
+            }
+        }
+        let named = |list: &[String], name: &str| list.iter().any(|one| one == name);
+        let wanted = |name: &str| {
+            (self.only.is_empty() || named(self.only, name)) && !named(self.skip, name) && self.reach.needs(name)
+        };
+        // Tests that are to run have to be built.
+        Ok(all.into_iter().filter(|step| wanted(step.name) || step.name == BUILD && wanted(TEST)).collect())
+    }
+}
 
 /// The outcome of a step.
 struct Outcome {
@@ -87,43 +155,47 @@ struct Outcome {
     done: Result<(), Failure>,
 }
 
-/// Prints the steps.
-pub fn list() {
-    for step in STEPS {
+/// Prints the steps of a tier.
+pub fn list(tier: Tier) {
+    for step in STEPS.iter().filter(|step| step.tier == tier) {
         println!("{:14}{}", step.name, step.about);
     }
 }
 
 /// Runs the selected steps, all of them even if one fails, and sums up.
-pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<(), Failure> {
-    for name in only.iter().chain(skip) {
-        if !STEPS.iter().any(|step| step.name == name) {
-            return Err(format!("there is no step {name}; `cargo xtask test --list` lists them").into());
-        }
-    }
-    let named = |list: &[String], step: &Step| list.iter().any(|name| name == step.name);
-    let wanted = |step: &&Step| (only.is_empty() || named(only, step)) && !named(skip, step);
-    let steps: Vec<&Step> = STEPS.iter().filter(wanted).collect();
+pub fn run(context: &Context, selection: Selection<'_>) -> Result<(), Failure> {
+    let steps = selection.steps()?;
+    let shared = &Shared { shelf: Shelf::new(), reach: selection.reach };
     let began = Instant::now();
-    let lane = |lane: Lane| steps.iter().filter(move |step| step.lane == lane);
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
-        let gives_way = Arc::new(AtomicBool::new(lane(Lane::Main).next().is_some()));
-        let aside = [0, 1].map(|number| {
-            let context = context.aside(&gives_way);
-            scope.spawn(move || lane(Lane::Aside(number)).map(|step| step.run(&context)).collect::<Vec<_>>())
+        let lanes = [0, 1].map(|lane| {
+            let steps = steps.iter().filter(move |step| step.lane == lane);
+            let context = context.another();
+            scope.spawn(move || steps.map(|step| step.run(&context, shared)).collect::<Vec<_>>())
         });
-        let main: Vec<Outcome> = lane(Lane::Main).map(|step| step.run(context)).collect();
-        context.stop_giving_way(&gives_way);
-        main.into_iter().chain(aside.into_iter().flat_map(|lane| lane.join().expect("it does not panic"))).collect()
+        lanes.into_iter().flat_map(|lane| lane.join().expect("it does not panic")).collect()
     });
-    println!("\nstep            time");
-    for Outcome { name, time, account, done } in &outcomes {
-        println!("{name:14}{:>6}  {}", clock(*time), done.as_ref().map_or_else(Failure::to_string, |()| "ok".into()));
-        for (part, time) in account.times.iter().filter(|(_, time)| *time >= WORTH_A_LINE) {
-            println!("{:14}{:>6}    {part}", "", clock(*time));
-        }
+    sum_up(context, &outcomes, began.elapsed(), selection.tier)
+}
+
+/// Prints how long everything took, and how many tests passed.
+fn sum_up(context: &Context, outcomes: &[Outcome], all: Duration, tier: Tier) -> Result<(), Failure> {
+    let (stored, mut now) = (Durations::stored(context)?, Durations::default());
+    let mut line = |name: &str, time| {
+        now.add(name, time);
+        stored.line(name, time)
+    };
+    println!("\n  time  step");
+    for Outcome { name, time, account, done } in outcomes {
+        let step = line(name, *time).unwrap_or_else(|| format!("{:>6}  {name}", clock(*time)));
+        println!("{step}{}", done.as_ref().map_or_else(|failure| format!(" FAILED: {failure}"), |()| String::new()));
+        let mut parts = account.times.clone();
+        parts.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+        parts.iter().filter_map(|(part, time)| line(part, *time)).for_each(|line| println!("    {line}"));
     }
-    println!("{:14}{:>6}", "all", clock(began.elapsed()));
+    let whole = tier.command();
+    println!("{}", line(whole, all).unwrap_or_else(|| format!("{:>6}  {whole}", clock(all))));
+    now.keep(context)?;
     let failed = outcomes.iter().filter(|outcome| outcome.done.is_err()).count();
     let tests = outcomes.iter().map(|outcome| outcome.account.tests).sum::<Tests>();
     println!("{} passed, {} failed", tests.passed, tests.failed);
@@ -131,10 +203,10 @@ pub fn run(context: &Context, only: &[String], skip: &[String]) -> Result<(), Fa
 }
 
 impl Step {
-    fn run(&self, context: &Context) -> Outcome {
+    fn run(&self, context: &Context, shared: &Shared) -> Outcome {
         println!("==> {}: {}", self.name, self.about);
         let began = Instant::now();
-        let done = prepare(context, self.needs).and_then(|()| (self.run)(context));
+        let done = prepare(context, self.needs).and_then(|()| (self.run)(context, shared));
         match &done {
             Ok(()) => println!("==> {} is done", self.name),
             Err(failure) => println!("==> {} FAILED: {failure}", self.name),
@@ -143,55 +215,22 @@ impl Step {
     }
 }
 
-/// Formats minutes and seconds.
-fn clock(time: Duration) -> String {
-    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
-}
-
-fn fmt(context: &Context) -> Result<(), Failure> {
+fn fmt(context: &Context, _: &Shared) -> Result<(), Failure> {
     context.cargo(&["fmt", "--all", "--check"]).run()?;
     context.cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).run()
 }
 
-fn clippy(context: &Context) -> Result<(), Failure> {
+fn build(context: &Context, shared: &Shared) -> Result<(), Failure> {
+    binaries::build(context, &shared.shelf, &shared.reach)
+}
+
+fn clippy(context: &Context, _: &Shared) -> Result<(), Failure> {
     context.cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]).run()?;
     // The program as users build it: without the features that measurements need.
     context.cargo(&["clippy", "--package", "millrace", "--", "-D", "warnings"]).run()
 }
 
-fn doc(context: &Context) -> Result<(), Failure> {
-    context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").run()
-}
-
-/// Runs the loom models in a separate target directory: the flag applies to every crate and would rebuild them all.
-fn loom(context: &Context) -> Result<(), Failure> {
-    // The same packages both times: with others, their dependencies have other features, and are built again.
-    let packages =
-        ["millrace-virtqueue", "millrace-engine", "millrace-roles", "millrace-nf"].map(|name| ["--package", name]);
-    for models in [&["--test", "loom"][..], &["--lib", "model"]] {
-        let run = context.cargo(&["test", "--profile", "loom"]).args(packages.as_flattened()).args(models);
-        run.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target("loom")).run()?;
-    }
-    Ok(())
-}
-
-fn miri(context: &Context) -> Result<(), Failure> {
-    // Guest memory is accessed by addresses that were integers on the way; files stand in for memory files.
-    const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
-    let miri = |package: &str, tests: &[&str], flags: &str| {
-        let run = context.cargo(&["+nightly", "miri", "test", "--package", package]).args(tests);
-        run.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", context.target("miri")).run()
-    };
-    miri("millrace-packet", &["--lib", "--", "frame", "copy"], FLAGS)?;
-    // Batches of variations of the same case go the same ways through memory.
-    let tests = ["--lib", "--test", "hostile", "--test", "dirty_log", "--test", "aside", "--", "--skip", "batch_of"];
-    miri("millrace-virtqueue", &tests, FLAGS)?;
-    miri("millrace-roles", &["--lib", "--tests"], FLAGS)?;
-    // Rust references into a ring point only to its atomics, and these tests create so many that tracking them takes
-    // four times as long as the rest.
-    miri("millrace-virtqueue", &["--test", "rings"], &format!("{FLAGS} -Zmiri-disable-stacked-borrows"))
-}
-
-fn fuzz_shortly(context: &Context) -> Result<(), Failure> {
-    fuzz::run(context, FUZZ_SECONDS)
+fn doc(context: &Context, _: &Shared) -> Result<(), Failure> {
+    context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").run()?;
+    context.cargo(&["test", "--workspace", "--doc"]).run()
 }

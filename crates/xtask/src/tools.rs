@@ -1,6 +1,7 @@
 //! Tools that the steps need besides Rust, and their installation.
 
-use crate::command::{Context, Failure};
+use crate::command::Context;
+use crate::failure::Failure;
 use std::sync::{Mutex, PoisonError};
 
 /// Debian packages of the tools that the harness of the end-to-end tests runs. The guest kernel is not among them: the
