@@ -31,7 +31,7 @@ fn programs() -> &'static Path {
 
 fn throughput(words: &[&str], scratch: &Path, results: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
-    command.args(["aggregation", "throughput", "--rounds", "1", "--seconds", "0.05"]).args(words);
+    command.args(["aggregation", "throughput", "--rounds", "1", "--seconds", "0.05", "--loads", "max"]).args(words);
     command.arg("--programs").arg(programs()).arg("--out").arg(results).env("TMPDIR", scratch);
     command
 }
@@ -132,7 +132,11 @@ fn packets_come_through_a_mapping() {
     let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.args(["aggregation", "mapping", "--rounds", "1", "--seconds", "0.05", "--packets", "half,imix"]);
-    command.args(["--placement", "vhost,native", "--programs"]).arg(programs()).arg("--out").arg(results.path());
+    command
+        .args(["--placement", "vhost,native", "--loads", "max", "--programs"])
+        .arg(programs())
+        .arg("--out")
+        .arg(results.path());
     let output = command.env("TMPDIR", scratch.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(results.path().join("results.json")).unwrap();

@@ -3,7 +3,7 @@
 
 use super::AggregationError;
 use super::rig::{Between, Cpus, Packets, Placement, Port, Program, Programs, Rig, RigError, TwoNodesConfig, replay};
-use super::throughput::{Load, Loaded, best, cpus, search, seconds};
+use super::throughput::{Load, Loaded, Loads, best, cpus, seconds};
 use crate::latency::{self, Latency};
 use crate::machine::Machine;
 use crate::record::free_directory;
@@ -31,6 +31,9 @@ pub struct Mapping {
     /// Seconds of each measurement at one load
     #[arg(long, default_value_t = 0.2, value_parser = seconds)]
     pub seconds: f64,
+    /// Loads of each measurement
+    #[arg(long, value_enum, default_value = "search")]
+    pub loads: Loads,
     /// Processors of the two nodes, the network function, and a program between the nodes
     #[arg(long, value_name = "A,B,FUNCTION,LINK", value_parser = cpus, default_value = "1,0,0,1")]
     pub cpus: [usize; 4],
@@ -117,7 +120,7 @@ fn run_all(rig: &Rig, options: &Mapping, results: &mut Results) -> Result<(), Ag
                 let mut row = Row { path, packets, placement, latency, rounds: Vec::new() };
                 for _ in 0..options.rounds {
                     let loads = |mapped| {
-                        loads(rig, options.seconds, Conditions { path, packets, placement, mapped, cpus })
+                        loads(rig, options, Conditions { path, packets, placement, mapped, cpus })
                             .map_err(|source| AggregationError::Mapped { path, packets, placement, source })
                     };
                     row.rounds.push(Round { unmapped: loads(false)?, mapped: loads(true)? });
@@ -138,13 +141,13 @@ struct Conditions {
     cpus: Cpus,
 }
 
-/// Searches for the best load.
-fn loads(rig: &Rig, seconds: f64, conditions: Conditions) -> Result<Vec<Load>, RigError> {
+/// Tries the loads.
+fn loads(rig: &Rig, options: &Mapping, conditions: Conditions) -> Result<Vec<Load>, RigError> {
     let Conditions { path, packets, placement, mapped, cpus } = conditions;
     let (near, out) = (replay(rig, "near", packets, Some(1000))?, Port::new("out", "sink"));
     let config = TwoNodesConfig { between: path, function: Program::default(), placement, mapped, near, out, cpus };
     let mut loaded = Loaded::start(rig, config, packets)?;
-    search(|rate| loaded.load(rate, seconds))
+    options.loads.of_first_round(|rate| loaded.load(rate, options.seconds))
 }
 
 fn table(results: &Results) -> String {

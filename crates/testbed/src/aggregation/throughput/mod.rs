@@ -11,9 +11,7 @@ mod table;
 pub use measure::Loaded;
 pub use options::{Throughput, cpus, seconds};
 pub use results::{Load, Results, Row, Run};
-pub use search::{best, search};
-
-use search::around;
+pub use search::{Loads, best};
 
 use super::AggregationError;
 use super::rig::{Between, Cpus, Packets, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
@@ -100,8 +98,7 @@ struct Conditions {
     cpus: Cpus,
 }
 
-/// Measures one placement in one round. The first round searches for the best load; each round then tries loads around the best
-/// throughput of the round before.
+/// Measures one placement in one round, after the `earlier` one.
 fn run_once(
     rig: &Rig,
     options: &Throughput,
@@ -116,12 +113,8 @@ fn run_once(
     let config = TwoNodesConfig { between: path, function, placement, mapped: false, near, out, cpus };
     let mut loaded = Loaded::start(rig, config, packets)?;
     let version = loaded.version();
-    let mut load = |rate| loaded.load(rate, options.seconds);
-    let mut loads = if earlier.is_none() { search(&mut load)? } else { Vec::new() };
-    let found = earlier.map_or(best(&loads), Run::best).map_or(0.0, |best| best.mpps);
-    for rate in around(found) {
-        loads.push(load(rate)?);
-    }
+    let before = earlier.map(|run| run.best().map_or(0.0, |best| best.mpps));
+    let loads = options.loads.of_round(before, |rate| loaded.load(rate, options.seconds))?;
     Ok((loads, version))
 }
 

@@ -1,5 +1,6 @@
 //! Command line options of the measurement.
 
+use super::search::Loads;
 use crate::aggregation::rig::{Between, Cpus, Placement, Program, Programs};
 use clap::Args;
 use std::path::PathBuf;
@@ -26,6 +27,9 @@ pub struct Throughput {
     /// Seconds of each measurement at one load
     #[arg(long, default_value_t = 0.2, value_parser = seconds)]
     pub seconds: f64,
+    /// Loads of each measurement
+    #[arg(long, value_enum, default_value = "search")]
+    pub loads: Loads,
     /// Processors of the two nodes, the network function, and a program between the nodes [default: 1,0,0,1; with a program
     /// between the nodes 0,0,0,1]
     #[arg(long, value_name = "A,B,FUNCTION,LINK", value_parser = cpus)]

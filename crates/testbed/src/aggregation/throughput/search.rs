@@ -12,6 +12,43 @@ const AROUND: [f64; 3] = [0.95, 1.05, 1.2];
 /// Share of a load that must come through for the load to count as carried.
 pub const CARRIED: f64 = 0.97;
 
+/// The loads that are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Loads {
+    /// Those that find the greatest throughput
+    Search,
+    /// As much as can be sent, and nothing else: whether packets come through, and not how many
+    Max,
+}
+
+impl Loads {
+    /// Tries the loads. A load is in packets per second; `None` is as much as can be sent.
+    pub fn of_first_round<T: Tried, E>(self, mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Result<Vec<T>, E> {
+        match self {
+            Loads::Search => search(load),
+            Loads::Max => Ok(vec![load(None)?]),
+        }
+    }
+
+    /// Tries those of any round: the first one finds the best load, and each tries loads around the best throughput of the round
+    /// before, in millions of packets per second.
+    pub fn of_round<T: Tried, E>(
+        self,
+        before: Option<f64>,
+        mut load: impl FnMut(Option<u64>) -> Result<T, E>,
+    ) -> Result<Vec<T>, E> {
+        if self == Loads::Max {
+            return self.of_first_round(load);
+        }
+        let mut tried = if before.is_none() { search(&mut load)? } else { Vec::new() };
+        let found = before.or(best(&tried).map(Tried::through)).unwrap_or_default();
+        for rate in around(found) {
+            tried.push(load(rate)?);
+        }
+        Ok(tried)
+    }
+}
+
 /// Results of one load, in millions of packets per second.
 pub trait Tried {
     /// Returns the packets sent.
@@ -25,9 +62,8 @@ pub trait Tried {
     }
 }
 
-/// Tries as much as can be sent, halves it until that is carried, and then searches in between. A load is in packets per
-/// second; `None` is as much as can be sent.
-pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Result<Vec<T>, E> {
+/// Tries as much as can be sent, halves it until that is carried, and then searches in between.
+fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Result<Vec<T>, E> {
     let mut tried = vec![load(None)?];
     if tried[0].is_carried() {
         return Ok(tried);
@@ -58,7 +94,7 @@ pub fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) ->
 }
 
 /// Returns the loads around a throughput of so many millions of packets per second, and as much as can be sent.
-pub fn around(through: f64) -> impl Iterator<Item = Option<u64>> {
+fn around(through: f64) -> impl Iterator<Item = Option<u64>> {
     AROUND.into_iter().map(move |share| packets(share * through)).chain([None])
 }
 
