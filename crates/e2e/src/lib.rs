@@ -1,10 +1,31 @@
 //! The end-to-end test harness: real clients around a switch under test.
 //!
 //! - [`guest`]: Linux virtual machines (QEMU, Debian's cloud kernel, busybox), driven over a serial line;
-//! - [`virtio`]: guests in this process that check every byte or break every rule.
+//! - [`virtio`]: guests in this process that check every byte or break every rule;
+//! - [`switch`]: Millrace under test;
+//! - [`cable`], [`wire`], [`functions`]: what is at the other side of its physical ports, and [`gate`] in front of it;
+//! - [`live`]: honest traffic beside an attack; [`mapped`]: guests of mapped ports that come and go;
+//! - [`stream`], [`aggregate`]: packets that are joined, and aggregates made by hand;
+//! - [`flows`], [`host`], [`transfer`], [`plugin`]: switches that forward by flows, hosts, files, the driver for DPDK.
 //!
 //! The processes and namespaces around them are those of [`lab`]. Two cores are enough: a poller needs a core to itself, so
 //! [`lab::cpu::Plan`] gives one to the switch and the rest to everything else.
 
+pub mod aggregate;
+pub mod cable;
+pub mod flows;
+pub mod functions;
+pub mod gate;
 pub mod guest;
+pub mod host;
+pub mod live;
+pub mod mapped;
+pub mod plugin;
+pub mod stream;
+pub mod switch;
+pub mod transfer;
 pub mod virtio;
+pub mod wire;
+
+pub use lab::millrace::{Port, SOON};
+pub use switch::{Home, Millrace, SLEEPER, companion, function, patch, poller, port, program, wait_for};

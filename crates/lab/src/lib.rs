@@ -5,6 +5,7 @@
 //! - [`lxc`]: programs in containers;
 //! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch; traffic applications;
 //! - [`ovs`]: Open vSwitch in user space, with DPDK or without;
+//! - [`millrace`]: Millrace itself, its configurations, and waits for what it does;
 //! - [`switch`]: all peers behind one trait, with any number of ports;
 //! - [`cpu`]: which core is whose.
 //!
@@ -15,6 +16,7 @@ pub mod cpu;
 pub mod dpdk;
 mod error;
 pub mod lxc;
+pub mod millrace;
 pub mod netns;
 pub mod ovs;
 pub mod process;

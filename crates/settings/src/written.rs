@@ -1,8 +1,11 @@
 //! The file as written: every key optional, every value with its place in the file.
+//!
+//! A program that writes a file makes the same values, without places: see [`At::from`].
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -83,6 +86,62 @@ impl<T> Deref for Table<T> {
 
 /// One `[section]` and the place of its header.
 pub type Section<T> = At<Table<T>>;
+
+/// A value that is not from a file has no place.
+impl<T> From<T> for At<T> {
+    fn from(value: T) -> Self {
+        Self { value, span: 0..0 }
+    }
+}
+
+impl<T> From<T> for Section<T> {
+    fn from(value: T) -> Self {
+        Table(value).into()
+    }
+}
+
+impl<T> From<T> for Field<T> {
+    fn from(value: T) -> Self {
+        Self(Some(value.into()))
+    }
+}
+
+impl<T> From<T> for Field<Table<T>> {
+    fn from(value: T) -> Self {
+        Self(Some(value.into()))
+    }
+}
+
+impl From<&str> for Field<String> {
+    fn from(value: &str) -> Self {
+        value.to_owned().into()
+    }
+}
+
+impl<T> FromIterator<T> for Field<Vec<At<T>>> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        values.into_iter().map(At::from).collect::<Vec<_>>().into()
+    }
+}
+
+impl<T: Serialize> Serialize for At<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value.serialize(serializer)
+    }
+}
+
+/// An absent key is nothing, which TOML leaves out.
+impl<T: Serialize> Serialize for Field<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<T: Serialize> Serialize for Table<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
 
 macro_rules! schema_of_inner {
     ($wrapper:ident) => {

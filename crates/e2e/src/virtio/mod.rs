@@ -2,13 +2,17 @@
 //! every frame, break the rules at a chosen moment, start and die in milliseconds.
 //!
 //! [`Guest`] sends and receives frames; [`Source`] makes frames that a [`Sink`] can check; [`Exchange`] makes two guests
-//! exchange frames, and [`Pump`] does so on a separate thread; a [`Forwarder`] is a network function between two guests.
+//! exchange frames, and [`Pump`] does so on a separate thread; a [`Forwarder`] is a network function between two guests. A
+//! [`Crafted`] guest has buffers at chosen addresses, and a [`rogue`] writes its rings by hand.
 
+mod crafted;
 mod exchange;
 mod forwarder;
 mod guest;
+pub mod rogue;
 mod traffic;
 
+pub use crafted::{Back, Crafted, Ram};
 pub use exchange::{Exchange, Pump, Tally};
 pub use forwarder::Forwarder;
 pub use guest::{Guest, Options};

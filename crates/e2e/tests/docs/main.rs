@@ -1,14 +1,12 @@
 //! Tests of the documentation's examples: every command runs, and every configuration is valid.
 
 mod page;
-#[path = "../support/mod.rs"]
-mod support;
 
+use e2e::plugin::plugin;
 use page::{Block, Part, parts};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::plugin::plugin;
 use tempfile::TempDir;
 
 fn root() -> PathBuf {
@@ -27,8 +25,8 @@ impl Sandbox {
         let home = tempfile::Builder::new().prefix("docs-").tempdir().unwrap();
         let programs = home.path().join("bin");
         fs::create_dir(&programs).unwrap();
-        let mut links = vec![("millrace", support::program().to_owned())];
-        links.extend(["nf-forward", "nf-macswap"].map(|name| (name, support::function(name))));
+        let mut links = vec![("millrace", e2e::program().to_owned())];
+        links.extend(["nf-forward", "nf-macswap"].map(|name| (name, e2e::function(name))));
         for (name, program) in links {
             std::os::unix::fs::symlink(fs::canonicalize(program).unwrap(), programs.join(name)).unwrap();
         }

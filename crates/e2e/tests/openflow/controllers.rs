@@ -18,7 +18,7 @@ fn monitor(home: &Home) -> Daemon {
 fn controllers_are_told_and_send() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = |ports: &[&str]| [&bridge(ports), &listen(""), support::SLEEPER].concat();
+    let config = |ports: &[&str]| [&bridge(ports), &listen(""), e2e::SLEEPER].concat();
     let millrace = home.start(&config(&["a", "b"]));
     let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
     let mut ends = [b];
@@ -26,9 +26,8 @@ fn controllers_are_told_and_send() -> Result<()> {
     of(&home, "add-flow", &["priority=0,cookie=0x77,actions=CONTROLLER:65535"]);
     of(&home, "add-flow", &["priority=5,cookie=0x55,udp,udp_dst=5,actions=CONTROLLER:65535,output:2"]);
     // The monitor is ready once it has received something.
-    let said = |monitor: &mut Daemon, part: &str| {
-        monitor.wait_for_line(part, support::SOON, |line| line.contains(part)).unwrap()
-    };
+    let said =
+        |monitor: &mut Daemon, part: &str| monitor.wait_for_line(part, e2e::SOON, |line| line.contains(part)).unwrap();
     let miss = [Packet::udp(1, 2, 1).bytes()];
     wait_for("the monitor to be told", || {
         send(&mut a, &miss);
@@ -91,7 +90,7 @@ fn controllers_are_told_and_send() -> Result<()> {
 fn idle_flows_end() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), support::SLEEPER].concat());
+    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
     let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
     let mut ends = [b];
     of(&home, "add-flow", &["idle_timeout=2,in_port=1,actions=output:2"]);
@@ -126,17 +125,17 @@ fn an_application_lays_a_chain_of_flows() -> Result<()> {
              fail-mode = \"secure\"\n"
         )
     };
-    let first = homes[0].start_inside(&namespace, &[&bridge(&["a", "up"]), &openflow(1), support::SLEEPER].concat());
+    let first = homes[0].start_inside(&namespace, &[&bridge(&["a", "up"]), &openflow(1), e2e::SLEEPER].concat());
     let uplink = format!(
         "[[port]]\nname = \"up\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n",
         homes[0].socket("up").display()
     );
     let second = [
-        support::port("b"),
+        e2e::port("b"),
         uplink,
         "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"b\", \"up\"]\n".into(),
         openflow(2),
-        support::SLEEPER.into(),
+        e2e::SLEEPER.into(),
     ];
     let mut second = homes[1].start_inside(&namespace, &second.concat());
     second.wait_said(0, "cannot connect");
@@ -156,7 +155,7 @@ fn an_application_lays_a_chain_of_flows() -> Result<()> {
     let both = |controller: &mut Daemon| {
         for switch in 1..=2 {
             let line = format!("switch {switch} is there");
-            controller.wait_for_line(&line, support::SOON, |said| said.contains(&line)).unwrap();
+            controller.wait_for_line(&line, e2e::SOON, |said| said.contains(&line)).unwrap();
         }
     };
     both(&mut controller);

@@ -8,7 +8,7 @@ use lab::{Result, cpu};
 fn frames_go_where_flows_say() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b", "c"]), &listen(""), support::SLEEPER].concat());
+    let millrace = home.start(&[&bridge(&["a", "b", "c"]), &listen(""), e2e::SLEEPER].concat());
     let mut guests = guests(&home, &millrace, ["a", "b", "c"]);
     let udp = |port| Packet::udp(1, 2, port);
     // Without flows it is a bridge.
@@ -100,7 +100,7 @@ fn frames_go_where_flows_say() -> Result<()> {
 fn headers_are_rewritten_byte_by_byte() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), support::SLEEPER].concat());
+    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
     let mut guests = guests(&home, &millrace, ["a", "b"]);
     for flow in [
         "priority=9,udp,udp_dst=1,actions=push_vlan:0x8100,set_field:4196->vlan_vid,set_field:5->vlan_pcp,output:2",
@@ -151,7 +151,7 @@ fn headers_are_rewritten_byte_by_byte() -> Result<()> {
 fn normal_learns_and_secure_is_closed() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = |mode: &str| [&bridge(&["a", "b", "c"]), &listen(mode), support::SLEEPER].concat();
+    let config = |mode: &str| [&bridge(&["a", "b", "c"]), &listen(mode), e2e::SLEEPER].concat();
     let millrace = home.start(&config("fail-mode = \"secure\""));
     let mut guests = guests(&home, &millrace, ["a", "b", "c"]);
     let burst = [Packet::udp(1, 2, 1).bytes()];
@@ -181,7 +181,7 @@ fn frames_pass_while_thousands_of_flows_change() -> Result<()> {
     const FLOWS: usize = 4000;
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), support::SLEEPER].concat());
+    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
     let mut guests = guests(&home, &millrace, ["a", "b"]);
     of(&home, "add-flow", &["priority=1,in_port=1,actions=output:2"]);
     let burst: Vec<_> = (0..32).map(|port| Packet::udp(1, 2, port).bytes()).collect();
@@ -222,7 +222,7 @@ fn frames_pass_while_thousands_of_flows_change() -> Result<()> {
 fn ports_keep_their_numbers() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = |ports: &[&str]| [&bridge(ports), &listen(""), support::SLEEPER].concat();
+    let config = |ports: &[&str]| [&bridge(ports), &listen(""), e2e::SLEEPER].concat();
     let millrace = home.start(&config(&["a", "b", "c"]));
     let numbers = || {
         let text = of(&home, "dump-ports-desc", &[]);
@@ -254,7 +254,7 @@ fn ports_keep_their_numbers() -> Result<()> {
 fn errors_are_those_of_the_specification() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), support::SLEEPER].concat());
+    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
     for (flow, error) in [
         ("priority=1,actions=group:1", "OFPBAC_BAD_OUT_GROUP"),
         ("priority=1,actions=goto_table:16", "OFPBIC_BAD_TABLE_ID"),

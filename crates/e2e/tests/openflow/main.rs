@@ -1,9 +1,9 @@
 //! Forwarding by OpenFlow: real controllers set flows, and frames follow them, byte by byte.
 
-#[path = "../support/mod.rs"]
-mod support;
-
+mod cases;
 mod controllers;
+mod differences;
+mod faucet;
 mod flows;
 mod frames;
 mod mapped;
@@ -14,8 +14,8 @@ mod sharing;
 use std::process::Command;
 
 use e2e::virtio::{Guest, Options};
+use e2e::{Home, Millrace, wait_for};
 use millrace::control::{Client, Flow, Flows};
-use support::{Home, Millrace, wait_for};
 
 /// Flows of each kind for UDP packets that come in by the first port, by their destination port.
 const FROM_WAN: [&str; 6] = [
@@ -30,7 +30,7 @@ const FROM_WAN: [&str; 6] = [
 /// Returns ports in a bridge with `openflow`.
 fn bridge(ports: &[&str]) -> String {
     let list = ports.iter().map(|port| format!("\"{port}\"")).collect::<Vec<_>>().join(", ");
-    let ports: String = ports.iter().map(|port| support::port(port)).collect();
+    let ports: String = ports.iter().map(|port| e2e::port(port)).collect();
     format!("{ports}[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [{list}]\n")
 }
 

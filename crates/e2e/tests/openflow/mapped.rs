@@ -8,15 +8,15 @@ use lab::{Result, cpu};
 fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Home::new());
-    let far = wire.start(&(support::patch("wan", "far") + support::SLEEPER));
+    let far = wire.start(&(e2e::patch("wan", "far") + e2e::SLEEPER));
     let config = [
         format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n", wire.socket("wan").display()),
-        support::port("fw"),
-        support::port("lan"),
+        e2e::port("fw"),
+        e2e::port("lan"),
         "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"wan\", \"fw\", \"lan\"]\n".into(),
-        support::mapped::BRIDGE.into(),
+        e2e::mapped::BRIDGE.into(),
         listen("fail-mode = \"secure\""),
-        support::poller(),
+        e2e::poller(),
     ];
     let millrace = home.start(&config.concat());
     millrace.wait_up(&["wan"]);

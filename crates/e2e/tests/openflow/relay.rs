@@ -30,13 +30,13 @@ fn a_switch_relays_flows_to_another_one() -> Result<()> {
     let own = [2, 0, 0, 0, 1, 1];
     let config = |relay: bool| {
         [
-            format!("{}aggregate = true\n", support::port("wan")),
-            support::port("nf"),
+            format!("{}aggregate = true\n", e2e::port("wan")),
+            e2e::port("nf"),
             "[[patch]]\nports = [\"wan\", \"nf\"]\n".into(),
             "[aggregation]\nmac = \"02:00:00:00:01:01\"\naddresses = [\"192.0.2.1\"]\n".into(),
             "[[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:02\"\nip = \"192.0.2.2\"\n".into(),
             listen(&format!("relay = {relay}")),
-            support::SLEEPER.into(),
+            e2e::SLEEPER.into(),
         ]
         .concat()
     };
@@ -46,11 +46,11 @@ fn a_switch_relays_flows_to_another_one() -> Result<()> {
         homes[1].socket("wan").display()
     );
     let near = [
-        support::port("a"),
+        e2e::port("a"),
         uplink,
         "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"a\", \"wan\"]\n".into(),
         listen(""),
-        support::SLEEPER.into(),
+        e2e::SLEEPER.into(),
     ];
     let near = homes[0].start(&near.concat());
     let mut nf = guests(&homes[1], &far, ["nf"]);

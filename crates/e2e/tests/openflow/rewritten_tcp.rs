@@ -1,7 +1,9 @@
 //! TCP connections of which flows change the addresses, over a cable whose ends leave work to each other.
 
 use super::{listen, of};
-use crate::support::{Home, SLEEPER, move_file, two_namespaces, wait_for};
+use e2e::cable::two_namespaces;
+use e2e::transfer::move_file;
+use e2e::{Home, SLEEPER, wait_for};
 use lab::netns::Namespace;
 use lab::{Result, cpu};
 

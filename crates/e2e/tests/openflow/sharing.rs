@@ -10,18 +10,18 @@ fn flows_send_what_workers_share() -> Result<()> {
     let _alone = cpu::alone();
     for way in ["static-role", "locked"] {
         let (home, wire) = (Home::new(), Home::new());
-        let far = wire.start(&(support::patch("wan", "far") + support::SLEEPER));
+        let far = wire.start(&(e2e::patch("wan", "far") + e2e::SLEEPER));
         let config = [
             format!(
                 "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n",
                 wire.socket("wan").display()
             ),
             format!("rx-sharing = \"{way}\"\nworkers = [0, 1, 2]\n"),
-            support::port("fw"),
-            support::port("lan"),
+            e2e::port("fw"),
+            e2e::port("lan"),
             "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"wan\", \"fw\", \"lan\"]\n".into(),
             listen("fail-mode = \"secure\""),
-            support::SLEEPER.repeat(3),
+            e2e::SLEEPER.repeat(3),
         ];
         let millrace = home.start(&config.concat());
         millrace.wait_up(&["wan"]);

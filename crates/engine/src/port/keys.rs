@@ -4,7 +4,7 @@ use super::MAX_QUEUES;
 use super::pace::Pace;
 use packet::MacAddr;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use settings::Judge;
 use settings::written::{At, Field};
 use std::ops::{Deref, DerefMut, Range};
@@ -110,7 +110,7 @@ impl Section<'_> {
 }
 
 /// Side of a socket that the switch takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Side {

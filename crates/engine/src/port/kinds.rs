@@ -5,7 +5,7 @@ use super::kind::{Capabilities, Kind, KindKeys, Opened, PathUse, Queues, Registr
 use super::{MAX_QUEUES, Site};
 use super::{af_packet, af_xdp, generator, loopback, pcap, sink, tap, vhost_user, virtio_user};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,12 +21,25 @@ macro_rules! kinds {
         pub const KINDS: &[(&str, Registration)] = &[$(($name, $folder::KIND),)*];
 
         /// The keys of a port of one kind, under the name of the kind.
-        #[derive(Clone, Debug, Deserialize)]
+        #[derive(Clone, Debug, Deserialize, Serialize)]
         pub enum DriverKeys {
             $(#[doc = concat!("Keys of kind `", stringify!($folder), "`.")] #[serde(rename = $name)] $variant($folder::Keys),)*
         }
 
+        $(impl From<$folder::Keys> for DriverKeys {
+            fn from(keys: $folder::Keys) -> Self {
+                Self::$variant(keys)
+            }
+        })*
+
         impl DriverKeys {
+            /// Returns the name of the kind in the configuration.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(DriverKeys::$variant(_) => $name,)*
+                }
+            }
+
             /// Checks the keys. A wrong value is reported and replaced.
             pub fn build(&self, section: &mut Section<'_>) -> Driver {
                 match self {

@@ -168,7 +168,7 @@ impl Daemon {
         }
     }
 
-    fn check_interrupt(&self) -> Result<()> {
+    pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), Interrupt::check)
     }
 

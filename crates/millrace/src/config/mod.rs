@@ -16,7 +16,7 @@ mod mappings;
 mod mirrors;
 mod openflow;
 mod ports;
-mod raw;
+pub mod raw;
 mod reach;
 mod reference;
 mod sharing;

@@ -18,7 +18,8 @@ pub use exchange::{
 };
 pub use mirror::{MirrorDirection, MirrorPoint, RawMirror};
 pub use settings::aggregation::raw::{
-    AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, UDP_PORTS, VIDS, VNIS,
+    AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, RawAggregation, RawFlow, RawNextHop, ServiceChainId,
+    Transport, UDP_PORTS, UnknownChains, VIDS, VNIS,
 };
 pub use settings::written::{At, Field, Section, Table};
 pub use several::Several;
@@ -44,38 +45,38 @@ pub const LEARNED_LIMITS: Range<i64> = 0..65_537;
 /// Default of `learned-limit`: more than a guest has, and enough for most uplinks.
 pub const DEFAULT_LEARNED_LIMIT: i64 = 4096;
 /// Configuration of a Millrace switch.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Configuration")]
 pub struct RawFile {
     /// A port: one place where frames enter and leave the switch.
-    #[serde(rename = "port")]
+    #[serde(rename = "port", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Section<RawPort>>,
     /// A patch: two ports joined back to back. What one receives, the other transmits.
-    #[serde(rename = "patch")]
+    #[serde(rename = "patch", skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<Section<RawPatch>>,
     /// A bridge: any number of ports, between which frames go by destination MAC address. As soon as one of its
     /// ports has `vlan` or `trunk`, the bridge keeps VLANs apart and each of its ports must say which it carries.
-    #[serde(rename = "bridge")]
+    #[serde(rename = "bridge", skip_serializing_if = "Vec::is_empty")]
     pub bridges: Vec<Section<RawBridge>>,
     /// Receive queue mapping: a physical port receives into the buffers that a guest has posted, queue by queue, so that
     /// frames for that guest are not copied. `millrace ctl mappings` tells whether it does, or why not.
-    #[serde(rename = "mapping")]
+    #[serde(rename = "mapping", skip_serializing_if = "Vec::is_empty")]
     pub mappings: Vec<Section<RawMapping>>,
     /// Buffers change hands: frames between the functions of these ports are not copied, as all functions have buffers of one
     /// memory and get each other's instead. The functions must trust each other. docs/exchange.md explains it, and `millrace ctl
     /// exchange` shows what is exchanged, and why the rest is not.
-    #[serde(rename = "exchange")]
+    #[serde(rename = "exchange", skip_serializing_if = "Vec::is_empty")]
     pub exchanges: Vec<Section<RawExchange>>,
     /// A mirror: copies of what ports receive and send go to another port, for a monitor. docs/mirror.md explains it.
-    #[serde(rename = "mirror")]
+    #[serde(rename = "mirror", skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Section<RawMirror>>,
     /// Packet aggregation: short packets to one next hop leave as one frame by ports with `aggregate`, and come back out of
     /// such frames there. docs/aggregation.md explains it.
     pub aggregation: Field<Table<RawAggregation>>,
     /// A worker: one thread that polls queues. Without this section there is one worker, unpinned, idle policy
     /// `backoff`.
-    #[serde(rename = "worker")]
+    #[serde(rename = "worker", skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Section<RawWorker>>,
     /// The control socket, which `millrace ctl` talks to.
     pub control: Field<Table<RawControl>>,
@@ -91,7 +92,7 @@ pub struct RawFile {
 }
 
 /// One `[[port]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "port", extend("required" = ["name", "driver"]), transform = port::add_keys_of_drivers)]
 pub struct RawPort {
@@ -140,7 +141,7 @@ pub struct RawPort {
 }
 
 /// How several workers share the receive queues of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum RxSharing {
@@ -154,7 +155,7 @@ pub enum RxSharing {
 }
 
 /// The order in which frames leave the workers of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum FrameOrder {
@@ -166,7 +167,7 @@ pub enum FrameOrder {
 }
 
 /// One `[port.fault]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "fault")]
 pub struct RawFault {
@@ -185,7 +186,7 @@ pub struct RawFault {
 }
 
 /// One `[[patch]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "patch", extend("required" = ["ports"]))]
 pub struct RawPatch {
@@ -195,7 +196,7 @@ pub struct RawPatch {
 }
 
 /// One `[[mapping]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
 pub struct RawMapping {
@@ -224,7 +225,7 @@ pub struct RawMapping {
 }
 
 /// How frames get from a physical port to the guest whose buffers they are received into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MappingMode {
@@ -236,7 +237,7 @@ pub enum MappingMode {
 }
 
 /// Who keeps frames for others out of a mapped guest's buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MappingSteering {
@@ -249,7 +250,7 @@ pub enum MappingSteering {
 }
 
 /// One `[[bridge]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "bridge", extend("required" = ["name", "ports"]))]
 pub struct RawBridge {
@@ -273,12 +274,12 @@ pub struct RawBridge {
     #[schemars(extend("default" = false))]
     pub openflow: Field<bool>,
     /// A MAC address that is never learned, moved or forgotten. At most 4096 of them.
-    #[serde(rename = "static")]
+    #[serde(rename = "static", skip_serializing_if = "Vec::is_empty")]
     pub statics: Vec<Section<RawStatic>>,
 }
 
 /// One `[[bridge.static]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "static", extend("required" = ["mac", "port"]))]
 pub struct RawStatic {
@@ -292,7 +293,7 @@ pub struct RawStatic {
 }
 
 /// One `[[worker]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "worker")]
 pub struct RawWorker {
@@ -313,7 +314,7 @@ pub struct RawWorker {
 }
 
 /// `[control]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "control")]
 pub struct RawControl {
@@ -323,7 +324,7 @@ pub struct RawControl {
 }
 
 /// `[metrics]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "metrics", extend("required" = ["listen"]))]
 pub struct RawMetrics {
@@ -333,7 +334,7 @@ pub struct RawMetrics {
 }
 
 /// `[openflow]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "openflow")]
 pub struct RawOpenflow {
@@ -359,7 +360,7 @@ pub struct RawOpenflow {
 }
 
 /// Treatment of frames while there are no flows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum FailMode {
@@ -371,7 +372,7 @@ pub enum FailMode {
 }
 
 /// `[confinement]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "confinement")]
 pub struct RawConfinement {
@@ -387,7 +388,7 @@ pub struct RawConfinement {
 }
 
 /// How a worker rests while there are no frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Idle {

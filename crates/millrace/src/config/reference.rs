@@ -1,6 +1,8 @@
 //! Reference documentation of the configuration, generated from the data model so that the two cannot disagree.
 
 use super::raw::RawFile;
+use schemars::Schema;
+use schemars::transform::{RecursiveTransform, Transform};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -22,7 +24,16 @@ applies a changed file to a running switch; what did not change is not touched, 
 
 /// Returns the JSON schema of the configuration file.
 pub fn schema() -> Value {
-    schemars::schema_for!(RawFile).to_value()
+    let mut schema = schemars::schema_for!(RawFile);
+    RecursiveTransform(drop_null_default).transform(&mut schema);
+    schema.to_value()
+}
+
+/// Removes the default of an optional key: TOML has no null.
+fn drop_null_default(schema: &mut Schema) {
+    if schema.get("default").is_some_and(Value::is_null) {
+        schema.remove("default");
+    }
 }
 
 /// Returns the reference in Markdown, as stored in docs/configuration.md.

@@ -18,7 +18,7 @@ pub const UDP_PORTS: Range<i64> = 1..65_536;
 pub const DEFAULT_AGGREGATE_MTU: i64 = 1500;
 
 /// `[aggregation]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "aggregation", extend("required" = ["mac", "addresses"]))]
 pub struct RawAggregation {
@@ -46,15 +46,15 @@ pub struct RawAggregation {
     #[schemars(extend("default" = "pass"))]
     pub unknown_chains: Field<UnknownChains>,
     /// A next hop: the switch or network function that takes what is joined for an NFI.
-    #[serde(rename = "next-hop")]
+    #[serde(rename = "next-hop", skip_serializing_if = "Vec::is_empty")]
     pub next_hops: Vec<Section<RawNextHop>>,
     /// A flow: packets of one service chain go to one next hop.
-    #[serde(rename = "flow")]
+    #[serde(rename = "flow", skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<Section<RawFlow>>,
 }
 
 /// One `[[aggregation.next-hop]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "next-hop", extend("required" = ["nfi", "mac", "ip"]))]
 pub struct RawNextHop {
@@ -81,7 +81,7 @@ pub struct RawNextHop {
 }
 
 /// One `[[aggregation.flow]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "flow", extend("required" = ["sc", "nfi"]))]
 pub struct RawFlow {
@@ -94,7 +94,7 @@ pub struct RawFlow {
 }
 
 /// Protocol that carries aggregates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Transport {
@@ -106,7 +106,7 @@ pub enum Transport {
 }
 
 /// Part of a packet that names its service chain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum ServiceChainId {
@@ -118,7 +118,7 @@ pub enum ServiceChainId {
 }
 
 /// The UDP checksum of what is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum ChecksumMode {
@@ -129,7 +129,7 @@ pub enum ChecksumMode {
 }
 
 /// Treatment of packets of unknown chains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum UnknownChains {

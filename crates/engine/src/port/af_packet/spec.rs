@@ -6,7 +6,7 @@ use crate::port::keys::Section;
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use settings::written::Field;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub const KIND: Registration = Registration {
 };
 
 /// Keys of an AF_PACKET port.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {

@@ -18,7 +18,7 @@ mod watched;
 
 pub use pool::Pool;
 pub use rx::XdpReceive;
-pub use spec::{KIND, Keys, Settings, Steer};
+pub use spec::{KIND, Keys, MoverKey, Settings, Steer, SteerKeys};
 pub use steered::Steered;
 pub use tx::XdpTransmit;
 pub use umem_view::UmemView;

@@ -7,7 +7,7 @@ use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
 use packet::MacAddr;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use settings::written::{At, Field};
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub const KIND: Registration = Registration {
 };
 
 /// Keys of an AF_XDP port.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {
@@ -44,11 +44,12 @@ pub struct Keys {
     /// Of a port of driver `af_xdp`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks the
     /// NIC for it (as `ethtool -N` does) and takes it back when the port closes, even if the NIC had it before. `millrace ctl
     /// ports` says which rules the NIC does not take.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steer: Vec<At<SteerKeys>>,
 }
 
 /// One `[[port.steer]]`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(inline, extend("required" = ["mac", "queue"]))]
 pub struct SteerKeys {
@@ -89,7 +90,7 @@ impl SteerKeys {
 }
 
 /// Who moves the frames of an AF_XDP port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MoverKey {

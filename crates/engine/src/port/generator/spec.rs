@@ -9,7 +9,7 @@ use crate::port::pace::Pace;
 use crate::port::sink::Sink;
 use packet::MacAddr;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use settings::written::Field;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub const KIND: Registration = Registration {
 };
 
 /// Keys of a generator port.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {

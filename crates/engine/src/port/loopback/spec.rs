@@ -5,7 +5,7 @@ use crate::port::Site;
 use crate::port::keys::Section;
 use crate::port::kind::{Capabilities, Kind, KindKeys, Opened, Registration};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The kind.
@@ -16,7 +16,7 @@ pub const KIND: Registration = Registration {
 };
 
 /// Keys of a loopback port: there are none.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Keys {}
 

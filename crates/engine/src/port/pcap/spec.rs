@@ -9,7 +9,7 @@ use crate::port::record::Recorder;
 use crate::port::sink::{Nothing, Sink};
 use crate::port::{RxQueue, Site, TxQueue};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use settings::written::Field;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub const KIND: Registration = Registration {
 };
 
 /// Keys of a pcap port.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {

@@ -6,7 +6,7 @@ use crate::port::keys::Section;
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Registration};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The kind.
@@ -14,7 +14,7 @@ pub const KIND: Registration =
     Registration { about: "drops and counts the frames that it is sent", capabilities: Capabilities::NONE, lacks: &[] };
 
 /// Keys of a sink port: there are none.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {}

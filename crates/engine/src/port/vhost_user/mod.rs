@@ -9,6 +9,7 @@ mod spec;
 mod tx;
 
 pub use common::Call;
+pub use queues::QueuesKey;
 pub use rx::VhostReceive;
-pub use spec::{KIND, Keys, Settings};
+pub use spec::{KIND, Keys, MemoryKey, Settings};
 pub use tx::VhostTransmit;

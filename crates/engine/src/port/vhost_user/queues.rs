@@ -3,6 +3,7 @@
 use crate::port::keys::QUEUES;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::ser::{Serialize, Serializer};
 use serde_json::json;
 use std::borrow::Cow;
 use std::fmt;
@@ -35,6 +36,15 @@ impl<'de> Deserialize<'de> for QueuesKey {
             }
         }
         deserializer.deserialize_any(QueuesVisitor)
+    }
+}
+
+impl Serialize for QueuesKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            QueuesKey::Auto => serializer.serialize_str("auto"),
+            QueuesKey::Number(number) => serializer.serialize_i64(number),
+        }
     }
 }
 

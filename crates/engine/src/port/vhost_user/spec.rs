@@ -7,7 +7,7 @@ use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Registration};
 use ::vhost_user::{Access, Mode};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use settings::written::Field;
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub const KIND: Registration = Registration {
 };
 
 /// Keys of a vhost-user port.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {
@@ -72,7 +72,7 @@ impl KindKeys for Keys {
 }
 
 /// Files that the memory of a guest may lie in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MemoryKey {

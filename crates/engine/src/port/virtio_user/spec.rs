@@ -8,7 +8,7 @@ use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Queues, Registratio
 use ::vhost_user::Mode;
 use ::vhost_user::frontend::QueueSizes;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use settings::written::Field;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub const KIND: Registration = Registration {
 };
 
 /// Keys of a virtio-user port.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {

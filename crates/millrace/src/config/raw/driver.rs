@@ -3,6 +3,7 @@
 use engine::port::kinds::KINDS;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::json;
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -19,6 +20,12 @@ impl<'de> Deserialize<'de> for DriverName {
         let name = String::deserialize(deserializer)?;
         let known = NAMES.iter().find(|known| **known == name);
         known.map(|known| DriverName(known)).ok_or_else(|| de::Error::unknown_variant(&name, &NAMES))
+    }
+}
+
+impl Serialize for DriverName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
     }
 }
 

@@ -4,6 +4,7 @@ use super::{At, Field};
 use engine::spec::MOST_BUFFERS;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -22,7 +23,7 @@ pub const DEFAULT_DEVICE: &str = "/dev/zcopy";
 pub const THRESHOLDS: Range<i64> = 0..65_536;
 
 /// One `[[exchange]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "exchange", extend("required" = ["ports"]))]
 pub struct RawExchange {
@@ -79,6 +80,15 @@ impl<'de> Deserialize<'de> for Threshold {
     }
 }
 
+impl Serialize for Threshold {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Threshold::Bytes(bytes) => serializer.serialize_i64(bytes),
+            Threshold::Measured => serializer.serialize_str("measured"),
+        }
+    }
+}
+
 impl JsonSchema for Threshold {
     fn inline_schema() -> bool {
         true
@@ -93,7 +103,7 @@ impl JsonSchema for Threshold {
 }
 
 /// How the frames of an exchange change hands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum ExchangeMode {

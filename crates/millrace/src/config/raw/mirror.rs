@@ -4,7 +4,7 @@ use super::{At, Field};
 use schemars::JsonSchema;
 
 /// One `[[mirror]]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "mirror", extend("required" = ["from", "to"]))]
 pub struct RawMirror {
@@ -22,7 +22,7 @@ pub struct RawMirror {
 }
 
 /// Which frames a mirror copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MirrorDirection {
@@ -35,7 +35,7 @@ pub enum MirrorDirection {
 }
 
 /// Where a mirror copies frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MirrorPoint {

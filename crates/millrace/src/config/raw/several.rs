@@ -3,6 +3,7 @@
 use super::{At, VIDS};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
@@ -64,6 +65,15 @@ impl<'de, T: Listed + Deserialize<'de>> Deserialize<'de> for Several<T> {
             }
         }
         deserializer.deserialize_any(SeveralVisitor(PhantomData))
+    }
+}
+
+impl<T: Serialize> Serialize for Several<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Several::All => serializer.serialize_str("all"),
+            Several::List(list) => list.serialize(serializer),
+        }
     }
 }
 

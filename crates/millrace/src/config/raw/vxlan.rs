@@ -4,7 +4,7 @@ use super::{AGGREGATE_MTUS, ChecksumMode, DEFAULT_AGGREGATE_MTU, Field, Table, U
 use schemars::JsonSchema;
 
 /// One `[port.vxlan]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "vxlan", extend("required" = ["vni", "local", "remote"]))]
 pub struct RawVxlan {
@@ -28,7 +28,7 @@ pub struct RawVxlan {
 }
 
 /// One `[port.vxlan.local]` or `[port.vxlan.remote]`.
-#[derive(Clone, Debug, Default, serde::Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "tunnel-end", extend("required" = ["mac", "ip"]))]
 pub struct RawTunnelEnd {

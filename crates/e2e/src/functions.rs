@@ -1,0 +1,88 @@
+//! Several functions on one NIC, each mapped to a queue of its own.
+//!
+//! A cable with a switch at each end: what the `near` function of a queue sends arrives at the `far` one.
+
+use std::ops::Range;
+
+use crate::virtio::{Guest, Options, Pump};
+use lab::Result;
+
+use crate::wire::Cable;
+use crate::{Home, Millrace, port, wait_for};
+
+/// Queues of the NIC, and functions.
+pub const QUEUES: usize = 3;
+
+/// Returns the ports of the functions, and a mapping for each.
+pub fn functions(name: &str) -> String {
+    let name = |queue| format!("{name}{queue}");
+    (0..QUEUES).map(|queue| port(&name(queue)) + &mapping(queue, &name(queue))).collect()
+}
+
+/// Returns the mapping of a queue of the NIC to a function.
+pub fn mapping(queue: usize, to: &str) -> String {
+    format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"{to}\"\nmode = \"pass-through\"\n")
+}
+
+/// Returns the NIC's port, at this end of the cable.
+pub fn nic(interface: &str) -> String {
+    format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"{interface}\"\nqueues = {QUEUES}\n")
+}
+
+/// The cable, and the directories of the two switches.
+pub struct SharedNic {
+    cable: Cable,
+    /// Directory of the switch at this end.
+    pub near: Home,
+    /// Directory of the switch at the other end.
+    pub far: Home,
+}
+
+impl SharedNic {
+    /// Lays the cable.
+    pub fn new() -> Result<SharedNic> {
+        Ok(SharedNic { cable: Cable::with_queues(QUEUES as u32)?, near: Home::new(), far: Home::new() })
+    }
+
+    /// Starts the switches, the near one with this configuration. It must have a mapping for each queue, in their order.
+    pub fn start(&self, near: &str) -> [Millrace; 2] {
+        // While a worker sleeps, the kernel has few buffers of a mapped guest, and may lose frames: here nobody sleeps.
+        let far = [&nic("up1"), &functions("far"), "[[worker]]\n"].concat();
+        let switches = [self.near.start_inside(&self.cable.here, near), self.far.start_inside(&self.cable.there, &far)];
+        switches.iter().for_each(|switch| switch.wait_up(&["wan"]));
+        switches
+    }
+
+    /// Connects the two functions of a queue, and waits until both are mapped.
+    pub fn connect(&self, switches: &[Millrace; 2], queue: usize) -> Result<[Guest; 2]> {
+        let near = Options::new(self.near.socket(&format!("near{queue}")));
+        let near = if queue.is_multiple_of(2) { near } else { near.packed() };
+        let guests = [near.connect()?, Options::new(self.far.socket(&format!("far{queue}"))).connect()?];
+        // A queue takes no frames while it is mapped, so these would be lost.
+        switches.iter().for_each(|switch| wait_mapped(switch, queue..queue + 1));
+        Ok(guests)
+    }
+}
+
+/// Waits until each of these queues has buffers of its guest.
+pub fn wait_mapped(switch: &Millrace, queues: Range<usize>) {
+    wait_for(&format!("queues {queues:?} to be mapped, of {:?}", switch.stats().mappings), || {
+        let mappings = switch.stats().mappings;
+        mappings[queues.clone()].iter().all(|mapping| mapping.zero_copy && mapping.on_loan > 0).then_some(())
+    });
+}
+
+/// Checks that nothing was dropped at these ports.
+pub fn nothing_dropped(switch: &Millrace, ports: &[&str]) {
+    ports.iter().for_each(|port| assert_eq!(switch.port(port).dropped(), 0, "{:?}", switch.port(port).0));
+}
+
+/// Stops the pumps of the first two functions, and checks that neither has lost a frame.
+pub fn nothing_lost(switch: &Millrace, pumps: impl IntoIterator<Item = Pump>) -> Result<()> {
+    for (queue, pump) in pumps.into_iter().enumerate() {
+        let tally = pump.stop()?;
+        assert!(tally.is_complete(), "function {queue} lost frames: {tally:?}");
+    }
+    nothing_dropped(switch, &["near0", "near1"]);
+    Ok(())
+}

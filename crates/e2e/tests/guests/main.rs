@@ -1,0 +1,11 @@
+//! Real guests, virtual machines and DPDK applications, at ports of the switch; and the harness itself.
+
+mod chain;
+mod demo;
+mod dpdk;
+mod harness;
+mod idle;
+mod peers;
+mod queues;
+mod redis;
+mod vm;

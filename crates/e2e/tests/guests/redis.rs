@@ -1,0 +1,38 @@
+//! Redis in two virtual machines, whose kernels talk over Millrace by plain virtio.
+
+use e2e::Home;
+use e2e::guest::{self, Kernel, Nic, Vm};
+use lab::{Result, cpu};
+
+/// A shell function that stores a value of so many bytes in the other machine, and compares what comes back.
+const EXCHANGE: &str = "exchange() { \
+    head -c $1 /dev/urandom | od -An -v -tx1 | tr -d ' \\n' | head -c $1 >/tmp/value; \
+    redis-cli -h 192.0.2.2 -x set key </tmp/value && redis-cli -h 192.0.2.2 get key | head -c $1 | cmp - /tmp/value; }";
+
+#[test]
+fn a_machine_uses_redis_in_another() -> Result<()> {
+    let _alone = cpu::alone();
+    let kernel = Kernel::prepare()?;
+    let home = Home::new();
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"b\"]\n";
+    let switch = home.start(&[&e2e::port("a"), &e2e::port("b"), bridge, e2e::SLEEPER].concat());
+    let client = Vm::builder("client").nic(Nic::new(home.socket("a")).packed());
+    let client = client.program("/usr/bin/redis-cli").program("/usr/bin/redis-benchmark").spawn(&kernel)?;
+    let server = Vm::builder("server").nic(Nic::new(home.socket("b"))).program("/usr/bin/redis-server");
+    let server = server.spawn(&kernel)?;
+    for (vm, address) in [(&client, "192.0.2.1/24"), (&server, "192.0.2.2/24")] {
+        vm.wait_ready(guest::READY)?;
+        vm.set_address("eth0", address)?;
+    }
+    let serving = server.start("redis-server --save '' --appendonly no --protected-mode no --dir /tmp")?;
+    client.check("for try in $(seq 300); do redis-cli -h 192.0.2.2 ping && exit; sleep 0.2; done; exit 1")?;
+    for len in [64, 1024, 4096, 16_384, 65_536] {
+        client.check(&format!("{EXCHANGE}; exchange {len}"))?;
+    }
+    let said = client.check("redis-benchmark -h 192.0.2.2 -c 10 -n 100 -d 1024 -t set,get --csv")?;
+    assert!(said.contains("\"SET\"") && said.contains("\"GET\""), "{said}");
+    server.kill(&serving)?;
+    drop((client, server));
+    switch.stop();
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Linux guests in QEMU, connected by a Millrace bridge whose worker sleeps when idle.
+
+use std::time::Instant;
+
+use e2e::guest::{self, Kernel, Nic, Vm};
+use e2e::{Home, Millrace, transfer};
+use lab::netns::Namespace;
+use lab::{Result, cpu};
+
+/// Size of the files to move.
+const FILE: usize = 4 << 20;
+
+fn bridge(ports: &[&str]) -> String {
+    format!("[[bridge]]\nname = \"br0\"\nports = {ports:?}\n{}", e2e::SLEEPER)
+}
+
+/// Boots two guests, pings and moves a file both ways, and checks the addresses that the bridge learned.
+fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm, Vm)> {
+    let kernel = Kernel::prepare()?;
+    let began = Instant::now();
+    let addresses = nics.each_ref().map(|nic| nic.mac_address().to_owned());
+    let [a, b] = nics;
+    let (a, b) = (Vm::builder("a").nic(a).spawn(&kernel)?, Vm::builder("b").nic(b).spawn(&kernel)?);
+    for (vm, address) in [(&a, "192.0.2.1/24"), (&b, "192.0.2.2/24")] {
+        vm.wait_ready(guest::READY)?;
+        vm.set_address("eth0", address)?;
+    }
+    println!("two machines in {}: {:?}", home.path("").display(), began.elapsed());
+    let pings = a.ping("192.0.2.2", 5)?;
+    assert_eq!(pings.received, 5, "{:?}", millrace.stats().ports);
+    let moved = Instant::now();
+    guest::move_file(&a, &b, "192.0.2.2", FILE, guest::PATIENCE)?;
+    guest::move_file(&b, &a, "192.0.2.1", FILE, guest::PATIENCE)?;
+    println!("4 MiB there and back in {:?}", moved.elapsed());
+    let mut learned: Vec<_> = millrace.macs().into_iter().map(|entry| (entry.port, entry.mac)).collect();
+    learned.sort();
+    let [first, second] = addresses;
+    assert_eq!(learned, [("a".to_owned(), first), ("b".to_owned(), second)]);
+    Ok((a, b))
+}
+
+#[test]
+fn a_split_and_a_packed_machine_talk() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let millrace = home.start(&[e2e::port("a"), e2e::port("b"), bridge(&["a", "b"])].concat());
+    let nics = [Nic::new(home.socket("a")), Nic::new(home.socket("b")).packed()];
+    let (a, b) = two_machines(&home, &millrace, nics)?;
+    let detail = |port| millrace.port(port).0.detail;
+    assert!(detail("a").contains("split") && detail("b").contains("packed"), "{} / {}", detail("a"), detail("b"));
+    a.power_off(e2e::SOON)?;
+    millrace.wait_down("a");
+    drop(b);
+    millrace.wait_down("b");
+    millrace.stop();
+    Ok(())
+}
+
+#[test]
+fn machines_with_two_queue_pairs_talk() -> Result<()> {
+    let _alone = cpu::alone();
+    let home = Home::new();
+    let millrace = home.start(&[e2e::port("a"), e2e::port("b"), bridge(&["a", "b"])].concat());
+    let nics = [Nic::new(home.socket("a")).queues(2), Nic::new(home.socket("b")).queues(2).packed()];
+    let (a, b) = two_machines(&home, &millrace, nics)?;
+    for vm in [&a, &b] {
+        assert_eq!(vm.check("ls -d /sys/class/net/eth0/queues/rx-* | wc -l")?, "2");
+    }
+    // A guest selects its send queue by processor, so using both queues takes a stream from each processor.
+    for processor in ["1", "2"] {
+        a.check(&format!("taskset {processor} ping -c 3 -i 0.2 192.0.2.2"))?;
+    }
+    let queues = millrace.port("a").0.queues;
+    assert!(queues.len() == 2 && queues.iter().all(|queue| queue.rx_packets > 0), "{queues:?}");
+    Ok(())
+}
+
+#[test]
+fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
+    let _alone = cpu::alone();
+    let kernel = Kernel::prepare()?;
+    let host = Namespace::create()?;
+    host.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"])?;
+    let home = Home::new();
+    let tap = "[[port]]\nname = \"host\"\ndriver = \"tap\"\ninterface = \"tap0\"\n".to_owned();
+    let millrace = home.start_inside(&host, &[e2e::port("a"), tap, bridge(&["a", "host"])].concat());
+    host.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
+    let nic = Nic::new(home.socket("a"));
+    let mac = nic.mac_address().to_owned();
+    let vm = Vm::builder("a").nic(nic).spawn(&kernel)?;
+    vm.wait_ready(guest::READY)?;
+    vm.set_address("eth0", "192.0.2.2/24")?;
+    assert_eq!(vm.ping("192.0.2.1", 3)?.received, 3);
+    host.run("ping", &["-c", "3", "-i", "0.2", "-W", "2", "192.0.2.2"])?;
+
+    transfer::move_both_ways(&host, &vm, ["192.0.2.1", "192.0.2.2"], FILE, &home)?;
+    let tap_mac = host.run("cat", &["/sys/class/net/tap0/address"])?;
+    let mut learned: Vec<_> = millrace.macs().into_iter().map(|entry| (entry.port, entry.mac)).collect();
+    learned.sort();
+    assert_eq!(learned, [("a".to_owned(), mac), ("host".to_owned(), tap_mac.trim_end().to_owned())]);
+    drop(vm);
+    millrace.stop();
+    Ok(())
+}

@@ -1,0 +1,14 @@
+//! A switch that is never stopped: reloads, guests that come, go and attack, and interfaces that change, while others' frames
+//! keep arriving.
+
+mod bridge;
+mod control;
+mod controllers;
+mod guests;
+mod hostile;
+mod interfaces;
+mod reconnect;
+mod reload;
+mod rings;
+mod sessions;
+mod soak;

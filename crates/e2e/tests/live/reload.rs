@@ -1,0 +1,58 @@
+//! A configuration that changes all the time, beside guests that are not affected.
+
+use e2e::live::Live;
+use e2e::virtio::Options;
+use e2e::{patch, poller, port, wait_for};
+use engine::reload::Step;
+use lab::cpu;
+
+/// Returns a bridge with a guest at `a`, and `more` ports.
+fn bridge(more: &[&str]) -> String {
+    let names: Vec<_> = ["a"].iter().chain(more).map(|name| format!("\"{name}\"")).collect();
+    let ports: String = ["a"].iter().chain(more).map(|name| port(name)).collect();
+    format!("{ports}[[bridge]]\nname = \"br0\"\nports = [{}]\n", names.join(", "))
+}
+
+/// Returns `config` with the frames of a port recorded.
+fn recorded(config: &str, name: &str) -> String {
+    let port = format!("name = \"{name}\"\n");
+    assert!(config.contains(&port));
+    config.replacen(&port, &format!("{port}record-to = \"{name}.pcap\"\n"), 1)
+}
+
+#[test]
+fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
+    let _alone = cpu::alone();
+    let live = Live::new(&bridge(&[]));
+    let mut guest = Options::new(live.home.socket("a")).connect().unwrap();
+    live.millrace.wait_up(&["a"]);
+    let hello = [[0xff; 6], [2, 0, 0, 0, 0, 0x77], [0x88, 0xb5, 0, 0, 0, 0]].concat();
+    let hello = [hello, vec![0; 60]].concat();
+    assert!(guest.send(&[&hello], 1).unwrap());
+    guest.flush();
+    let knows = || live.millrace.macs().iter().any(|entry| entry.port == "a" && entry.mac.ends_with(":77"));
+    wait_for("the guest's address to be learned", || knows().then_some(()));
+    let reload = |more: &[&str], name: Option<&str>| {
+        let config = [bridge(more), patch("c", "d"), poller()].concat();
+        live.home.configure(&name.map_or(config.clone(), |name| recorded(&config, name)));
+        let report = live.millrace.reload();
+        assert_eq!(report.failed(), 0, "{report}");
+        assert!(report.ports(Step::Reopened).is_empty() && knows(), "{report}");
+    };
+    live.during(|attack| {
+        let more: [&[&str]; 4] = [&["x"], &["y", "x"], &["y"], &[]];
+        let mut rounds = more.iter().cycle().zip(["a", "c", "d", "c"].iter().cycle());
+        while attack.goes_on() {
+            let (more, name) = rounds.next().unwrap();
+            reload(more, Some(name));
+            attack.strike();
+        }
+    });
+    assert!(guest.is_connected());
+    reload(&[], Some("c"));
+    live.serves();
+    reload(&[], None);
+    let frames: Result<Vec<_>, _> = capture::Reader::open(&live.home.path("c.pcap")).unwrap().collect();
+    assert!(!frames.unwrap().is_empty());
+    live.finish();
+}

@@ -1,0 +1,115 @@
+//! Peers that attack the switch through shared descriptors, memory and sockets, beside two honest guests.
+
+use std::os::unix::net::UnixStream;
+
+use e2e::Home;
+use e2e::live::Live;
+use e2e::virtio::Options;
+use e2e::virtio::rogue::{BUFFERS, HEADER, Rogue, TX};
+use lab::cpu;
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
+use rustix::io::{Errno, write};
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
+use virtqueue::features;
+
+/// Fills the counter and leaves the file description, shared with the switch, in blocking mode: a write would wait forever.
+fn fill(event: BorrowedFd<'_>) {
+    fcntl_setfl(event, fcntl_getfl(event).unwrap() | OFlags::NONBLOCK).unwrap();
+    let mut amount = u64::MAX - 1;
+    while amount > 0 {
+        match write(event, &amount.to_ne_bytes()) {
+            Ok(_) => {}
+            Err(Errno::AGAIN) => amount /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    fcntl_setfl(event, fcntl_getfl(event).unwrap() - OFlags::NONBLOCK).unwrap();
+}
+
+/// The guest requests notifications through descriptors that block on write.
+#[test]
+fn full_notification_counters_in_blocking_mode() {
+    let _alone = cpu::alone();
+    let live = Live::new(&e2e::patch("a", "b"));
+    let mut rogue = Rogue::connect(&live.home);
+    live.millrace.wait_up(&["a"]);
+    rogue.write(BUFFERS, &[0; 2048]);
+    rogue.describe(TX, 0, BUFFERS, HEADER + 60, 0, 0);
+    live.during(|attack| {
+        while attack.goes_on() {
+            rogue.events().for_each(fill);
+            rogue.offer_all(TX, &[0]);
+            attack.strike();
+        }
+    });
+    drop(rogue);
+    live.millrace.wait_down("a");
+    live.finish();
+}
+
+/// Connects a frontend to port `a`, up to feature negotiation.
+fn frontend(home: &Home) -> Frontend {
+    let mut frontend = Frontend::from_stream(UnixStream::connect(home.socket("a")).unwrap(), 64);
+    frontend.set_owner().unwrap();
+    frontend.get_features().unwrap();
+    frontend.set_features(features::VERSION_1 | features::PROTOCOL_FEATURES).unwrap();
+    frontend.get_protocol_features().unwrap();
+    frontend
+}
+
+/// The frontend requests more queues than there are, and reconnects as fast as it can.
+#[test]
+fn a_frontend_that_is_refused_comes_back_without_end() {
+    let _alone = cpu::alone();
+    let one_queue = e2e::patch("a", "b").replacen("socket = \"a.sock\"\n", "socket = \"a.sock\"\nqueues = 1\n", 1);
+    let mut live = Live::new(&one_queue);
+    let mark = live.millrace.daemon.log().mark();
+    live.during(|attack| {
+        while attack.goes_on() {
+            let frontend = frontend(&live.home);
+            let _ = frontend.set_vring_num(8, 256);
+            assert!(frontend.get_features().is_err(), "there is no queue 8");
+            attack.strike();
+        }
+    });
+    live.millrace.wait_said(mark, "set `queues` of the port to 5");
+    let guest = Options::new(live.home.socket("a")).connect().unwrap();
+    live.millrace.wait_up(&["a"]);
+    drop(guest);
+    live.finish();
+}
+
+/// The guest shares as much empty memory as a guest may have, and then more. The next guest still has room.
+#[test]
+fn memory_as_large_as_address_spaces() {
+    const REGION: u64 = 1 << 37;
+    let _alone = cpu::alone();
+    let live = Live::new(&e2e::patch("a", "b"));
+    let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, REGION).unwrap();
+    let region = |number: u64| VhostUserMemoryRegionInfo {
+        guest_phys_addr: number * REGION,
+        memory_size: REGION,
+        userspace_addr: number * REGION,
+        mmap_offset: 0,
+        mmap_handle: file.as_raw_fd(),
+    };
+    let table = |regions: u64| (0..regions).map(region).collect::<Vec<_>>();
+    live.during(|attack| {
+        while attack.goes_on() {
+            let frontend = frontend(&live.home);
+            frontend.set_mem_table(&table(8)).unwrap();
+            frontend.get_features().unwrap();
+            let guest = Options::new(live.home.socket("b")).connect().unwrap();
+            live.millrace.wait_up(&["b"]);
+            drop(guest);
+            live.millrace.wait_down("b");
+            let _ = frontend.set_mem_table(&table(9));
+            assert!(frontend.get_features().is_err(), "that is too much");
+            attack.strike();
+        }
+    });
+    live.finish();
+}

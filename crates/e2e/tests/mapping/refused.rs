@@ -1,0 +1,111 @@
+//! Receive queue mapping with a backend that does not take the guest's memory: frames are copied.
+
+use e2e::gate::{Gate, Reaction};
+use e2e::mapped::PASS_THROUGH;
+use e2e::virtio::{Exchange, Options, Pump};
+use e2e::wire::Wire;
+use e2e::{Home, Millrace, wait_for};
+use lab::{Result, cpu};
+
+/// Frames each way.
+const FRAMES: u64 = 3000;
+
+/// Every size that fits into a buffer of a mapped guest.
+const SIZES: std::ops::RangeInclusive<usize> = 60..=1500;
+
+/// A virtio-user port `wan`, whose backend is a gate in front of a wire.
+fn wan(queues: u16) -> String {
+    format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"gate.sock\"\nqueues = {queues}\n")
+}
+
+/// Waits until the mapping says why it copies.
+fn copies(millrace: &Millrace, mapping: usize, why: &str) {
+    wait_for(&format!("a mapping that copies: {:?}", millrace.stats().mappings), || {
+        let mapping = millrace.stats().mappings.swap_remove(mapping);
+        (!mapping.zero_copy && mapping.reason.is_some_and(|reason| reason.contains(why))).then_some(())
+    });
+}
+
+#[test]
+fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
+    let _alone = cpu::alone();
+    let refused = "the device refused SET_MEM_TABLE";
+    let gave_up = "the backend left, or did not answer, 3 times in a row when it was given a guest's memory";
+    for (reaction, acknowledges, why, connections) in [
+        (Reaction::Refuse, true, refused, 1),
+        (Reaction::HangUp, true, gave_up, 4),
+        (Reaction::HangUp, false, gave_up, 4),
+        (Reaction::Silence, true, gave_up, 4),
+    ] {
+        let case = format!("{reaction:?}, REPLY_ACK: {acknowledges}");
+        let (home, wire) = (Home::new(), Wire::new());
+        let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), reaction, 1, acknowledges);
+        let bystanders = e2e::patch("c", "d");
+        let mut millrace = home.start(&[&wan(1), &e2e::port("fw"), PASS_THROUGH, &bystanders, &e2e::poller()].concat());
+        millrace.wait_up(&["wan"]);
+        let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect());
+        let pump = Pump::start(Exchange::new([c?, d?], [3, 4], SIZES, 64));
+        let guest = Options::new(home.socket("fw")).connect()?;
+        copies(&millrace, 0, why);
+        millrace.wait_said(0, why);
+        assert_eq!(gate.connections(), connections, "{case}");
+        millrace.wait_up(&["wan"]);
+        let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 64);
+        exchange.run(FRAMES, e2e::SOON)?;
+        let mapping = millrace.mapping();
+        assert!(mapping.in_place == 0 && mapping.sent_in_place == 0, "{case}: {mapping:?}");
+        assert_eq!(gate.connections(), connections, "{case}: it stays connected");
+
+        // The next guest's memory, or another backend, is tried again.
+        gate.react(Reaction::Take);
+        let [guest, far] = exchange.into_guests();
+        let guest = if reaction == Reaction::Refuse {
+            drop(guest);
+            millrace.wait_gone("fw");
+            Options::new(home.socket("fw")).connect()?
+        } else {
+            gate.hang_up();
+            guest
+        };
+        drop(far);
+        millrace.wait_mapped();
+        Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 64).run(FRAMES, e2e::SOON)?;
+        assert!(millrace.mapping().in_place > FRAMES / 2, "{case}: {:?}", millrace.mapping());
+        pump.wait_for(100, e2e::SOON)?;
+        let tally = pump.stop()?;
+        assert!(tally.is_complete(), "{case}: {tally:?}");
+        millrace.stop();
+    }
+    Ok(())
+}
+
+/// A backend that has room for the memory of one guest only.
+#[test]
+fn a_guest_too_many_does_not_disturb_the_first() -> Result<()> {
+    let _alone = cpu::alone();
+    let (home, wire) = (Home::new(), Wire::new());
+    let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), Reaction::Refuse, 2, true);
+    let mapping =
+        |queue: usize| format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"near{queue}\"\nmode = \"pass-through\"\n");
+    let ports = [e2e::port("near0"), e2e::port("near1")];
+    let millrace = home.start(&[wan(2), ports.concat(), mapping(0), mapping(1), e2e::poller()].concat());
+    millrace.wait_up(&["wan"]);
+    let first = Options::new(home.socket("near0")).connect()?;
+    let far = wire.far().connect()?;
+    millrace.wait_mapped();
+    let pump = Pump::start(Exchange::new([first, far], [1, 2], SIZES, 64));
+    for _ in 0..10 {
+        let second = Options::new(home.socket("near1")).connect()?;
+        copies(&millrace, 1, "SET_MEM_TABLE");
+        pump.wait_for(100, e2e::SOON)?;
+        let mapping = millrace.mapping();
+        assert!(mapping.zero_copy && mapping.on_loan > 0, "{mapping:?}");
+        drop(second);
+        millrace.wait_gone("near1");
+    }
+    let tally = pump.stop()?;
+    assert!(tally.is_complete(), "{tally:?}");
+    assert_eq!(gate.connections(), 1);
+    millrace.stop();
+    Ok(())
+}

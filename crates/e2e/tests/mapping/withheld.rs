@@ -1,0 +1,116 @@
+//! A NIC that does not answer while it has a guest's buffers: it may still fill them, so they must not be returned to the
+//! guest. The NIC is a second Millrace behind a virtio-user port, stopped by a signal.
+
+use e2e::virtio::{Exchange, Options};
+use e2e::{Home, Millrace, wait_for};
+use engine::reload::{Action, Step};
+use lab::{Result, cpu};
+use rustix::process::Signal;
+
+/// Returns the switch's configuration with `words` in its mapping. `other` must not be affected.
+fn config(nic: &Home, words: &str) -> String {
+    let socket = nic.socket("wan").display().to_string();
+    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\n");
+    let mapping = format!("[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n{words}\n");
+    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
+    [&wan, &e2e::port("fw"), &e2e::port("other"), &mapping, bridge, &e2e::poller()].concat()
+}
+
+const TRUST: &str = "trust = [\"other\"]";
+
+fn start() -> (Home, Millrace, Home, Millrace) {
+    let nic_home = Home::new();
+    let nic = nic_home.start(&(e2e::patch("wan", "far") + e2e::SLEEPER));
+    let home = Home::new();
+    let millrace = home.start(&config(&nic_home, TRUST));
+    millrace.wait_up(&["wan"]);
+    (nic_home, nic, home, millrace)
+}
+
+/// Checks that frames pass in place again, with a new guest.
+fn recovers(nic_home: &Home, mut nic: Millrace, home: &Home, millrace: Millrace) -> Result<()> {
+    nic.daemon.signal(Signal::CONT)?;
+    millrace.wait_up(&["wan"]);
+    home.configure(&config(nic_home, TRUST));
+    millrace.reload();
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    let far = Options::new(nic_home.socket("far")).connect()?;
+    Exchange::new([guest, far], [1, 2], 60..=1500, 8).run(1000, e2e::SOON)?;
+    assert!(millrace.mapping().in_place > 500, "{:?}", millrace.mapping());
+    millrace.stop();
+    nic.stop();
+    Ok(())
+}
+
+#[test]
+fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
+    let _alone = cpu::alone();
+    let (nic_home, mut nic, home, mut millrace) = start();
+    let mut guest = Options::new(home.socket("fw")).connect()?;
+    let other = Options::new(home.socket("other")).connect()?;
+    millrace.wait_mapped();
+    nic.daemon.signal(Signal::STOP)?;
+    // Without trust, the guest's buffers must be returned.
+    home.configure(&config(&nic_home, ""));
+    let mark = millrace.daemon.log().mark();
+    millrace.reload();
+    millrace.wait_said(mark, "could not be stopped");
+    millrace.wait_said(mark, "the guest is disconnected: port \"wan\" still owns some of the guest's buffers");
+    wait_for("the guest to be disconnected", || (!guest.is_connected()).then_some(()));
+    assert_eq!(guest.receive(usize::MAX, |_| Ok(()))?, 0, "nothing came back");
+    assert!(other.is_connected(), "nobody else notices");
+    recovers(&nic_home, nic, &home, millrace)
+}
+
+#[test]
+fn a_guest_that_leaves_meanwhile() -> Result<()> {
+    let _alone = cpu::alone();
+    let (nic_home, mut nic, home, mut millrace) = start();
+    let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    nic.daemon.signal(Signal::STOP)?;
+    let mark = millrace.daemon.log().mark();
+    drop(guest);
+    millrace.wait_said(mark, "cannot be stopped: port \"wan\" still owns some of the guest's buffers");
+    millrace.wait_down("fw");
+    recovers(&nic_home, nic, &home, millrace)
+}
+
+/// The next guest gets no buffer filled before the NIC is connected anew: it may still fill those of the first.
+#[test]
+fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
+    let _alone = cpu::alone();
+    let (nic_home, mut nic, home, mut millrace) = start();
+    let mut guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_mapped();
+    nic.daemon.signal(Signal::STOP)?;
+    home.configure(&config(&nic_home, "trust = [\"fw\"]").replace("to = \"fw\"", "to = \"other\""));
+    let mark = millrace.daemon.log().mark();
+    let report = millrace.reload();
+    assert_eq!((report.ports(Step::Changed), report.ports(Step::Reopened)), (vec!["wan"], vec!["fw", "other"]));
+    let failed: Vec<_> = report.actions.iter().filter(|action| action.error.is_some()).map(Action::to_string).collect();
+    let [failed] = &failed[..] else { panic!("only the NIC's port fails: {failed:?}") };
+    assert!(failed.starts_with("changed port wan (mapping), which FAILED: "), "{failed}");
+    assert!(failed.contains("queue 0 could not be stopped: "), "{failed}");
+    assert!(failed.ends_with("; the port is being opened again"), "{failed}");
+    millrace.wait_said(mark, "cannot be stopped: port \"wan\" still owns some of the guest's buffers");
+    wait_for("the guest to be disconnected", || (!guest.is_connected()).then_some(()));
+    assert_eq!(guest.receive(usize::MAX, |_| Ok(()))?, 0, "nothing came back");
+    let memory = guest.leave();
+    let other = Options::new(home.socket("other")).connect()?;
+    let mapping = millrace.mapping();
+    assert!(mapping.to == "other.0" && !mapping.zero_copy && mapping.on_loan == 0, "{mapping:?}");
+    // Before the port has seen that its queue failed, and after.
+    let reason = mapping.reason.as_deref().unwrap_or_default();
+    let is_true = reason.starts_with("port \"wan\" is being opened again: queue 0 could not be stopped: ");
+    assert!(is_true || reason == "port \"wan\" is down", "{reason}");
+    nic.daemon.signal(Signal::CONT)?;
+    millrace.wait_mapped();
+    let then = memory();
+    let far = Options::new(nic_home.socket("far")).connect()?;
+    Exchange::new([other, far], [1, 2], 60..=1500, 8).run(1000, e2e::SOON)?;
+    assert!(memory() == then, "frames for the new guest are written to the memory of the old one");
+    millrace.wait_down("other");
+    recovers(&nic_home, nic, &home, millrace)
+}

@@ -1,0 +1,7 @@
+//! Ports of each kind, what is between them and forwarding, and workers that share their queues.
+
+mod crew;
+mod kinds;
+mod mirror;
+mod sharing;
+mod vxlan;

@@ -1,0 +1,121 @@
+//! Shared queues that receive into a guest's buffers.
+
+use super::*;
+use e2e::mapped::{self, PASS_THROUGH};
+use e2e::virtio::Pump;
+use e2e::wire::Cable;
+use engine::reload::Step;
+use lab::cpu;
+
+/// Frames each way.
+const FRAMES: u64 = 4000;
+
+/// A worker that sleeps is not told when a guest's first buffers can be lent.
+const POLLER: &str = "[[worker]]\n";
+
+/// A switch whose port `wan`, at a cable or a virtio NIC, is mapped to `fw` and has these keys.
+struct Scene {
+    millrace: Millrace,
+    home: Home,
+    wire: Wire,
+    _cable: Option<Cable>,
+}
+
+impl Scene {
+    fn new(keys: &str, has_cable: bool) -> Result<Scene> {
+        let home = Home::new();
+        let rest = [PASS_THROUGH, &POLLER.repeat(3)].concat();
+        if has_cable {
+            let cable = Cable::new()?;
+            let wire = cable.wire();
+            let millrace = cable.switch(&home, keys, &rest);
+            return Ok(Scene { millrace, home, wire, _cable: Some(cable) });
+        }
+        let wire = Wire::new();
+        let millrace = home.start(&[&wire.port(false), keys, &port("fw"), &rest].concat());
+        millrace.wait_up(&["wan"]);
+        Ok(Scene { millrace, home, wire, _cable: None })
+    }
+}
+
+#[test]
+fn a_mapped_guest_gets_what_workers_share_in_place() -> Result<()> {
+    let _alone = cpu::alone();
+    for has_cable in [true, false] {
+        for keys in [STATIC_ROLES.to_owned(), STATIC_ROLES.replace("[0, 1, 2]", "[1, 2]") + "parent = 0\n"] {
+            let Scene { millrace, home, wire, _cable } = Scene::new(&keys, has_cable)?;
+            for packed in [false, true] {
+                let options = Options::new(home.socket("fw"));
+                let near = if packed { options.packed() } else { options }.connect()?;
+                millrace.wait_up(&["fw"]);
+                let far = wire.guest("far")?;
+                millrace.wait_mapped();
+                let before = millrace.mapping().in_place;
+                let mut exchange = Exchange::new([near, far], [1, 2], SIZES, 32);
+                exchange.run(FRAMES, e2e::SOON).unwrap();
+                let mapping = millrace.mapping();
+                assert!(mapping.zero_copy && mapping.in_place > before + FRAMES / 2, "{mapping:?}");
+                drop(exchange);
+                millrace.wait_gone("fw");
+            }
+            let lost = |port: &str| millrace.port(port).dropped();
+            assert_eq!((lost("wan"), lost("fw")), (0, 0), "{:?}", millrace.stats().ports);
+            millrace.stop();
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn mapped_guests_behind_a_shared_queue_are_killed() -> Result<()> {
+    let _alone = cpu::alone();
+    for has_cable in [true, false] {
+        let Scene { millrace, home, wire, _cable } = Scene::new(STATIC_ROLES, has_cable)?;
+        let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
+        mapped::kill_guests(&millrace, &home, 14)?;
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_written_late_by_a_shared_queue() -> Result<()> {
+    let _alone = cpu::alone();
+    for has_cable in [true, false] {
+        let Scene { millrace, home, wire, _cable } = Scene::new(STATIC_ROLES, has_cable)?;
+        mapped::leave_again_and_again(&millrace, &home, wire.guest("far")?)?;
+        millrace.stop();
+    }
+    Ok(())
+}
+
+#[test]
+fn workers_of_a_mapped_queue_come_and_go() -> Result<()> {
+    let _alone = cpu::alone();
+    let (wire, home) = (Wire::new(), Home::new());
+    let config = |keys: &str| [&wire.port(false), keys, &port("fw"), PASS_THROUGH, &POLLER.repeat(3)].concat();
+    let millrace = home.start(&config(STATIC_ROLES));
+    millrace.wait_up(&["wan"]);
+    let ends = ends(&home, &millrace, &wire)?;
+    millrace.wait_mapped();
+    let pump = Pump::start(Exchange::new(ends, [1, 2], SIZES, 32));
+    let ways = [
+        STATIC_ROLES.replace("[0, 1, 2]", "[1, 2]") + "parent = 0\n",
+        String::new(),
+        STATIC_ROLES.replace("[0, 1, 2]", "[2]"),
+        STATIC_ROLES.to_owned(),
+    ];
+    for keys in ways.iter().cycle().take(20) {
+        pump.wait_for(100, e2e::SOON).unwrap();
+        home.configure(&config(keys));
+        let report = millrace.reload();
+        assert_eq!(report.failed(), 0, "{report}");
+        assert!(report.ports(Step::Reopened).is_empty(), "{report}");
+        let before = millrace.mapping().in_place;
+        wait_for("frames in place", || (millrace.mapping().in_place > before + 50).then_some(()));
+    }
+    let tally = pump.stop()?;
+    assert!(tally.is_complete(), "{tally:?}");
+    millrace.stop();
+    Ok(())
+}

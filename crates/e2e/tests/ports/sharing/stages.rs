@@ -1,0 +1,128 @@
+//! Stages at a shared port: its workers have their own.
+
+use super::*;
+use e2e::stream::{aggregation, exchange, joined_both_ways, network, uplink};
+use e2e::wire::Cable;
+use lab::cpu;
+
+/// Frames each way.
+const FRAMES: u64 = 3000;
+
+/// Each worker splits aggregates; packets of a VLAN keep their order.
+#[test]
+fn aggregates_are_split_by_all_workers() -> Result<()> {
+    let _alone = cpu::alone();
+    let vids: Vec<u16> = (100..104).collect();
+    let homes = [Home::new(), Home::new()];
+    let config = |wan: String, node: usize, workers: String| {
+        let flows: Vec<_> = vids.iter().map(|&vid| (vid, 1 - node)).collect();
+        let patch = e2e::stream::patch("nf", "wan");
+        [wan, port("nf"), patch, aggregation(node, &flows, ""), workers].concat()
+    };
+    let first = homes[0].start(&config(network("wan"), 0, SLEEPER.into()));
+    let shared = uplink("wan", &homes[0].socket("wan")) + STATIC_ROLES;
+    let second = homes[1].start(&config(shared, 1, workers(3)));
+    [&first, &second].iter().for_each(|switch| switch.wait_up(&["wan"]));
+    let mut ends = [guest(&homes[0], &first, "nf")?, guest(&homes[1], &second, "nf")?];
+    exchange(&mut ends, 2 * FRAMES, &vids)?;
+    for switch in [&first, &second] {
+        switch.none_dropped();
+        let [received, sent] = switch.sides("wan");
+        joined_both_ways(&received, &sent, 2 * FRAMES);
+    }
+    adds_up(&second, "wan", [2 * FRAMES; 2], &[0, 1, 2]);
+    first.stop();
+    second.stop();
+    Ok(())
+}
+
+#[test]
+fn a_tunnel_ends_at_a_shared_port() -> Result<()> {
+    let _alone = cpu::alone();
+    let (cable, home, far) = (Cable::new()?, Home::new(), Home::new());
+    let tunnel = |here: usize| {
+        let end = |index: usize| format!("{{ mac = \"02:00:00:00:01:0{index}\", ip = \"192.0.2.{index}\" }}");
+        format!("[port.vxlan]\nvni = 100\nlocal = {}\nremote = {}\n", end(here), end(3 - here))
+    };
+    let wire = "[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
+    let other = far.start_inside(&cable.there, &[wire, &tunnel(2), &port("fw"), PATCH, SLEEPER].concat());
+    let keys = STATIC_ROLES.to_owned() + &tunnel(1);
+    let millrace = cable.switch(&home, &keys, &[PATCH, &workers(3)].concat());
+    let ends = [guest(&home, &millrace, "fw")?, guest(&far, &other, "fw")?];
+    Exchange::new(ends, [1, 2], 60..=1464, WINDOW).run(FRAMES, e2e::SOON).unwrap();
+    let fw = millrace.counted("fw", FRAMES, FRAMES);
+    assert!(fw.drops().is_empty(), "{:?}", fw.0);
+    adds_up(&millrace, "wan", [FRAMES; 2], &[0, 1, 2]);
+    millrace.stop();
+    other.stop();
+    Ok(())
+}
+
+#[test]
+fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
+    let _alone = cpu::alone();
+    for keys in [STATIC_ROLES, LOCKED] {
+        let outside = Home::new();
+        let far = port("far") + "record-to = \"far.pcap\"\n";
+        let wire = outside.start(&[&port("wan"), &*far, "[[patch]]\nports = [\"wan\", \"far\"]\n", SLEEPER].concat());
+        let home = Home::new();
+        let socket = outside.socket("wan").display().to_string();
+        let wan = format!(
+            "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\nrecord-to = \"wan.pcap\"\n{keys}"
+        );
+        let probe = "[[port]]\nname = \"probe\"\ndriver = \"pcap\"\nrecord = \"probe.pcap\"\n";
+        let mirror = "[[mirror]]\nfrom = [\"wan\"]\nto = \"probe\"\n";
+        let millrace = home.start(&[&wan, &*port("fw"), probe, PATCH, mirror, &workers(3)].concat());
+        millrace.wait_up(&["wan"]);
+        let ends = [guest(&home, &millrace, "fw")?, guest(&outside, &wire, "far")?];
+        let exchange = Exchange::new(ends, [1, 2], SIZES, WINDOW);
+        let mut exchange = if keys == LOCKED { exchange.in_any_order() } else { exchange };
+        exchange.run(FRAMES, e2e::SOON).unwrap();
+        adds_up(&millrace, "wan", [FRAMES; 2], &[0, 1, 2]);
+        let probe = millrace.counted("probe", 0, 2 * FRAMES);
+        assert!(probe.drops().is_empty(), "{:?}", probe.0);
+        millrace.stop();
+        wire.stop();
+        let passed = outside.frames("far.pcap");
+        assert_eq!(passed.len() as u64, 2 * FRAMES);
+        for copies in ["wan.pcap", "probe.pcap"] {
+            assert!(home.frames(copies) == passed, "{copies} does not have what passed the wire");
+        }
+    }
+    Ok(())
+}
+
+/// A mirror of the guest's side gets what the shared port's workers hand over, once it is sent.
+#[test]
+fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
+    let _alone = cpu::alone();
+    let (wire, home) = (Wire::new(), Home::new());
+    let probe = "[[port]]\nname = \"probe\"\ndriver = \"pcap\"\nrecord = \"probe.pcap\"\n";
+    let mirror = "[[mirror]]\nfrom = [\"fw\"]\nto = \"probe\"\ndirection = \"out\"\n";
+    let fw = port("fw") + "record-to = \"fw.pcap\"\n";
+    let millrace = home.start(&[&wire.port(true), STATIC_ROLES, &*fw, probe, PATCH, mirror, &workers(3)].concat());
+    millrace.wait_up(&["wan"]);
+    Exchange::new(ends(&home, &millrace, &wire)?, [1, 2], SIZES, WINDOW).run(FRAMES, e2e::SOON).unwrap();
+    millrace.counted("probe", 0, FRAMES);
+    adds_up(&millrace, "wan", [FRAMES; 2], &[0, 1, 2]);
+    millrace.stop();
+    assert_eq!(home.frames("fw.pcap").len() as u64, 2 * FRAMES);
+    Ok(())
+}
+
+/// A stage of one worker sends the frames that it held back by itself, also if no frame comes after them.
+#[test]
+fn frames_that_are_held_back_leave_in_the_end() -> Result<()> {
+    let _alone = cpu::alone();
+    let (wire, home) = (Wire::new(), Home::new());
+    let fault = "[port.fault]\ndelay = \"5ms\"\n";
+    let millrace = home.start(&[&wire.port(false), LOCKED, fault, &*port("fw"), PATCH, &workers(3)].concat());
+    millrace.wait_up(&["wan"]);
+    let mut exchange = unordered(ends(&home, &millrace, &wire)?, [1, 2]);
+    for frames in [1, 40, 1, 200] {
+        exchange.run(frames, e2e::SOON).unwrap();
+    }
+    adds_up(&millrace, "wan", [242; 2], &[0, 1, 2]);
+    millrace.stop();
+    Ok(())
+}
