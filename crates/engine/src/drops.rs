@@ -216,7 +216,7 @@ pub(crate) fn by_reason(stages: &BTreeMap<String, BTreeMap<String, u64>>) -> BTr
     sums
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

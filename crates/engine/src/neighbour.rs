@@ -4,7 +4,7 @@
 
 use crate::drops::Reason;
 use crate::octets::Bytes;
-use crate::punt::{EventNotifier, Punt, Ring};
+use handover::{EventNotifier, Punt, Ring};
 use paflow::neighbour::Station;
 use std::sync::{Arc, OnceLock};
 

@@ -17,10 +17,9 @@ mod error;
 pub mod exchange;
 mod layout;
 pub mod memory;
-pub mod ordering;
 mod position;
-mod sync;
 
 pub use config::{Format, MAX_CHAIN, MAX_QUEUE_SIZE, Negotiated, QueueConfig, features};
 pub use error::{Dropped, Fatal, SetupError};
+pub use handover::ordering;
 pub use layout::NET_HEADER;

@@ -8,7 +8,7 @@ mod head;
 mod learning;
 pub mod mac_table;
 mod output;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod vlan;
 

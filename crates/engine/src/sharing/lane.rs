@@ -1,10 +1,10 @@
 //! A worker's part of a shared queue.
 
-use super::alarm::Alarm;
 use super::batch::Batch;
 use super::locked::LockedLane;
 use crate::port::Wait;
 use crate::port::zero_copy::Mix;
+use handover::Alarm;
 use packet::{BurstStorage, LeasedFrames};
 use std::sync::Arc;
 

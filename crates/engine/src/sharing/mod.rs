@@ -20,16 +20,14 @@
 //! With a *lock* ([`locked`]), workers take turns at the queue, and there is no parent. That is the usual way, and there for
 //! comparison.
 
-mod alarm;
 mod batch;
 mod lane;
 mod locked;
 mod parent;
 mod terms;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
-pub(crate) use alarm::Alarm;
 pub(crate) use lane::Lane;
 pub(crate) use locked::LockedQueue;
 pub(crate) use parent::Parent;
@@ -37,6 +35,7 @@ pub(crate) use terms::Terms;
 
 use crate::port::RxQueue;
 use batch::Batch;
+use handover::Alarm;
 use lane::StaticLane;
 use packet::{LeasedFrames, MAX_BURST, Mapped};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
 //! The parent of a shared queue: it alone talks to the device.
 
-use super::alarm::Alarm;
 use super::batch::Batch;
 use super::terms::Terms;
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
 use crate::port::{ReceiveHalf, RxQueue, Wait};
+use handover::Alarm;
 use packet::{BurstStorage, Frames, MAX_BURST};
 use roles::Outcome;
 use std::sync::Arc;

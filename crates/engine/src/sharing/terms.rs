@@ -1,7 +1,7 @@
 //! Terms on which a queue is shared.
 
-use super::alarm::Alarm;
 use crate::drops::Drops;
+use handover::Alarm;
 use std::sync::Arc;
 
 /// Terms on which a queue is shared.

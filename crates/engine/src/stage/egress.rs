@@ -41,7 +41,7 @@ impl Egress {
     }
 
     /// Returns a queue with these stages.
-    #[cfg(any(feature = "analysis", all(test, not(loom))))]
+    #[cfg(any(feature = "analysis", test))]
     pub(crate) fn of(half: Box<dyn TxQueue>, stages: impl IntoIterator<Item = Box<dyn EgressStage>>) -> Egress {
         Egress { half, stages: stages.into_iter().collect() }
     }

@@ -144,5 +144,5 @@ pub(crate) fn parent_cycles(watch: &Stopwatch) -> BTreeMap<&'static str, u64> {
     steps.map(|(slot, step)| (step, watch.spent(slot))).filter(|(_, cycles)| *cycles > 0).collect()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -91,7 +91,7 @@ impl Stopwatch {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

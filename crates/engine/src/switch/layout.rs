@@ -308,10 +308,10 @@ mod tests {
     use super::*;
     use crate::live::Live;
     use crate::port::{tap, vhost_user};
-    use crate::punt::EventNotifier;
     use crate::spec::{Driver, MappingSpec, PortQueues, PortSpec};
     use crate::switch::mapping::Ends;
     use crate::switch::shared::SwitchParts;
+    use handover::EventNotifier;
     use paflow::Rules;
 
     /// Lays out `spec`, which has no bridges.

@@ -16,7 +16,7 @@ mod site;
 mod snapshot;
 mod tags;
 mod tenancy;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod topology;
 mod watchdog;
@@ -24,10 +24,10 @@ mod watchdog;
 use crate::clock;
 use crate::forward::flows::Datapath;
 use crate::live::Live;
-use crate::punt::EventNotifier;
 use crate::reload::Action;
 use crate::spec::Spec;
 use fabric::Fabric;
+use handover::EventNotifier;
 use inner::Inner;
 use layout::Layout;
 use open::OpenError;

@@ -2,7 +2,7 @@
 
 mod applied;
 mod parts;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod transition;
 

@@ -11,7 +11,7 @@ mod pulse;
 mod route;
 mod shared;
 mod sleeper;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 #[cfg(feature = "analysis")]
@@ -26,10 +26,9 @@ pub(crate) use route::Route;
 use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
-use crate::handover::Mailbox;
 use crate::monitor::{Activity, Place, WorkerCounters};
-use crate::sharing::Alarm;
 use crate::spec::{Idle, WorkerSpec};
+use handover::{Alarm, Mailbox};
 use idle::Rest;
 use packet::MAX_BURST;
 use rustix::event::{EventfdFlags, eventfd};

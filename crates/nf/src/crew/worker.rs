@@ -2,10 +2,11 @@
 
 use super::batch::Batch;
 use super::counters::WorkerCounters;
-use super::parking::{Parking, Rest};
+use super::rest::Rest;
 use super::view::{Verdict, View};
 use crate::cycles::Cycles;
 use crate::run::Idle;
+use handover::Parking;
 use roles::Claim;
 
 /// A worker's function, and its counters.

@@ -198,7 +198,7 @@ impl<'n> Acquaintances<'n> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -15,7 +15,7 @@ mod packed;
 mod posted;
 mod receiveq;
 mod ring;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod rogue;
 mod split;
 mod taken;

@@ -239,7 +239,7 @@ impl PostedQueue {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::chain::MappedBuffer;
     use super::*;

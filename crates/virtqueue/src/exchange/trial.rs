@@ -196,7 +196,7 @@ pub(super) fn step_of(frames: u32, bytes: u64) -> usize {
     LENGTHS[1..].iter().position(|length| mean < u64::from(*length)).unwrap_or(STEPS - 1)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -142,7 +142,7 @@ impl Trials {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use packet::MAX_FRAME;

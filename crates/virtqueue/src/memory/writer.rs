@@ -6,7 +6,7 @@
 
 use super::Memory;
 use crate::ordering;
-use crate::sync::Word;
+use crate::ordering::Word;
 use packet::copy::Copier;
 use std::sync::Arc;
 

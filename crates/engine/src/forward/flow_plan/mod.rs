@@ -9,7 +9,7 @@ use super::output::Output;
 use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
-use crate::punt::{EventNotifier, Ring};
+use handover::{EventNotifier, Ring};
 use openflow::{Cache, CacheKey, Key, Lane, RawKey, To};
 use packet::{BurstStorage, Segment};
 use std::cell::RefCell;

@@ -6,7 +6,7 @@ use super::super::vlan::part;
 use super::work::{Work, bits};
 use super::{FlowPlan, Lookups, NOWHERE, Received};
 use crate::drops::Reason;
-use crate::punt::Punt;
+use handover::Punt;
 use openflow::rewrite::Headers;
 use openflow::{Action, Excess, Group, Rule, To};
 use packet::{Frames, MAX_BURST};
@@ -259,7 +259,7 @@ impl FlowPlan {
         let Rule { cookie, table, is_miss, .. } = *rule;
         let metadata = work.walks[index].metadata;
         let punt = Punt { in_port, cookie, table, is_miss, metadata, total: packet.len() as u32 };
-        let taken = self.ring.push_fairly(&punt, if whole { packet } else { &[] }, &mut work.shares);
+        let taken = work.shares.push(&self.ring, &punt, if whole { packet } else { &[] });
         if !taken {
             arrival.drops.add(Reason::ControllerBusy, 1);
         }

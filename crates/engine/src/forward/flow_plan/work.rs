@@ -5,7 +5,7 @@ use super::super::head::Head;
 use super::super::learning::Arrival;
 use super::super::vlan::part;
 use crate::drops::Reason;
-use crate::punt::{Ring, Shares};
+use handover::{Ring, Shares};
 use openflow::Key;
 use openflow::rewrite::Headers;
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};

@@ -6,14 +6,14 @@
 //! - [`Emission`] is a packet that a controller sends.
 //!
 //! A worker's [`FlowPlan`](super::flow_plan::FlowPlan) sends frames by them. Packets for controllers go through a
-//! [`Ring`](crate::punt::Ring).
+//! [`Ring`](handover::Ring).
 
 mod datapath;
 mod packet_out;
 mod path;
 mod port_config;
 mod table;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod walk;
 

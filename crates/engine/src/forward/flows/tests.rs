@@ -5,13 +5,13 @@ use crate::drops::{Drops, Reason};
 use crate::forward::bridge::Bridge;
 use crate::forward::tests::{Delivered, remembering};
 use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
-use crate::punt::{EventNotifier, Punt};
 use crate::spec::Vlan;
 use ::openflow::ofp::{port, port_config};
 use ::openflow::{
     Action, Band, Bucket, Count, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter, PortConfig,
     Program, Rule, Rules, Slot, Tally, To, TokenBucket,
 };
+use handover::{EventNotifier, Punt};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};

@@ -1,10 +1,6 @@
-//! An entry of the table: a key and a value that readers find together, though writers change them one after the other.
+//! An entry of the table: an address, and where it was seen.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use handover::Pair;
 use packet::MacAddr;
 
 /// An address in a VLAN: the address in bits 0..=47, as its bytes lie in a frame, the VLAN in bits 48..=59. Bit 63 is
@@ -32,25 +28,23 @@ impl Key {
     }
 }
 
-/// Location of an address: the port in bits 0..=15, static in bit 16, valid in bit 17, the second in which it was last
-/// seen in the upper half.
+/// Location of an address: the port in bits 0..=15, static in bit 16, the second in which it was last seen in
+/// the upper half. Bit 17 is set, so that no value is zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Value(u64);
 
 const STATIC: u64 = 1 << 16;
-const VALID: u64 = 1 << 17;
+const SOME: u64 = 1 << 17;
 
 impl Value {
-    const INVALID: Value = Value(0);
-
     /// Returns the value of an address seen behind `port` in `second`.
     pub(super) fn seen(port: u16, second: u32) -> Value {
-        Value(u64::from(port) | VALID | u64::from(second) << 32)
+        Value(u64::from(port) | SOME | u64::from(second) << 32)
     }
 
     /// Returns the value of a static address behind `port`.
     pub(super) fn fixed(port: u16) -> Value {
-        Value(u64::from(port) | VALID | STATIC)
+        Value(u64::from(port) | SOME | STATIC)
     }
 
     #[inline(always)]
@@ -77,69 +71,27 @@ impl Value {
 }
 
 #[derive(Default)]
-pub(super) struct Entry {
-    key: AtomicU64,
-    value: AtomicU64,
-}
+pub(super) struct Entry(Pair);
 
 impl Entry {
     /// Returns the value, if this is the entry of `key`.
     #[inline(always)]
     pub(super) fn read(&self, key: Key) -> Option<Value> {
-        if self.key.load(Ordering::Acquire) != key.0 {
-            return None;
-        }
-        let value = Value(self.value.load(Ordering::Acquire));
-        (value.0 & VALID != 0 && self.key.load(Ordering::Relaxed) == key.0).then_some(value)
+        self.0.read(key.0).map(Value)
     }
 
     /// Returns key and value, if the entry is valid.
     pub(super) fn get(&self) -> Option<(Key, Value)> {
-        let key = Key(self.key.load(Ordering::Acquire));
-        self.read(key).filter(|_| key.0 != 0).map(|value| (key, value))
+        self.0.get().map(|(key, value)| (Key(key), Value(value)))
     }
 
     /// Assigns the entry to `key`. Writers only, one at a time.
     pub(super) fn write(&self, key: Key, value: Value) {
-        if self.key.load(Ordering::Relaxed) != key.0 {
-            self.value.store(Value::INVALID.0, Ordering::Release);
-            // Release: a reader that sees the new key also sees that the old value is gone.
-            self.key.store(key.0, Ordering::Release);
-        }
-        // Release: a reader that sees the value sees the key that it belongs to.
-        self.value.store(value.0, Ordering::Release);
+        self.0.write(key.0, value.0);
     }
 
     /// Empties the entry. Writers only, one at a time.
     pub(super) fn clear(&self) {
-        self.value.store(Value::INVALID.0, Ordering::Release);
-        self.key.store(0, Ordering::Release);
-    }
-}
-
-#[cfg(all(test, loom))]
-mod model {
-    use super::*;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    /// An entry that changes its key never gives one address the port of another.
-    #[test]
-    fn a_value_belongs_to_its_key() {
-        loom::model(|| {
-            let entry = Arc::new(Entry::default());
-            let (one, two) = (Key::of(MacAddr([1; 6]), 0), Key::of(MacAddr([2; 6]), 0));
-            entry.write(one, Value::seen(1, 0));
-            let writer = {
-                let entry = entry.clone();
-                thread::spawn(move || entry.write(two, Value::seen(2, 0)))
-            };
-            for (key, port) in [(one, 1), (two, 2)] {
-                if let Some(value) = entry.read(key) {
-                    assert_eq!(value.port(), port);
-                }
-            }
-            writer.join().unwrap();
-        });
+        self.0.clear();
     }
 }

@@ -1,9 +1,8 @@
 //! A bridge's MAC table: the port behind which an address was last seen. All workers share it without a lock.
 //!
-//! A bucket is one cache line of four entries, an entry two words: a key (address and VLAN) and a value (port, time). A
-//! writer that changes the key of an entry first invalidates the value, then writes the key, then the value; a reader
-//! compares the key before and after it reads the value. So a value is never taken for another key's. Writers exclude
-//! each other by a flag that they do not wait for: an address that is not learned now is learned from its next frame.
+//! A bucket is one cache line of four entries, an entry two words: a key (address and VLAN) and a value (port, time),
+//! which readers find together ([`handover::Pair`]). Writers exclude each other by a flag that they do not wait for: an
+//! address that is not learned now is learned from its next frame.
 //!
 //! An address may be in one of two buckets, and goes into the one with more room. The table has room for twice as many
 //! addresses as all ports together may have. An address is replaced only if it has not been seen for the ageing time: a
@@ -11,19 +10,15 @@
 
 mod entry;
 mod spread;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub use entry::Key;
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
 use entry::{Entry, Value};
 use packet::MacAddr;
 use spread::Spread;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Entries in a bucket.
 const WAYS: usize = 4;

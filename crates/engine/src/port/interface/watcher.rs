@@ -4,7 +4,7 @@
 //! interface is missing, or not as it should be, is down with a reason until that changes.
 
 use crate::port::{Opened, PortControl, Site};
-use crate::punt::EventNotifier;
+use handover::EventNotifier;
 use netdev::{Link, Links, Monitor};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsFd;

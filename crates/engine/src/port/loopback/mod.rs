@@ -10,7 +10,7 @@ pub use rx::LoopbackReceive;
 pub use spec::{KIND, Keys, Settings};
 pub use tx::LoopbackTransmit;
 
-use crate::punt::{EventNotifier, Ring};
+use handover::{EventNotifier, Ring};
 
 /// Words of the ring: half a mebibyte, a few hundred frames of the usual maximum length.
 const WORDS: usize = 1 << 16;
@@ -28,7 +28,7 @@ impl Loop {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::port::{RxQueue, TxQueue, Wait};

@@ -3,7 +3,7 @@
 use super::Loop;
 use crate::drops::Reason;
 use crate::port::{Sent, TxQueue};
-use crate::punt::Punt;
+use handover::Punt;
 use packet::{Frames, MAX_FRAME};
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ mod control;
 mod header_probe;
 mod rx;
 mod spec;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod tx;
 

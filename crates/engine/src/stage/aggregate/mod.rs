@@ -12,7 +12,7 @@ mod held;
 mod join;
 mod relay;
 mod split;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use counters::Traffic;

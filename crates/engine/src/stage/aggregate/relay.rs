@@ -2,7 +2,7 @@
 //! address, from the network. A control thread decodes them (`openflow::aggregation`).
 
 use crate::octets::Bytes;
-use crate::punt::{EventNotifier, Punt, Ring};
+use handover::{EventNotifier, Punt, Ring};
 use openflow::aggregation::RELAY_ETHERTYPE;
 use packet::{Frame, Frames, MacAddr};
 use paflow::Octets;

@@ -6,7 +6,7 @@
 
 mod decapsulate;
 mod encapsulate;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use decapsulate::Decapsulate;

@@ -61,7 +61,7 @@ impl Seat {
     }
 
     /// Returns the present mapping.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(in crate::switch) fn mapping(&self) -> Option<Arc<Mapping>> {
         self.state.lock().unwrap().mapping.clone()
     }

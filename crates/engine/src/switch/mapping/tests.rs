@@ -85,7 +85,7 @@ fn site(id: u64, name: &str) -> Arc<dyn Site> {
 
 fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let rules = Arc::new(Live::new(Rules::none()));
-    let notifier = Arc::new(crate::punt::EventNotifier::new().unwrap());
+    let notifier = Arc::new(handover::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
     let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[] };
     let shared = PortShared::new(id, &spec, ends, &parts);

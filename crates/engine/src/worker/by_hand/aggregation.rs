@@ -5,11 +5,11 @@ use crate::drops::Drops;
 use crate::live::Live;
 use crate::neighbour::Neighbours;
 use crate::port::{RxQueue, TxQueue};
-use crate::punt::EventNotifier;
 use crate::spec::AggregationSpec;
 use crate::stage::aggregate::{Join, Member, Relay, Split, rules};
 use crate::stage::egress::{Egress, EgressStage};
 use crate::stage::ingress::{Ingress, IngressStage};
+use handover::EventNotifier;
 use std::sync::Arc;
 
 impl ByHand {

@@ -5,11 +5,12 @@ use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::sink::{Nothing, Sink};
 use crate::port::{RxQueue, TxQueue};
 use crate::queue_key::QueueKey;
-use crate::sharing::{Alarm, Lane, LockedQueue, Terms, assign};
+use crate::sharing::{Lane, LockedQueue, Terms, assign};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::IngressStages;
 use crate::stage::shared::Shared;
 use crate::worker::{LaneInput, ParentInput, Route};
+use handover::Alarm;
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ impl ByHand {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::port::generator::Generator;

@@ -1,14 +1,10 @@
 //! Where workers without work wait.
 
-use super::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence};
-use crate::run::Idle;
+use crate::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence};
 use std::sync::PoisonError;
 
 #[cfg(all(test, loom))]
 mod model;
-
-/// Vain claims before a worker parks: to wake it costs more than a few of them.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 256 };
 
 /// The workers that wait for a batch. The parent neither locks nor calls the kernel unless one waits.
 ///
@@ -17,7 +13,7 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 256 };
 /// it runs. A second batch wakes one: it would wait until the first is processed.
 // On cache lines of its own: all read it, and it hardly ever changes.
 #[repr(align(128))]
-pub(super) struct Parking {
+pub struct Parking {
     /// All workers.
     workers: usize,
     /// Workers that are about to wait, or wait.
@@ -30,7 +26,7 @@ pub(super) struct Parking {
 
 impl Parking {
     /// Returns the parking of this many workers.
-    pub(super) fn new(workers: usize) -> Parking {
+    pub fn new(workers: usize) -> Parking {
         let (lot, call) = (Mutex::new(()), Condvar::new());
         Parking { workers, parked: AtomicU32::new(0), lot, call, over: AtomicBool::new(false) }
     }
@@ -38,7 +34,7 @@ impl Parking {
     /// Wakes a worker if one waits, and the others can't be without work: `outstanding` batches are published and not given back.
     /// The parent calls this when it has published a batch.
     #[inline]
-    pub(super) fn wake(&self, outstanding: usize) {
+    pub fn wake(&self, outstanding: usize) {
         // Either the parent sees the worker that parks, or this sees the batch: it looks again once it has said that it parks.
         fence(Ordering::SeqCst);
         if self.lacks_workers(outstanding) {
@@ -62,14 +58,14 @@ impl Parking {
     }
 
     /// Ends all waits, now and later.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         let _lot = self.lock();
         self.over.store(true, Ordering::Relaxed);
         self.call.notify_all();
     }
 
     /// Reports whether no more batches come.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
@@ -78,33 +74,23 @@ impl Parking {
     }
 }
 
-/// How a worker spends the time between batches.
-pub(super) struct Rest<'p> {
+/// Where one worker parks.
+pub struct Spot<'p> {
     parking: &'p Parking,
-    idle: Idle,
-    vain: u32,
     /// While the worker is about to wait.
     parked: Option<MutexGuard<'p, ()>>,
 }
 
-impl<'p> Rest<'p> {
-    pub(super) fn new(parking: &'p Parking, idle: Idle) -> Rest<'p> {
-        Rest { parking, idle, vain: 0, parked: None }
-    }
-
-    /// Rests after a vain claim. The worker then claims again.
+impl<'p> Spot<'p> {
+    /// Returns the spot of a worker, which is not parked.
     #[inline]
-    pub(super) fn pause(&mut self) {
-        if self.idle.is_due(self.vain, SPINS) {
-            self.park();
-        } else {
-            self.vain = self.vain.saturating_add(1);
-            std::hint::spin_loop();
-        }
+    pub fn new(parking: &'p Parking) -> Spot<'p> {
+        Spot { parking, parked: None }
     }
 
+    /// Parks after a vain claim, and waits after the next one. The worker then claims again.
     #[cold]
-    fn park(&mut self) {
+    pub fn park(&mut self) {
         self.parked = Some(match self.parked.take() {
             None => {
                 let lot = self.parking.lock();
@@ -117,17 +103,16 @@ impl<'p> Rest<'p> {
         });
     }
 
-    /// Ends the rest: there is a batch.
+    /// Leaves if it is parked: there is a batch, or no more come.
     #[inline]
-    pub(super) fn end(&mut self) {
-        self.vain = 0;
+    pub fn leave(&mut self) {
         if self.parked.is_some() {
-            self.leave();
+            self.drive_off();
         }
     }
 
     #[cold]
-    fn leave(&mut self) {
+    fn drive_off(&mut self) {
         self.parking.parked.fetch_sub(1, Ordering::Relaxed);
         self.parked = None;
     }

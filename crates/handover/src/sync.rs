@@ -1,12 +1,12 @@
 //! Atomics, the fence, the lock and its condition variable: the real ones, or loom's for the models.
 
 #[cfg(loom)]
-pub(super) use loom::sync::{
+pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
-pub(super) use std::sync::{
+pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };

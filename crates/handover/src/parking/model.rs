@@ -9,11 +9,11 @@ use loom::thread;
 #[derive(Clone, Copy)]
 struct Steps {
     wake: fn(&Parking, usize),
-    pause: fn(&mut Rest<'_>),
+    park: fn(&mut Spot<'_>),
     end: fn(&Parking),
 }
 
-const STEPS: Steps = Steps { wake: Parking::wake, pause: |rest| rest.pause(), end: Parking::end };
+const STEPS: Steps = Steps { wake: Parking::wake, park: |spot| spot.park(), end: Parking::end };
 
 /// Batches, without the frames: their numbers. `roles` has models of what is in them.
 struct Batches {
@@ -46,18 +46,18 @@ impl Batches {
 
     /// A worker's thread. Who claims the last of `count` batches ends the parking.
     fn work(&self, count: usize, steps: Steps) {
-        let mut rest = Rest::new(&self.parking, Idle::Sleep);
+        let mut spot = Spot::new(&self.parking);
         loop {
             match self.claim() {
                 Some(number) => {
-                    rest.end();
+                    spot.leave();
                     self.given_back.fetch_add(1, Ordering::Release);
                     if number + 1 == count {
                         (steps.end)(&self.parking);
                     }
                 }
-                None if self.parking.is_over() => break rest.end(),
-                None => (steps.pause)(&mut rest),
+                None if self.parking.is_over() => break spot.leave(),
+                None => (steps.park)(&mut spot),
             }
         }
     }
@@ -72,7 +72,7 @@ impl Batches {
 }
 
 /// Workers claim what a parent publishes, in the interleavings in which a thread is interrupted up to three times, and with
-/// several workers twice: more would take minutes.
+/// several workers twice: more would take minutes. Each broken twin is found with one interruption.
 fn model(workers: usize, count: usize, steps: Steps) {
     let mut most = loom::model::Builder::new();
     most.preemption_bound = Some(if workers > 1 { 2 } else { 3 });
@@ -157,23 +157,23 @@ fn wake_too_few(parking: &Parking, outstanding: usize) {
     wake_by(parking, |_| outstanding > parking.workers, true, true);
 }
 
-/// [`Rest::pause`], with or without the fence.
-fn pause_by(rest: &mut Rest<'_>, has_fence: bool) {
-    if rest.parked.is_some() {
-        return rest.pause();
+/// [`Spot::park`], with or without the fence.
+fn park_by(spot: &mut Spot<'_>, has_fence: bool) {
+    if spot.parked.is_some() {
+        return spot.park();
     }
-    let lot = rest.parking.lock();
-    rest.parking.parked.fetch_add(1, Ordering::Relaxed);
+    let lot = spot.parking.lock();
+    spot.parking.parked.fetch_add(1, Ordering::Relaxed);
     if has_fence {
         fence(Ordering::SeqCst);
     }
-    rest.parked = Some(lot);
+    spot.parked = Some(lot);
 }
 
 /// Waits without a last look.
-fn pause_at_once(rest: &mut Rest<'_>) {
-    pause_by(rest, true);
-    rest.pause();
+fn park_at_once(spot: &mut Spot<'_>) {
+    park_by(spot, true);
+    spot.park();
 }
 
 fn end_without_lock(parking: &Parking) {
@@ -184,7 +184,7 @@ fn end_without_lock(parking: &Parking) {
 /// The twins differ from the steps in what they leave out only.
 #[test]
 fn twins_that_are_whole_pass() {
-    model(1, 2, Steps { wake: wake_whole, pause: |rest| pause_by(rest, true), ..STEPS });
+    model(1, 2, Steps { wake: wake_whole, park: |spot| park_by(spot, true), ..STEPS });
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_parent_without_a_fence_is_caught() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_worker_without_a_fence_is_caught() {
-    model(1, 1, Steps { pause: |rest| pause_by(rest, false), ..STEPS });
+    model(1, 1, Steps { park: |spot| park_by(spot, false), ..STEPS });
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_parent_that_wakes_too_few_is_caught() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_worker_that_does_not_look_again_is_caught() {
-    model(1, 1, Steps { pause: pause_at_once, ..STEPS });
+    model(1, 1, Steps { park: park_at_once, ..STEPS });
 }
 
 #[test]

@@ -3,20 +3,11 @@
 //! The worker checks one flag per round. It takes the lock only if the flag is set, and then waits for it no longer
 //! than it takes to push or pop an item.
 
-#[cfg(loom)]
-use loom::sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use crate::sync::{AtomicBool, Mutex, Ordering};
 use std::collections::VecDeque;
-#[cfg(not(loom))]
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering},
-};
 
 /// Items waiting for a worker, in the order in which they were left.
-pub(crate) struct Mailbox<J> {
+pub struct Mailbox<J> {
     waiting: AtomicBool,
     room: usize,
     /// `None` once the worker has ended, so that nobody waits for it.
@@ -25,12 +16,12 @@ pub(crate) struct Mailbox<J> {
 
 impl<J> Mailbox<J> {
     /// Returns a mailbox with room for `room` items.
-    pub(crate) fn new(room: usize) -> Self {
+    pub fn new(room: usize) -> Self {
         Mailbox { waiting: AtomicBool::new(false), room, left: Mutex::new(Some(VecDeque::new())) }
     }
 
     /// Leaves an item. Returns it if there is no room or the worker has ended.
-    pub(crate) fn leave(&self, one: J) -> Result<(), J> {
+    pub fn leave(&self, one: J) -> Result<(), J> {
         let mut left = self.left.lock().unwrap();
         match left.as_mut() {
             Some(left) if left.len() < self.room => left.push_back(one),
@@ -43,12 +34,12 @@ impl<J> Mailbox<J> {
 
     /// Reports whether items may be waiting; costs one load per round.
     #[inline(always)]
-    pub(crate) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Acquire)
     }
 
     /// Takes up to `most` items, the oldest first.
-    pub(crate) fn take(&self, most: usize) -> VecDeque<J> {
+    pub fn take(&self, most: usize) -> VecDeque<J> {
         let mut left = self.left.lock().unwrap();
         let Some(left) = left.as_mut() else { return VecDeque::new() };
         let rest = left.split_off(most.min(left.len()));
@@ -57,7 +48,7 @@ impl<J> Mailbox<J> {
     }
 
     /// Closes the mailbox when the worker ends: returns the waiting items and accepts no more.
-    pub(crate) fn close(&self) -> VecDeque<J> {
+    pub fn close(&self) -> VecDeque<J> {
         self.left.lock().unwrap().take().unwrap_or_default()
     }
 }

@@ -3,16 +3,12 @@
 //! Either the parent sees that the worker is about to sleep, or the worker sees the batch: each says its part, and then looks
 //! for the other's, with a full fence in between.
 
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, Ordering, fence};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, Ordering, fence};
-
+use crate::sync::{AtomicBool, Ordering, fence};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The alarm of one worker.
-pub(crate) struct Alarm {
+pub struct Alarm {
     flag: Flag,
     /// Wakes the worker, as the control side does.
     wake: Arc<OwnedFd>,
@@ -41,23 +37,23 @@ impl Flag {
 
 impl Alarm {
     /// Returns the alarm of the worker that `wake` wakes.
-    pub(crate) fn new(wake: Arc<OwnedFd>) -> Alarm {
+    pub fn new(wake: Arc<OwnedFd>) -> Alarm {
         Alarm { flag: Flag(AtomicBool::new(false)), wake }
     }
 
     /// Sets the alarm: the worker is about to sleep. It must look for batches after this.
-    pub(super) fn set(&self) {
+    pub fn set(&self) {
         self.flag.set();
     }
 
     /// Ends the alarm: the worker is awake.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.flag.clear();
     }
 
     /// Wakes the worker if it sleeps. The parent must have made a full fence since it published batches.
     #[inline(always)]
-    pub(super) fn ring(&self) {
+    pub fn ring(&self) {
         if self.flag.take() {
             // A full counter wakes it too.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());

@@ -1,12 +1,6 @@
-//! Fence and words of the memory-ordering functions: the real ones, or loom's for the models.
+//! The words of rings: the real ones, and loom's for the models.
 
 use std::sync::atomic::Ordering;
-
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::fence;
-
-#[cfg(loom)]
-pub(crate) use loom::sync::atomic::fence;
 
 /// An atomic word of a ring.
 pub trait Word {
