@@ -55,4 +55,4 @@ build() {
 export PATH="$work/tools/usr/bin:$PATH" BISON_PKGDATADIR="$work/tools/usr/share/bison" M4="$work/tools/usr/bin/m4"
 [ -e "$work/build/.config" ] || configure
 build
-E2E_KERNEL=$kernel cargo test -p millrace-e2e --test zcopy checking_kernel -- --ignored --nocapture
+E2E_KERNEL=$kernel cargo test -p millrace-e2e --test exchange checking_kernel -- --ignored --nocapture

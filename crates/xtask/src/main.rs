@@ -104,7 +104,8 @@ fn run(task: &Task) -> Result<(), Failure> {
         Task::Soak(arguments) => {
             tools::prepare(context, &[tools::Need::Packages, tools::Need::HugePages, tools::Need::Fuzzer])?;
             // Release builds of both the switch and its guests.
-            let soak = ["test", "--release", "--package", "millrace-e2e", "--test", "soak", "--", "--nocapture"];
+            let soak =
+                ["test", "--release", "--package", "millrace-e2e", "--test", "live", "--", "soak::", "--nocapture"];
             context.cargo(&soak).env("MILLRACE_SOAK_FRAMES", arguments.frames.to_string()).run()?;
             fuzz::run(context, arguments.minutes * 60)
         }

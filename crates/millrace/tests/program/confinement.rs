@@ -1,12 +1,12 @@
 //! Confinement of a running switch, as reported by the kernel. These tests need root, a kernel with seccomp and landlock,
 //! `unshare` (util-linux) and `ip` (iproute2).
 
-use super::{Daemon, configure, text};
+use super::{ctl, end, files, start, start_by, text};
+use lab::millrace::{Millrace, Start};
 use millrace::confine::Confined;
 use rustix::fs::{Uid, chown};
 use rustix::process::Signal;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -21,23 +21,13 @@ const ONE: &str = "port = [{name='a', driver='vhost-user', socket='a.sock'}, {na
 patch = [{ports=['a', 's']}]
 metrics.listen = 'unix:m.sock'";
 
-/// Starts a switch and waits until all its threads run.
-fn start(directory: &Path, configuration: &str) -> Daemon {
-    ready(Daemon::start(directory, configuration))
-}
-
-fn ready(daemon: Daemon) -> Daemon {
-    assert!(daemon.ctl(&["version"]).status.success());
-    daemon
-}
-
 pub(super) fn require_root() {
     assert!(rustix::process::geteuid().is_root(), "this test needs root: privileges are what it looks at");
 }
 
 /// Reads one line of /proc/PID/task/TID/status of all threads, of which there must be at least `least`.
-fn of_threads(daemon: &Daemon, key: &str, least: usize) -> Vec<String> {
-    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.child.id())).unwrap();
+fn of_threads(switch: &Millrace, key: &str, least: usize) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", switch.daemon.pid())).unwrap();
     // A thread that served a connection may end in between.
     let statuses = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
     let values: Vec<String> = statuses
@@ -50,57 +40,55 @@ fn of_threads(daemon: &Daemon, key: &str, least: usize) -> Vec<String> {
     values
 }
 
-fn capabilities(daemon: &Daemon, set: &str) -> Vec<u64> {
-    of_threads(daemon, set, 4).iter().map(|value| u64::from_str_radix(value, 16).unwrap()).collect()
+fn capabilities(switch: &Millrace, set: &str) -> Vec<u64> {
+    of_threads(switch, set, 4).iter().map(|value| u64::from_str_radix(value, 16).unwrap()).collect()
 }
 
 /// Checks that all threads are confined, and have no capabilities but `kept`.
-fn assert_confined(daemon: &Daemon, kept: u64) {
+fn assert_confined(switch: &Millrace, kept: u64) {
     for (key, expected) in [("NoNewPrivs", "1"), ("Seccomp", "2"), ("CapInh", "0000000000000000")] {
-        assert!(of_threads(daemon, key, 4).iter().all(|value| value == expected), "{key}");
+        assert!(of_threads(switch, key, 4).iter().all(|value| value == expected), "{key}");
     }
     let own = fs::read_to_string("/proc/self/status").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("CapPrm:")).unwrap().trim();
     let own = u64::from_str_radix(own, 16).unwrap();
     for set in ["CapEff", "CapPrm", "CapBnd"] {
-        let values = capabilities(daemon, set);
+        let values = capabilities(switch, set);
         assert!(values.iter().all(|&value| value == own & kept), "{set}: {values:x?} is not {:x}", own & kept);
     }
 }
 
-fn reload(daemon: &Daemon, directory: &Path, configuration: &str) -> Result<String, String> {
-    configure(&directory.join("m.toml"), configuration);
-    let output = daemon.ctl(&["reload"]);
+fn reload(switch: &Millrace, directory: &Path, configuration: &str) -> Result<String, String> {
+    files(directory).configure(configuration).unwrap();
+    let output = ctl(switch, &["reload"]);
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
-fn confined(daemon: &Daemon) -> Confined {
-    serde_json::from_slice(&daemon.ctl(&["confinement", "--json"]).stdout).unwrap()
+fn confined(switch: &Millrace) -> Confined {
+    serde_json::from_slice(&ctl(switch, &["confinement", "--json"]).stdout).unwrap()
 }
 
 #[test]
 fn all_threads_are_confined_and_so_are_those_of_a_reload() {
     require_root();
     let directory = tempfile::tempdir().unwrap();
-    let mut daemon = start(directory.path(), ONE);
-    assert_confined(&daemon, KEPT);
-    let state = confined(&daemon);
+    let mut switch = start(directory.path(), ONE);
+    assert_confined(&switch, KEPT);
+    let state = confined(&switch);
     assert!(state.landlock.active && state.seccomp.active && state.enabled && state.no_new_privs, "{state:?}");
-    let shown = text(&daemon.ctl(&["confinement"]).stdout);
+    let shown = text(&ctl(&switch, &["confinement"]).stdout);
     assert!(shown.contains("CAP_NET_RAW") && shown.contains("create sockets"), "{shown}");
 
     let more =
         ONE.replace("{name='s'", "{name='b', driver='vhost-user', socket='b.sock', record-to='b.pcap'}, {name='s'");
-    let report = reload(&daemon, directory.path(), &more).unwrap();
+    let report = reload(&switch, directory.path(), &more).unwrap();
     assert!(report.starts_with("added port b\n") && !report.contains("cannot"), "{report}");
     let _guest = UnixStream::connect(directory.path().join("b.sock")).unwrap();
     assert!(directory.path().join("b.pcap").exists());
-    assert_confined(&daemon, KEPT);
+    assert_confined(&switch, KEPT);
 
-    let mut log = BufReader::new(daemon.child.stderr.take().unwrap()).lines();
-    assert!(log.any(|line| line.unwrap().contains("confined: user root, CAP_")), "the log does not tell");
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), 0);
+    switch.wait_said(0, "confined: user root, CAP_").unwrap();
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
     for socket in ["a.sock", "b.sock", "c.sock", "m.sock"] {
         assert!(!directory.path().join(socket).exists(), "{socket} is left behind");
     }
@@ -110,28 +98,28 @@ fn all_threads_are_confined_and_so_are_those_of_a_reload() {
 fn names_of_owners_are_known_at_a_reload() {
     require_root();
     let directory = tempfile::tempdir().unwrap();
-    let owned = ONE.replace("socket='a.sock'", "socket='a.sock', socket-owner='root', socket-group='daemon'");
-    let daemon = start(directory.path(), &owned);
+    let owned = ONE.replace("socket='a.sock'", "socket='a.sock', socket-owner='root', socket-group='switch'");
+    let switch = start(directory.path(), &owned);
     let more = owned.replace("{name='s'", "{name='t', driver='sink'}, {name='s'");
-    let report = reload(&daemon, directory.path(), &more).unwrap();
+    let report = reload(&switch, directory.path(), &more).unwrap();
     assert!(report.starts_with("added port t\n"), "{report}");
     // The port is reopened with the same socket.
-    let report = reload(&daemon, directory.path(), &owned.replace("'a.sock'", "'a.sock', queues=2")).unwrap();
+    let report = reload(&switch, directory.path(), &owned.replace("'a.sock'", "'a.sock', queues=2")).unwrap();
     assert!(report.contains("reopened port a "), "{report}");
     // The socket of an added port cannot be given away any more: the port stays closed, and everything else goes on.
-    let new = "{name='n', driver='vhost-user', socket='n.sock', socket-group='daemon'}, {name='s'";
+    let new = "{name='n', driver='vhost-user', socket='n.sock', socket-group='switch'}, {name='s'";
     for _ in 0..2 {
-        reload(&daemon, directory.path(), &owned.replace("{name='s'", new)).unwrap_err();
-        let ports = text(&daemon.ctl(&["ports"]).stdout);
+        reload(&switch, directory.path(), &owned.replace("{name='s'", new)).unwrap_err();
+        let ports = text(&ctl(&switch, &["ports"]).stdout);
         assert!(ports.contains("cannot give") && ports.contains("n.sock"), "{ports}");
         assert!(!directory.path().join("n.sock").exists(), "it would belong to the wrong group");
     }
-    reload(&daemon, directory.path(), &owned).unwrap();
+    reload(&switch, directory.path(), &owned).unwrap();
     // The files needed to look up other names are no longer accessible.
-    let error = reload(&daemon, directory.path(), &owned.replace("'daemon'", "'games'")).unwrap_err();
+    let error = reload(&switch, directory.path(), &owned.replace("'switch'", "'games'")).unwrap_err();
     assert!(error.contains("`games`") && error.contains("number"), "{error}");
     let owner = fs::metadata(directory.path().join("a.sock")).unwrap();
-    assert_eq!((owner.uid(), owner.gid()), (0, 1), "root and daemon");
+    assert_eq!((owner.uid(), owner.gid()), (0, 1), "root and switch");
 }
 
 #[test]
@@ -145,23 +133,23 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
         (format!("driver='pcap', replay='{away}/b.pcap'"), "read files"),
     ];
     let with = |options: &str| ONE.replace("{name='s'", &format!("{{name='b', {options}}}, {{name='s'"));
-    let daemon = start(here.path(), ONE);
+    let switch = start(here.path(), ONE);
     for (options, what) in &cases {
-        let error = reload(&daemon, here.path(), &with(options)).unwrap_err();
+        let error = reload(&switch, here.path(), &with(options)).unwrap_err();
         let expected = format!("the confinement of the running switch forbids it to {what} in {away}");
         assert!(error.contains(&expected) && error.contains("m.toml:1:"), "{error}");
         assert!(error.contains("`directories` of [confinement]"), "{error}");
     }
-    assert!(!text(&daemon.ctl(&["ports"]).stdout).contains("\nb "), "a refused reload changes nothing");
-    let report = reload(&daemon, here.path(), &format!("{ONE}\nconfinement.enabled = false")).unwrap();
+    assert!(!text(&ctl(&switch, &["ports"]).stdout).contains("\nb "), "a refused reload changes nothing");
+    let report = reload(&switch, here.path(), &format!("{ONE}\nconfinement.enabled = false")).unwrap();
     assert!(report.contains("[confinement] changed, which takes effect when the switch is started again"), "{report}");
-    drop(daemon);
+    drop(switch);
 
     fs::remove_file(here.path().join("c.sock")).unwrap();
     let granted = format!("\nconfinement.directories = ['{away}']");
-    let daemon = start(here.path(), &format!("{ONE}{granted}"));
+    let switch = start(here.path(), &format!("{ONE}{granted}"));
     for (options, _) in &cases[..2] {
-        let report = reload(&daemon, here.path(), &format!("{}{granted}", with(options))).unwrap();
+        let report = reload(&switch, here.path(), &format!("{}{granted}", with(options))).unwrap();
         assert!(!report.contains("FAILED"), "{report}");
     }
     assert!(elsewhere.path().join("b.pcap").exists());
@@ -175,10 +163,10 @@ fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
     fs::create_dir(&guests).unwrap();
     // Keep the old directory open, so that its inode number is not reused.
     let _kept = fs::File::open(&guests).unwrap();
-    let daemon = start(root.path(), &ONE.replace("a.sock", "guests/a.sock"));
+    let switch = start(root.path(), &ONE.replace("a.sock", "guests/a.sock"));
     fs::remove_dir_all(&guests).unwrap();
     fs::create_dir(&guests).unwrap();
-    let error = reload(&daemon, root.path(), &ONE.replace("a.sock", "guests/b.sock")).unwrap_err();
+    let error = reload(&switch, root.path(), &ONE.replace("a.sock", "guests/b.sock")).unwrap_err();
     assert!(error.contains("forbids it to create sockets "), "{error}");
 }
 
@@ -190,15 +178,16 @@ fn taps_and_packet_sockets_come_with_a_reload() {
     let mut unshare = Command::new("unshare");
     // The loopback interface's default MTU exceeds what the rings of a packet socket take.
     let script = "ip link set lo mtu 1500 && exec \"$0\" \"$@\"";
-    unshare.args(["--net", "--", "sh", "-c", script, env!("CARGO_BIN_EXE_millrace")]);
-    let daemon = ready(Daemon::start_by(unshare, directory.path(), ONE));
+    let program = env!("CARGO_BIN_EXE_millrace");
+    unshare.args(["--net", "--", "sh", "-c", script, program]);
+    let switch = start_by(Start::new(program.as_ref()).by(unshare), directory.path(), ONE);
     let more = "{name='t', driver='tap', queues=2}, {name='p', driver='af_packet', interface='lo'}, {name='s'";
-    let report = reload(&daemon, directory.path(), &ONE.replace("{name='s'", more)).unwrap();
+    let report = reload(&switch, directory.path(), &ONE.replace("{name='s'", more)).unwrap();
     assert!(report.starts_with("added port t\nadded port p\n"), "{report}");
-    let ports: serde_json::Value = serde_json::from_slice(&daemon.ctl(&["ports", "--json"]).stdout).unwrap();
+    let ports: serde_json::Value = serde_json::from_slice(&ctl(&switch, &["ports", "--json"]).stdout).unwrap();
     let up = |name: &str| ports.as_array().unwrap().iter().any(|port| port["name"] == name && port["up"] == true);
     assert!(up("t") && up("p"), "{ports}");
-    assert_confined(&daemon, KEPT);
+    assert_confined(&switch, KEPT);
 }
 
 #[test]
@@ -209,19 +198,18 @@ fn another_user_has_less() {
     let nobody = nobody.lines().find_map(|line| line.strip_prefix("nobody:")).expect("there is a user nobody");
     let uid: u32 = nobody.split(':').nth(1).unwrap().parse().unwrap();
     chown(directory.path(), Some(Uid::from_raw(uid)), None).unwrap();
-    let mut daemon = start(directory.path(), &format!("{ONE}\nconfinement.user = 'nobody'"));
-    assert_confined(&daemon, KEPT & !ROOTS);
+    let mut switch = start(directory.path(), &format!("{ONE}\nconfinement.user = 'nobody'"));
+    assert_confined(&switch, KEPT & !ROOTS);
     let expected = [uid; 4].map(|uid| uid.to_string()).join("\t");
-    assert!(of_threads(&daemon, "Uid", 4).iter().all(|value| *value == expected));
-    assert_eq!(confined(&daemon).user, "nobody");
+    assert!(of_threads(&switch, "Uid", 4).iter().all(|value| *value == expected));
+    assert_eq!(confined(&switch).user, "nobody");
     assert_eq!(fs::metadata(directory.path().join("a.sock")).unwrap().uid(), uid);
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), 0);
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
     assert!(!directory.path().join("a.sock").exists() && !directory.path().join("c.sock").exists());
 
-    let file = directory.path().join("m.toml");
-    configure(&file, "confinement.user = 'no-such-user'");
-    let refused = super::millrace(&["run", "--config", file.to_str().unwrap()]);
+    let files = files(directory.path());
+    files.configure("confinement.user = 'no-such-user'").unwrap();
+    let refused = super::millrace(&["run", "--config", files.configuration.to_str().unwrap()]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("there is no such user"), "{refused:?}");
 }
@@ -232,15 +220,15 @@ fn without_confinement_all_is_as_it_was() {
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let away = elsewhere.path().display();
     let off = format!("{ONE}\nconfinement.enabled = false");
-    let daemon = start(here.path(), &off);
-    assert!(of_threads(&daemon, "Seccomp", 4).iter().all(|value| value == "0"));
+    let switch = start(here.path(), &off);
+    assert!(of_threads(&switch, "Seccomp", 4).iter().all(|value| value == "0"));
     let own = fs::read_to_string("/proc/self/status").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
-    assert!(of_threads(&daemon, "CapEff", 4).iter().all(|value| value == own));
-    let state = confined(&daemon);
+    assert!(of_threads(&switch, "CapEff", 4).iter().all(|value| value == own));
+    let state = confined(&switch);
     assert!(!state.enabled && !state.landlock.active && !state.seccomp.active, "{state:?}");
     let more = format!("{{name='b', driver='vhost-user', socket='{away}/b.sock'}}, {{name='s'");
-    let report = reload(&daemon, here.path(), &off.replace("{name='s'", &more)).unwrap();
+    let report = reload(&switch, here.path(), &off.replace("{name='s'", &more)).unwrap();
     assert!(report.starts_with("added port b\n"), "{report}");
     UnixStream::connect(elsewhere.path().join("b.sock")).unwrap();
 }

@@ -8,15 +8,15 @@ mod terminal;
 mod top;
 
 use engine::reload::Step;
-use millrace::control::{Client, ReloadReport};
-use rustix::process::{Pid, Signal, kill_process};
+use lab::millrace::config::{Configuration, RawFile, RawMetrics, RawPort, file, patch, sink};
+use lab::millrace::{Files, Millrace, SOON, Start};
+use millrace::control::ReloadReport;
+use rustix::process::Signal;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 fn millrace(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_millrace")).args(arguments).stdin(Stdio::null()).output().unwrap()
@@ -26,80 +26,49 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A running switch; dropping it kills it.
-struct Daemon {
-    child: Child,
-    socket: PathBuf,
+/// Returns the files of a switch.
+fn files(directory: &Path) -> Files {
+    Files { configuration: directory.join("m.toml"), control: directory.join("c.sock") }
 }
 
-impl Daemon {
-    fn start(directory: &Path, configuration: &str) -> Self {
-        Self::start_by(Command::new(env!("CARGO_BIN_EXE_millrace")), directory, configuration)
-    }
-
-    /// Starts the switch with a command that execs the program.
-    fn start_by(mut command: Command, directory: &Path, configuration: &str) -> Self {
-        let file = directory.join("m.toml");
-        configure(&file, configuration);
-        let child = command.args(["run", "--config"]).arg(&file).stderr(Stdio::piped()).spawn().unwrap();
-        let mut daemon = Self { child, socket: directory.join("c.sock") };
-        wait_until("the control socket", || match daemon.child.try_wait().unwrap() {
-            Some(status) => {
-                let mut said = String::new();
-                daemon.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-                panic!("the switch ended with {status}: {said}")
-            }
-            // The socket is there a moment before the switch listens.
-            None => UnixStream::connect(&daemon.socket).is_ok(),
-        });
-        daemon
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    fn ctl(&self, arguments: &[&str]) -> Output {
-        millrace(&[&["ctl", "--socket", self.socket.to_str().unwrap()], arguments].concat())
-    }
-
-    fn wait(&mut self) -> i32 {
-        let mut code = None;
-        wait_until("the end of the switch", || {
-            code = self.child.try_wait().unwrap();
-            code.is_some()
-        });
-        code.unwrap().code().unwrap_or(-1)
-    }
+/// Starts the switch, and waits until it answers.
+fn start(directory: &Path, configuration: impl Configuration) -> Millrace {
+    start_by(Start::new(Path::new(env!("CARGO_BIN_EXE_millrace"))), directory, configuration)
 }
 
-fn configure(file: &Path, configuration: &str) {
-    fs::write(file, format!("{configuration}\n[control]\nsocket = 'c.sock'\n")).unwrap();
+fn start_by(start: Start, directory: &Path, configuration: impl Configuration) -> Millrace {
+    let files = files(directory);
+    files.configure(configuration).unwrap();
+    start.start(files).unwrap_or_else(|error| panic!("{error}"))
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Returns what `millrace ctl` says to these arguments.
+fn ctl(switch: &Millrace, arguments: &[&str]) -> Output {
+    switch.control(arguments).output().unwrap()
 }
 
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
-    while !done() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Sends the switch a signal that ends it, and returns its exit status.
+fn end(switch: &mut Millrace, signal: Signal) -> i32 {
+    switch.daemon.signal(signal).unwrap();
+    wait(switch)
 }
 
-const TWO_SINKS: &str = "port = [{name='a', driver='sink'}, {name='b', driver='sink'}]\npatch = [{ports=['a', 'b']}]";
+/// Waits for the end of the switch, and returns its exit status.
+fn wait(switch: &mut Millrace) -> i32 {
+    switch.daemon.wait(SOON).unwrap().code().unwrap_or(-1)
+}
+
+fn two_sinks() -> RawFile {
+    file((sink("a"), sink("b"), patch("a", "b")))
+}
 
 #[test]
 fn check_judges_and_its_status_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("m.toml");
     let name = file.to_str().unwrap();
-    fs::write(&file, TWO_SINKS).unwrap();
+    let two_sinks = "port = [{name='a', driver='sink'}, {name='b', driver='sink'}]\npatch = [{ports=['a', 'b']}]";
+    fs::write(&file, two_sinks).unwrap();
     let good = millrace(&["check", name]);
     assert!(good.status.success());
     assert_eq!(text(&good.stdout), format!("{name}: good, with 2 ports, 1 patches, 0 bridges and 1 workers\n"));
@@ -126,53 +95,45 @@ fn schema_is_json_and_markdown() {
 #[test]
 fn a_switch_answers_reloads_and_stops() {
     let directory = tempfile::tempdir().unwrap();
-    let mut daemon = Daemon::start(directory.path(), TWO_SINKS);
-    let stats: serde_json::Value = serde_json::from_slice(&daemon.ctl(&["stats", "--json"]).stdout).unwrap();
+    let mut switch = start(directory.path(), two_sinks());
+    let stats: serde_json::Value = serde_json::from_slice(&ctl(&switch, &["stats", "--json"]).stdout).unwrap();
     assert!(stats["uptime_seconds"].as_f64().unwrap() > 0.0);
-    assert_eq!(text(&daemon.ctl(&["version"]).stdout), format!("millrace {}\n", env!("CARGO_PKG_VERSION")));
-    let watched = daemon.ctl(&["stats", "--watch", "0.05", "--count", "2", "--json"]);
+    assert_eq!(switch.ctl("version").unwrap(), format!("millrace {}\n", env!("CARGO_PKG_VERSION")));
+    let watched = ctl(&switch, &["stats", "--watch", "0.05", "--count", "2", "--json"]);
     assert_eq!(text(&watched.stdout).lines().count(), 2, "{watched:?}");
 
-    let file = directory.path().join("m.toml");
-    let old = fs::read_to_string(&file).unwrap();
-    fs::write(&file, old.replace("}]\npatch", "}, {name='c', driver='sink'}]\npatch")).unwrap();
-    let mut client = Client::connect(&daemon.socket).unwrap();
-    let report: ReloadReport = client.call_as("reload").unwrap();
+    let files = files(directory.path());
+    let three = || (two_sinks(), sink("c"));
+    files.configure(three()).unwrap();
+    let report: ReloadReport = switch.reload().unwrap();
     assert_eq!((report.ports(Step::Added), report.ports(Step::Kept)), (vec!["c"], vec!["a", "b"]));
     assert_eq!(report.warnings.len(), 1, "c is in no patch");
 
     // A new port whose file can't be written is reported, also by the exit status.
-    let failing = "}, {name='c', driver='sink'}, {name='d', driver='sink', record-to='gone/d.pcap'}]\npatch";
-    fs::write(&file, old.replace("}]\npatch", failing)).unwrap();
+    let unwritten = RawPort { record_to: "gone/d.pcap".into(), ..sink("d") };
     for arguments in [&["reload"][..], &["reload", "--json"]] {
-        fs::write(&file, old.replace("}]\npatch", failing)).unwrap();
-        let failed = daemon.ctl(arguments);
+        files.configure((three(), &unwritten)).unwrap();
+        let failed = ctl(&switch, arguments);
         assert_eq!(failed.status.code(), Some(1), "{failed:?}");
         assert!(text(&failed.stdout).contains("cannot record to "), "{failed:?}");
         assert!(text(&failed.stderr).contains("the reload failed in 1 of its actions"), "{failed:?}");
-        fs::write(&file, old.replace("}]\npatch", "}, {name='c', driver='sink'}]\npatch")).unwrap();
-        assert_eq!(daemon.ctl(&["reload"]).status.code(), Some(0));
+        files.configure(three()).unwrap();
+        assert_eq!(ctl(&switch, &["reload"]).status.code(), Some(0));
     }
 
-    fs::write(&file, "port = 1").unwrap();
-    let refused = daemon.ctl(&["reload"]);
+    files.configure("port = 1").unwrap();
+    let refused = ctl(&switch, &["reload"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("m.toml:1:8"), "{refused:?}");
 
-    fs::write(&file, old).unwrap();
-    let mut log = BufReader::new(daemon.child.stderr.take().unwrap()).lines();
-    daemon.signal(Signal::HUP);
-    assert!(
-        log.any(|line| line
-            .unwrap()
-            .contains("reloaded: removed port c; changed worker 0 (queues); kept 2 ports, 1 patch")),
-        "SIGHUP did not reload"
-    );
+    files.configure(two_sinks()).unwrap();
+    let mark = switch.daemon.log().mark();
+    switch.daemon.signal(Signal::HUP).unwrap();
+    switch.wait_said(mark, "reloaded: removed port c; changed worker 0 (queues); kept 2 ports, 1 patch").unwrap();
 
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), 0);
-    assert!(!daemon.socket.exists(), "the control socket is left behind");
-    let gone = daemon.ctl(&["ports"]);
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+    assert!(!files.control.exists(), "the control socket is left behind");
+    let gone = ctl(&switch, &["ports"]);
     assert_eq!(gone.status.code(), Some(1));
     assert!(text(&gone.stderr).starts_with("millrace: no switch answers on "), "{gone:?}");
 }
@@ -180,13 +141,13 @@ fn a_switch_answers_reloads_and_stops() {
 #[test]
 fn a_second_switch_does_not_take_the_socket_of_the_first() {
     let directory = tempfile::tempdir().unwrap();
-    let mut daemon = Daemon::start(directory.path(), TWO_SINKS);
+    let mut switch = start(directory.path(), two_sinks());
     let file = directory.path().join("m.toml");
     let second = millrace(&["run", "--config", file.to_str().unwrap()]);
     assert_eq!(second.status.code(), Some(1));
     assert!(text(&second.stderr).contains("another process already listens"), "{second:?}");
-    assert_eq!(text(&daemon.ctl(&["shutdown"]).stdout), "The switch is stopping.\n");
-    assert_eq!(daemon.wait(), 0);
+    assert_eq!(switch.ctl("shutdown").unwrap(), "The switch is stopping.\n");
+    assert_eq!(wait(&mut switch), 0);
 }
 
 #[test]
@@ -194,7 +155,8 @@ fn metrics_are_scraped_from_a_running_switch() {
     let directory = tempfile::tempdir().unwrap();
     // A port that was free a moment ago; the switch needs an explicit number.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let _daemon = Daemon::start(directory.path(), &format!("{TWO_SINKS}\nmetrics.listen = '{address}'"));
+    let metrics = RawMetrics { listen: address.to_string().into() };
+    let _switch = start(directory.path(), (two_sinks(), metrics));
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut page = String::new();

@@ -1,21 +1,26 @@
 //! The live view: on a terminal, and as lines.
 
 use super::terminal::Terminal;
-use super::{Daemon, millrace, text};
+use super::{end, millrace, start, text};
+use lab::millrace::Millrace;
+use lab::millrace::config::{Generator, RawFile, file, patch, port, sink};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
 
-const PORTS: &str = "port = [{name='a', driver='generator', rate=10000}, {name='b', driver='sink'}, \
-     {name='c', driver='generator', rate=1000}]\npatch = [{ports=['a', 'b']}]\n";
-
-fn top(daemon: &Daemon) -> Terminal {
-    top_by(daemon, Terminal::start)
+/// Returns a patch to a port of this name, and a port that is in none.
+fn ports(drain: &str) -> RawFile {
+    let source = |name, rate: i64| port(name, Generator { rate: rate.into(), ..Generator::default() });
+    file((source("a", 10_000), sink(drain), source("c", 1000), patch("a", drain)))
 }
 
-fn top_by(daemon: &Daemon, start: fn(&'static str, &[&str], u16, u16) -> Terminal) -> Terminal {
-    let arguments = ["top", "--socket", daemon.socket.to_str().unwrap(), "--interval", "50ms"];
-    let mut terminal = start(env!("CARGO_BIN_EXE_millrace"), &arguments, 120, 24);
+fn top(switch: &Millrace) -> Terminal {
+    top_by(switch, Terminal::start)
+}
+
+fn top_by(switch: &Millrace, show: fn(&'static str, &[&str], u16, u16) -> Terminal) -> Terminal {
+    let arguments = ["top", "--socket", switch.files().control.to_str().unwrap(), "--interval", "50ms"];
+    let mut terminal = show(env!("CARGO_BIN_EXE_millrace"), &arguments, 120, 24);
     terminal.wait_for("patch b");
     terminal
 }
@@ -23,8 +28,8 @@ fn top_by(daemon: &Daemon, start: fn(&'static str, &[&str], u16, u16) -> Termina
 #[test]
 fn an_operator_looks_at_all_views_and_leaves() {
     let directory = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(directory.path(), PORTS);
-    let mut terminal = top(&daemon);
+    let switch = start(directory.path(), ports("b"));
+    let mut terminal = top(&switch);
     terminal.wait_for("generator");
     for (key, shown) in [
         ("2", "unconnected"),
@@ -50,12 +55,11 @@ fn an_operator_looks_at_all_views_and_leaves() {
 #[test]
 fn a_switch_that_goes_away_is_tried_until_it_is_back() {
     let directory = tempfile::tempdir().unwrap();
-    let mut daemon = Daemon::start(directory.path(), PORTS);
-    let mut terminal = top(&daemon);
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), 0);
+    let mut switch = start(directory.path(), ports("b"));
+    let mut terminal = top(&switch);
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
     terminal.wait_for("trying again: no switch answers on ");
-    let _again = Daemon::start(directory.path(), &PORTS.replace("'b'", "'drain'"));
+    let _again = start(directory.path(), ports("drain"));
     terminal.wait_for("patch drain");
     terminal.wait_for("3 ports up");
     terminal.press("\x03");
@@ -65,9 +69,9 @@ fn a_switch_that_goes_away_is_tried_until_it_is_back() {
 #[test]
 fn a_signal_ends_it_and_restores_the_terminal() {
     let directory = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(directory.path(), PORTS);
+    let switch = start(directory.path(), ports("b"));
     for signal in [Signal::TERM, Signal::HUP] {
-        let terminal = top(&daemon);
+        let terminal = top(&switch);
         kill_process(Pid::from_child(&terminal.child), signal).unwrap();
         assert_eq!(terminal.end().signal(), Some(signal.as_raw()));
     }
@@ -76,8 +80,8 @@ fn a_signal_ends_it_and_restores_the_terminal() {
 #[test]
 fn it_ends_with_its_terminal() {
     let directory = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(directory.path(), PORTS);
-    for terminal in [top(&daemon), top_by(&daemon, Terminal::start_without_signals)] {
+    let switch = start(directory.path(), ports("b"));
+    for terminal in [top(&switch), top_by(&switch, Terminal::start_without_signals)] {
         let ended = terminal.hang_up();
         // By the signal, or by itself: with an error if it was just about to draw.
         let is_by_signal = ended.signal() == Some(Signal::HUP.as_raw());
@@ -88,8 +92,8 @@ fn it_ends_with_its_terminal() {
 #[test]
 fn lines_for_logs_and_programs_end_after_their_count() {
     let directory = tempfile::tempdir().unwrap();
-    let mut daemon = Daemon::start(directory.path(), PORTS);
-    let socket = daemon.socket.to_str().unwrap().to_owned();
+    let mut switch = start(directory.path(), ports("b"));
+    let socket = switch.files().control.to_str().unwrap().to_owned();
     let run = |arguments: &[&str]| {
         millrace(&[&["top", "--socket", &socket, "--interval", "100ms", "--count", "2"], arguments].concat())
     };
@@ -106,8 +110,7 @@ fn lines_for_logs_and_programs_end_after_their_count() {
     assert_eq!((&lines[1]["ports"][1]["port"], &lines[1]["drops"][0]["port"]), (&"b".into(), &"c".into()), "{json}");
     assert!(lines[1]["workers"][0]["stages"].as_object().unwrap().contains_key("receive"), "{json}");
 
-    daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), 0);
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
     let gone = run(&[]);
     assert_eq!(gone.status.code(), Some(1));
     assert!(text(&gone.stderr).starts_with("millrace: no switch answers on "), "{gone:?}");

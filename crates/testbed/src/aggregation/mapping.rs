@@ -2,13 +2,14 @@
 //! mixes of packets that are joined and packets that fill a frame.
 
 use super::AggregationError;
-use super::rig::{Between, Cpus, Packets, Placement, Port, Program, Programs, Rig, RigError, TwoNodesConfig, replay};
+use super::rig::{Between, Cpus, Packets, Placement, Program, Programs, Rig, RigError, TwoNodesConfig, replay};
 use super::throughput::{Load, Loaded, Loads, best, cpus, seconds};
 use crate::latency::{self, Latency};
 use crate::machine::Machine;
 use crate::record::free_directory;
 use crate::statistics::Spread;
 use clap::Args;
+use lab::millrace::config::sink;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -144,7 +145,7 @@ struct Conditions {
 /// Tries the loads.
 fn loads(rig: &Rig, options: &Mapping, conditions: Conditions) -> Result<Vec<Load>, RigError> {
     let Conditions { path, packets, placement, mapped, cpus } = conditions;
-    let (near, out) = (replay(rig, "near", packets, Some(1000))?, Port::new("out", "sink"));
+    let (near, out) = (replay(rig, "near", packets, Some(1000))?, sink("out"));
     let config = TwoNodesConfig { between: path, function: Program::default(), placement, mapped, near, out, cpus };
     let mut loaded = Loaded::start(rig, config, packets)?;
     options.loads.of_first_round(|rate| loaded.load(rate, options.seconds))

@@ -6,11 +6,12 @@ use super::options::Compare;
 use super::results::{Counted, Run};
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{self, Latency};
-use crate::millrace::{Idle, Millrace, MillraceError};
+use crate::millrace::{Idle, MillraceError};
 use crate::peers::{TestpmdSetup, ovs_switch, switch_ports, testpmd_load, testpmd_switch};
 use crate::ring_format::RingFormat;
 use engine::stats::Snapshot;
 use lab::dpdk::{Lcores, Pages, Testpmd};
+use lab::millrace::Millrace;
 use lab::ovs::Ovs;
 use lab::process::{Daemon, Interrupt, Launch};
 use loadgen::load::{RUNNING, Report};
@@ -253,16 +254,16 @@ fn share(before: &Moment, after: &Moment, used: Duration) -> f64 {
 
 impl Switch {
     /// Peers do not report when their ports are up; loads wait for a first frame.
-    fn wait_up(&mut self, load: impl FnMut() -> lab::Result<()>) -> Result<(), MillraceError> {
+    fn wait_up(&mut self, load: impl FnMut() -> lab::Result<()>) -> lab::Result<()> {
         match self {
-            Switch::Millrace(millrace) => millrace.wait_up(load),
+            Switch::Millrace(millrace) => millrace.wait_all_up(load),
             Switch::Testpmd(_) | Switch::Ovs(_) => Ok(()),
         }
     }
 
     fn look(&mut self) -> Result<Moment, MeasureError> {
         let (snapshot, cycles, daemon) = match self {
-            Switch::Millrace(millrace) => (Some(millrace.snapshot()?), None, millrace.daemon()),
+            Switch::Millrace(millrace) => (Some(millrace.stats()?), None, &mut millrace.daemon),
             Switch::Testpmd(testpmd) => (None, testpmd.take_cycles()?, testpmd.daemon()),
             Switch::Ovs(ovs) => (None, ovs.take_cycles()?, ovs.daemon()),
         };

@@ -1,9 +1,14 @@
 //! Millrace as the switch: two vhost-user ports, or one behind a wire, and one worker.
 
 use super::choices::Forward;
-use crate::millrace::{Files, Idle, LIMIT, Millrace, MillraceError};
+use crate::millrace::{self, Idle, MillraceError};
 use crate::ring_format::RingFormat;
 use crate::surroundings::Surroundings;
+use lab::millrace::config::{
+    RawBridge, RawExchange, RawFile, RawOpenflow, VhostUser, VirtioUser, bridge, exchange, file, mapping, pass_through,
+    patch, port, socket,
+};
+use lab::millrace::{Files, Millrace, SOON};
 use lab::process::Interrupt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,12 +36,11 @@ pub fn start(
     setup: Setup,
     interrupt: &Interrupt,
 ) -> Result<Millrace, MillraceError> {
-    let text = configuration(sockets, setup);
-    let files = Files { directory, name: "millrace" };
-    let mut millrace = Millrace::start(path, files, &text, Surroundings::default(), interrupt)?;
+    let files = Files::named(directory, "millrace");
+    let mut millrace = millrace::start(path, files, configuration(sockets, setup), Surroundings::default(), interrupt)?;
     // A wire creates its own socket.
     let there = || sockets.iter().all(|socket| socket.exists()).then_some(());
-    millrace.daemon().wait_for("its sockets", LIMIT, there)?;
+    millrace.daemon.wait_for("its sockets", SOON, there)?;
     if setup.forward == Forward::Openflow {
         set_flows(&directory.join(CHANNEL))?;
     }
@@ -66,42 +70,39 @@ fn names(pair: usize) -> [String; 2] {
     ["a", "b"].map(|end| if pair == 0 { end.to_owned() } else { format!("{end}{pair}") })
 }
 
-fn configuration(sockets: &[PathBuf], setup: Setup) -> String {
+fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
     let Setup { forward, longest, wire, cpu, idle } = setup;
-    let mut text = String::new();
-    let mut all = Vec::new();
+    let (mut ports, mut joints, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for (pair, sockets) in sockets.chunks(2).enumerate() {
-        for (name, socket) in names(pair).into_iter().zip(sockets) {
-            let driver = match wire {
-                Some(ring) if name == "a" => format!("\"virtio-user\"\npacked = {}", ring == RingFormat::Packed),
-                _ => "\"vhost-user\"".to_owned(),
-            };
-            let socket = socket.display().to_string();
-            text += &format!("[[port]]\nname = \"{name}\"\ndriver = {driver}\nsocket = {socket:?}\n\n");
+        for (name, path) in names(pair).into_iter().zip(sockets) {
+            ports.push(match wire {
+                Some(ring) if name == "a" => {
+                    let packed = (ring == RingFormat::Packed).into();
+                    port(&name, VirtioUser { socket: socket(path), packed, ..VirtioUser::default() })
+                }
+                _ => port(&name, VhostUser { socket: socket(path), ..VhostUser::default() }),
+            });
             all.push(name);
         }
-        text += &joined(forward, pair);
+        joints.push(joined(forward, pair));
     }
-    if forward == Forward::Openflow {
-        text += &format!("[openflow]\nlisten = [\"unix:{CHANNEL}\"]\n\n");
-    }
-    if forward.exchanges() {
-        text += &format!("[[exchange]]\nports = {all:?}\nbuffer-size = {}\n\n", longest.max(USUAL_BUFFER));
-    }
-    text + &format!("[[worker]]\ncpu = {cpu}\nidle = \"{idle}\"\n")
+    let listen = [format!("unix:{CHANNEL}")].into_iter().collect();
+    let channel = (forward == Forward::Openflow).then(|| RawOpenflow { listen, ..RawOpenflow::default() });
+    let buffer_size = i64::from(longest.max(USUAL_BUFFER)).into();
+    let group = forward.exchanges().then(|| RawExchange { buffer_size, ..exchange(all) });
+    file((ports, joints, channel, group, idle.worker(cpu)))
 }
 
 /// Returns what joins a pair of ports.
-fn joined(forward: Forward, pair: usize) -> String {
-    let ports = names(pair);
-    let [a, b] = &ports;
-    let bridge = |more: &str| format!("[[bridge]]\nname = \"br{pair}\"\n{more}ports = {ports:?}\n\n");
+fn joined(forward: Forward, pair: usize) -> RawFile {
+    let [a, b] = &names(pair);
+    let bridge = || bridge(&format!("br{pair}"), [a, b]);
     match forward {
-        Forward::Patch | Forward::Exchange => format!("[[patch]]\nports = {ports:?}\n\n"),
-        Forward::Bridge | Forward::BridgeExchange => bridge(""),
-        Forward::Map => format!("[[mapping]]\nfrom = \"{a}\"\nto = \"{b}\"\nmode = \"pass-through\"\n\n"),
-        Forward::Openflow => bridge("openflow = true\n"),
-        Forward::BridgeMap => bridge("") + &format!("[[mapping]]\nfrom = \"{a}\"\nto = \"{b}\"\n\n"),
+        Forward::Patch | Forward::Exchange => file(patch(a, b)),
+        Forward::Bridge | Forward::BridgeExchange => file(bridge()),
+        Forward::Map => file(pass_through(a, b)),
+        Forward::Openflow => file(RawBridge { openflow: true.into(), ..bridge() }),
+        Forward::BridgeMap => file((bridge(), mapping(a, b))),
     }
 }
 
@@ -111,6 +112,7 @@ const USUAL_BUFFER: u16 = 2048;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lab::millrace::config::Configuration;
 
     #[test]
     fn millrace_takes_the_configuration() {
@@ -129,8 +131,8 @@ mod tests {
             let count = if forward.exchanges() { 6 } else { 2 };
             let sockets: Vec<_> = (0..count).map(|number| directory.path().join(format!("{number}.sock"))).collect();
             let setup = Setup { forward, longest: 9014, wire, cpu: 0, idle };
-            std::fs::write(&file, configuration(&sockets, setup)).unwrap();
-            let read = millrace::config::Config::load(&file);
+            std::fs::write(&file, configuration(&sockets, setup).text()).unwrap();
+            let read = ::millrace::config::Config::load(&file);
             assert!(read.is_ok(), "{read:?}");
         }
     }

@@ -5,8 +5,10 @@ use super::error::RedisError;
 use super::line::Line;
 use super::options::Redis;
 use super::processes::{Place, benchmark, proxy, server};
-use crate::millrace::{Files, Millrace};
+use crate::millrace::{self, Idle};
 use crate::surroundings::Surroundings;
+use lab::millrace::config::{RawExchange, RawFile, RawWorker, af_packet, exchange, file, patch, vhost_user};
+use lab::millrace::{Files, Millrace};
 use lab::netns::Namespace;
 use lab::process::{Daemon, Interrupt};
 use std::path::PathBuf;
@@ -61,7 +63,7 @@ impl Rig {
     /// Fails if frames did not go the way that the line's name says.
     pub fn check(&mut self) -> Result<(), RedisError> {
         let Some(switch) = self.switch.as_mut().filter(|_| self.line == Line::Exchange) else { return Ok(()) };
-        let groups = switch.snapshot()?.exchanges;
+        let groups = switch.stats()?.exchanges;
         let exchanged: u64 = groups.iter().flat_map(|group| &group.pairs).map(|pair| pair.exchanged).sum();
         if exchanged > 0 { Ok(()) } else { Err(RedisError::NotExchanged(self.line)) }
     }
@@ -81,7 +83,7 @@ impl Builder<'_> {
     fn proxies(self) -> Result<Rig, RedisError> {
         let Redis { server_cpu, client_cpu, .. } = *self.options;
         let path = |name: &str| self.directory.path().join(name).display().to_string();
-        let mut switch = self.switch(None)?;
+        let switch = self.switch(None)?;
         let proxied = |port: &str, number: u8, option: &str, service: String, cpu| {
             let (mac, ip) = (format!("02:00:00:00:00:0{number}"), format!("10.0.0.{number}/24"));
             let mut words = vec![path(&format!("{port}.sock"))];
@@ -96,7 +98,7 @@ impl Builder<'_> {
             proxied("b", 2, "--serve", format!("6379=unix:{}", path("redis")), server_cpu)?,
             proxied("a", 1, "--reach", format!("unix:{}=10.0.0.2:6379", path("local")), client_cpu)?,
         ];
-        switch.wait_up(|| Ok(()))?;
+        switch.wait_all_up(|| Ok(()))?;
         let place = Place { options: vec!["-s".to_owned(), path("local")], namespace: None };
         Ok(self.rig(place, Some(switch), processes, Vec::new()))
     }
@@ -134,10 +136,10 @@ impl Builder<'_> {
     }
 
     fn switch(&self, namespace: Option<&Namespace>) -> Result<Millrace, RedisError> {
-        let files = Files { directory: self.directory.path(), name: "m" };
+        let files = Files::named(self.directory.path(), "m");
         let surroundings = Surroundings { namespace, ..Surroundings::default() };
-        let text = configuration(self.line, self.mtu, self.options.switch_cpu);
-        Ok(Millrace::start(&self.programs.millrace, files, &text, surroundings, self.interrupt)?)
+        let configuration = configuration(self.line, self.mtu, self.options.switch_cpu);
+        Ok(millrace::start(&self.programs.millrace, files, configuration, surroundings, self.interrupt)?)
     }
 
     fn rig(self, place: Place, switch: Option<Millrace>, processes: Vec<Daemon>, namespaces: Vec<Namespace>) -> Rig {
@@ -154,26 +156,23 @@ impl Builder<'_> {
 }
 
 /// Returns the configuration of a line's switch.
-fn configuration(line: Line, mtu: u16, cpu: usize) -> String {
-    let port = |name: &str| {
-        let driver = match line.has_proxies() {
-            true => format!("driver = \"vhost-user\"\nsocket = \"{name}.sock\""),
-            false => format!("driver = \"af_packet\"\ninterface = \"veth-{name}\""),
-        };
-        format!("[[port]]\nname = \"{name}\"\n{driver}\n\n")
+fn configuration(line: Line, mtu: u16, cpu: usize) -> RawFile {
+    let port = |name: &str| match line.has_proxies() {
+        true => vhost_user(name),
+        false => af_packet(name, &format!("veth-{name}")),
     };
     // No smaller than the proxies' own buffers.
-    let buffer = (mtu + ETHERNET).max(2048);
-    let exchange = format!("[[exchange]]\nports = [\"a\", \"b\"]\nbuffer-size = {buffer}\n\n");
-    let exchange = if line == Line::Exchange { exchange } else { String::new() };
+    let buffer_size = i64::from((mtu + ETHERNET).max(2048)).into();
+    let group = (line == Line::Exchange).then(|| RawExchange { buffer_size, ..exchange(["a", "b"]) });
     // The worker shares its processor: it rests at once.
-    let patch = "[[patch]]\nports = [\"a\", \"b\"]\n\n";
-    format!("{}{}{patch}{exchange}[[worker]]\ncpu = {cpu}\nidle = \"sleep\"\npatience = \"0s\"\n", port("a"), port("b"))
+    let worker = RawWorker { patience: "0s".into(), ..Idle::Sleep.worker(cpu) };
+    file((port("a"), port("b"), patch("a", "b"), group, worker))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lab::millrace::config::Configuration;
 
     #[test]
     fn millrace_takes_the_configurations() {
@@ -181,8 +180,8 @@ mod tests {
         let file = directory.path().join("m.toml");
         for line in [Line::Interfaces, Line::Copy, Line::Exchange] {
             for mtu in [1500, 9000] {
-                std::fs::write(&file, configuration(line, mtu, 0)).unwrap();
-                let read = millrace::config::Config::load(&file);
+                std::fs::write(&file, configuration(line, mtu, 0).text()).unwrap();
+                let read = ::millrace::config::Config::load(&file);
                 assert!(read.is_ok(), "{read:?}");
             }
         }

@@ -2,12 +2,16 @@
 
 use crate::compare::Counted;
 use crate::machine::commit_of;
-use crate::millrace::{Files, Idle, Millrace};
+use crate::millrace::{self, Idle};
 use crate::surroundings::Surroundings;
 use engine::stats::Snapshot;
+use lab::millrace::config::{
+    self as written, Configuration, RawAggregation, RawBridge, RawFile, RawOpenflow, RawPort, RxSharing, Several,
+    VhostUser,
+};
+use lab::millrace::{Files, Millrace};
 use lab::switch::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
 use lab::{Error, Result};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// How Millrace forwards.
@@ -54,47 +58,40 @@ impl Bridge {
     }
 
     /// Returns its configuration, without the control socket.
-    fn configuration(&self, setup: &Setup<'_>) -> Result<String> {
-        let mut text = String::new();
-        let mut names = Vec::new();
+    fn configuration(&self, setup: &Setup<'_>) -> Result<RawFile> {
         let wan = setup.ports.iter().position(|port| matches!(port, SwitchPort::Interface(_)));
-        for (number, port) in setup.ports.iter().enumerate() {
-            let name = format!("port{number}");
-            let driver = match port {
-                SwitchPort::VhostUser(socket) => format!("\"vhost-user\"\nsocket = {:?}", socket.display().to_string()),
-                SwitchPort::Interface(interface) => format!("\"af_xdp\"\ninterface = {interface:?}"),
+        let names: Vec<String> = (0..setup.ports.len()).map(|number| format!("port{number}")).collect();
+        let mut ports = Vec::new();
+        for (number, (port, name)) in setup.ports.iter().zip(&names).enumerate() {
+            let port = match port {
+                SwitchPort::VhostUser(path) => {
+                    written::port(name, VhostUser { socket: written::socket(path), ..VhostUser::default() })
+                }
+                SwitchPort::Interface(interface) => written::af_xdp(name, interface),
                 SwitchPort::Netmap(name) | SwitchPort::VirtualFunction(name) => {
                     return Err(Error::malformed(format!("the port {name}"), "Millrace has no such ports"));
                 }
             };
-            let own = match self.mode {
-                Mode::Aggregated if Some(number) == wan => format!("aggregate = true\ntrunk = [{CHAIN}]\n"),
-                Mode::Aggregated => format!("vlan = {CHAIN}\n"),
-                Mode::Roles if Some(number) == wan => "rx-sharing = \"static-role\"\nworkers = [0, 1]\n".to_owned(),
-                _ => String::new(),
-            };
-            // Writing to a string does not fail.
-            let _ = writeln!(text, "[[port]]\nname = {name:?}\ndriver = {driver}\n{own}");
-            names.push(name);
+            ports.push(self.joining(port, Some(number) == wan));
         }
-        if self.mode == Mode::Patch {
-            for pair in names.chunks_exact(2) {
-                let _ = writeln!(text, "[[patch]]\nports = {pair:?}\n");
+        let (patches, bridge) = match self.mode {
+            Mode::Patch => (names.chunks_exact(2).map(|pair| written::patch(&pair[0], &pair[1])).collect(), None),
+            Mode::Mapped if names.len() <= 2 => (Vec::new(), None),
+            _ => {
+                let openflow = (self.mode == Mode::Openflow).into();
+                (Vec::new(), Some(RawBridge { openflow, ..written::bridge("br0", &names) }))
             }
-        } else if self.mode != Mode::Mapped || names.len() > 2 {
-            let openflow = if self.mode == Mode::Openflow { "openflow = true\n" } else { "" };
-            let _ = writeln!(text, "[[bridge]]\nname = \"br0\"\n{openflow}ports = {names:?}\n");
-        }
+        };
+        let (mut mapping, mut aggregation, mut openflow) = (None, None, None);
         match (self.mode, wan) {
             (Mode::Mapped, Some(wan)) => {
-                let (from, to) = (&names[wan], &names[0]);
-                let mode = if names.len() > 2 { "bridge" } else { "pass-through" };
-                let _ = writeln!(text, "[[mapping]]\nfrom = {from:?}\nto = {to:?}\nmode = {mode:?}\n");
+                let joined = if names.len() > 2 { written::mapping } else { written::pass_through };
+                mapping = Some(joined(&names[wan], &names[0]));
             }
-            (Mode::Aggregated, Some(_)) => text.push_str(&aggregation(setup.host)),
+            (Mode::Aggregated, Some(_)) => aggregation = Some(joining(setup.host)),
             (Mode::Openflow, _) => {
-                let socket = setup.directory.join(OPENFLOW).display().to_string();
-                let _ = writeln!(text, "[openflow]\nlisten = [{:?}]\n", format!("unix:{socket}"));
+                let listen = [channel(setup.directory)].into_iter().collect();
+                openflow = Some(RawOpenflow { listen, ..RawOpenflow::default() });
             }
             (Mode::Mapped | Mode::Aggregated, None) => {
                 return Err(Error::malformed("the ports", format!("{} needs an interface", self.name())));
@@ -102,21 +99,38 @@ impl Bridge {
             _ => {}
         }
         let idle = if self.mode == Mode::Sleep { Idle::Sleep } else { Idle::Poll };
-        for cpu in setup.processors {
-            let _ = writeln!(text, "[[worker]]\ncpu = {cpu}\nidle = \"{idle}\"\n");
+        let workers: Vec<_> = setup.processors.iter().map(|&cpu| idle.worker(cpu)).collect();
+        Ok(written::file((ports, patches, bridge, mapping, aggregation, openflow, workers)))
+    }
+
+    /// Returns a port with the keys of the mode.
+    fn joining(&self, port: RawPort, is_wan: bool) -> RawPort {
+        match (self.mode, is_wan) {
+            (Mode::Aggregated, true) => {
+                RawPort { aggregate: true.into(), trunk: Several::List(vec![i64::from(CHAIN).into()]).into(), ..port }
+            }
+            (Mode::Aggregated, false) => RawPort { vlan: i64::from(CHAIN).into(), ..port },
+            (Mode::Roles, true) => {
+                RawPort { rx_sharing: RxSharing::StaticRole.into(), workers: [0, 1].into_iter().collect(), ..port }
+            }
+            _ => port,
         }
-        Ok(text)
     }
 }
 
+/// Returns the address of the socket for controllers.
+fn channel(directory: &Path) -> String {
+    format!("unix:{}", directory.join(OPENFLOW).display())
+}
+
 /// Returns the section by which the switch of this host joins packets to that of the other one, of two.
-fn aggregation(host: u8) -> String {
-    let (own, other) = (1 + host, 2 - host);
-    format!(
-        "[aggregation]\nmac = \"02:00:00:00:01:0{own}\"\naddresses = [\"192.0.2.{own}\"]\n\n\
-         [[aggregation.next-hop]]\nnfi = 1\nmac = \"02:00:00:00:01:0{other}\"\nip = \"192.0.2.{other}\"\n\n\
-         [[aggregation.flow]]\nsc = {CHAIN}\nnfi = 1\n\n"
-    )
+fn joining(host: u8) -> RawAggregation {
+    let [own, other] = [1 + host, 2 - host].map(|host| (format!("02:00:00:00:01:0{host}"), format!("192.0.2.{host}")));
+    RawAggregation {
+        next_hops: vec![written::next_hop(1, &other.0, &other.1).into()],
+        flows: vec![written::flow(CHAIN.into(), 1).into()],
+        ..written::aggregation(&own.0, &own.1)
+    }
 }
 
 impl Switch for Bridge {
@@ -169,13 +183,11 @@ impl Switch for Bridge {
     }
 
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>> {
-        let text = self.configuration(setup)?;
-        let files = Files { directory: setup.directory, name: "millrace" };
+        let text = self.configuration(setup)?.text();
+        let files = Files::named(setup.directory, "millrace");
         let surroundings = Surroundings { namespace: Some(setup.namespace), ..Surroundings::default() };
-        let millrace = Millrace::start(&self.program, files, &text, surroundings, setup.interrupt)
-            .map_err(Error::other("starting Millrace"))?;
-        let openflow =
-            (self.mode == Mode::Openflow).then(|| format!("unix:{}", setup.directory.join(OPENFLOW).display()));
+        let millrace = millrace::start(&self.program, files, &text, surroundings, setup.interrupt)?;
+        let openflow = (self.mode == Mode::Openflow).then(|| channel(setup.directory));
         Ok(Box::new(RunningBridge { millrace, text, before: None, openflow }))
     }
 }
@@ -189,13 +201,13 @@ struct RunningBridge {
 
 impl RunningBridge {
     fn snapshot(&mut self) -> Result<Snapshot> {
-        self.millrace.snapshot().map_err(Error::other("asking Millrace for its counters"))
+        self.millrace.stats()
     }
 }
 
 impl Running for RunningBridge {
     fn check(&mut self) -> Result<()> {
-        self.millrace.daemon().check("the end of the run")
+        self.millrace.daemon.check("the end of the run")
     }
 
     fn is_up(&mut self) -> Result<bool> {
@@ -203,7 +215,7 @@ impl Running for RunningBridge {
     }
 
     fn processes(&self) -> Vec<u32> {
-        vec![self.millrace.pid()]
+        vec![self.millrace.daemon.pid()]
     }
 
     fn commands(&self) -> Vec<String> {
@@ -247,7 +259,7 @@ mod tests {
             interrupt: &interrupt,
         };
         for mode in Mode::ALL {
-            let text = Bridge::new(mode, Path::new("millrace")).configuration(&setup).unwrap();
+            let text = Bridge::new(mode, Path::new("millrace")).configuration(&setup).unwrap().text();
             let file = directory.path().join("m.toml");
             std::fs::write(&file, &text).unwrap();
             let read = ::millrace::config::Config::load(&file);

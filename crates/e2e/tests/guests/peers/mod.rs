@@ -2,7 +2,7 @@
 //! ports that are not concerned, and nothing is left of it.
 //!
 //! Needs root, huge pages for Open vSwitch with DPDK, and the packages of `debian-packages.txt`. Switches that Debian does not have
-//! are tested only on request: `cargo test -p millrace-e2e --test switches -- --ignored`.
+//! are tested only on request: `cargo test -p millrace-e2e --test guests peers -- --ignored`.
 
 mod guest;
 mod rig;

@@ -1,8 +1,8 @@
 //! Packets to replay.
 
-use super::node::Port;
 use super::{Rig, RigError};
 use capture::Writer;
+use lab::millrace::config::{Pcap, RawPort, port, socket};
 use loadgen::load::Shape;
 use loadgen::traffic::CHAIN;
 use packet::{ethertype, header_len};
@@ -72,16 +72,16 @@ impl FromStr for Packets {
 
 /// Returns a port `name` that replays these packets of [`CHAIN`] endlessly, at `rate` per second in bursts of 32, or as fast as
 /// they are accepted.
-pub fn replay(rig: &Rig, name: &str, packets: Packets, rate: Option<u64>) -> Result<Port, RigError> {
+pub fn replay(rig: &Rig, name: &str, packets: Packets, rate: Option<u64>) -> Result<RawPort, RigError> {
     let path = rig.file(&format!("{packets}.pcap"));
     if !path.exists() {
         let failed = |source| RigError::System { action: "packets can't be written to a file", source };
         file(packets).and_then(|file| std::fs::write(&path, file)).map_err(failed)?;
     }
-    let port = Port::new(name, "pcap").with_text("replay", path.display()).with("loop", true);
+    let keys = Pcap { replay: socket(&path), repeat: true.into(), ..Pcap::default() };
     Ok(match rate {
-        Some(rate) => port.with("rate", rate).with("burst", BURST),
-        None => port,
+        Some(rate) => port(name, Pcap { rate: (rate as i64).into(), burst: (BURST as i64).into(), ..keys }),
+        None => port(name, keys),
     })
 }
 

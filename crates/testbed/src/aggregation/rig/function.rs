@@ -7,6 +7,7 @@ use crate::millrace::Idle;
 use crate::surroundings::Surroundings;
 use clap::ValueEnum;
 use lab::dpdk::{self, Lcores, Sandbox, Testpmd};
+use lab::millrace::config::Configuration;
 use lab::process::{Daemon, Launch};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -116,7 +117,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// Starts it between the ports `left` and `right` of a node ([`super::Port::guest`]), and waits until it is connected.
+    /// Starts it between the ports `left` and `right` of a node ([`super::guest`]), and waits until it is connected.
     pub fn start(
         rig: &Rig,
         program: Program,
@@ -126,7 +127,7 @@ impl Function {
     ) -> Result<Function, RigError> {
         if placement.in_function() {
             let failed = |source| RigError::System { action: "the function's rules can't be written", source };
-            std::fs::write(rig.file(RULES), rules.section(Some("right"))).map_err(failed)?;
+            std::fs::write(rig.file(RULES), rules.behind(Some("right")).text()).map_err(failed)?;
         }
         match program {
             Program::NfForward => nf_forward(rig, placement, place).map(Function::NfForward),

@@ -1,10 +1,11 @@
 //! The link between two nodes.
 
-use super::node::Port;
+use super::node::driver;
 use super::{Rig, RigError};
 use crate::peers::{TestpmdSetup, ovs_switch, switch_ports, testpmd_switch};
 use clap::ValueEnum;
 use lab::dpdk::{self, Lcores, Testpmd};
+use lab::millrace::config::{RawPort, VhostUser, af_packet, af_xdp, port, socket};
 use lab::netns::{Namespace, cable};
 use lab::ovs::{self, Ovs};
 use serde::{Deserialize, Serialize};
@@ -93,7 +94,7 @@ pub struct Link {
     forwarder: Option<Forwarder>,
     /// Separate namespaces of the first and the second node, if needed.
     namespaces: Option<[Namespace; 2]>,
-    ports: [Port; 2],
+    ports: [RawPort; 2],
     _directory: TempDir,
 }
 
@@ -105,30 +106,30 @@ impl Link {
             directory.map_err(|source| RigError::System { action: "a temporary directory can't be made", source })?;
         let sockets = ["a.sock", "b.sock"].map(|socket| directory.path().join(socket));
         let (mut forwarder, mut namespaces) = (None, None);
-        let ring = |driver, socket: &Path| Port::new(name, driver).with_text("socket", socket.display());
         let ports = match between {
             Between::AfPacket | Between::AfXdp => {
                 let names = ["up0", "up1"];
                 let both = [Namespace::create()?, Namespace::create()?];
                 cable([(&both[0], names[0]), (&both[1], names[1])])?;
                 namespaces = Some(both);
-                names.map(|interface| Port::new(name, &between.to_string()).with_text("interface", interface))
+                let end = if between == Between::AfXdp { af_xdp } else { af_packet };
+                names.map(|interface| end(name, interface))
             }
             Between::Rings | Between::Virtio => {
-                let driver = ring("virtio-user", &sockets[0]).with("queue-size", QUEUE);
-                let device = ring("vhost-user", &sockets[0]);
+                let driver = driver(name, &sockets[0], QUEUE);
+                let device = port(name, VhostUser { socket: socket(&sockets[0]), ..VhostUser::default() });
                 if between == Between::Rings { [driver, device] } else { [device, driver] }
             }
             Between::Ovs | Between::Testpmd => {
                 forwarder = Some(Forwarder::start(rig, between, directory.path(), &sockets, lcores)?);
-                sockets.each_ref().map(|socket| ring("virtio-user", socket).with("queue-size", QUEUE))
+                sockets.each_ref().map(|socket| driver(name, socket, QUEUE))
             }
         };
         Ok(Link { forwarder, namespaces, ports, _directory: directory })
     }
 
     /// Returns the port of the first (0) or the second node (1).
-    pub fn port(&self, node: usize) -> Port {
+    pub fn port(&self, node: usize) -> RawPort {
         self.ports[node].clone()
     }
 

@@ -2,51 +2,34 @@
 
 use super::place::Place;
 use super::{Rig, RigError};
-use crate::millrace::{Files, Millrace};
+use crate::millrace;
 use crate::surroundings::Surroundings;
 use engine::stats::Snapshot;
+use lab::millrace::config::{
+    Configuration, Field, RawAggregation, RawFile, RawNextHop, RawPort, VhostUser, VirtioUser, aggregation, file, flow,
+    next_hop, pass_through, patch, port, socket,
+};
+use lab::millrace::{Files, Millrace};
 use lab::netns::Namespace;
 use loadgen::traffic::CHAIN;
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// A port of a node: a table `[[port]]`.
-#[derive(Clone, Debug)]
-pub struct Port {
-    name: String,
-    text: String,
+/// Returns a guest's port with the socket `NAME.sock` among the rig's files.
+pub fn guest(name: &str, rig: &Rig) -> RawPort {
+    port(name, VhostUser { socket: socket(&rig.file(&format!("{name}.sock"))), ..VhostUser::default() })
 }
 
-impl Port {
-    /// Creates a port of this driver.
-    pub fn new(name: &str, driver: &str) -> Port {
-        Port { name: name.to_owned(), text: format!("[[port]]\nname = \"{name}\"\ndriver = \"{driver}\"\n") }
-    }
+/// Sets whether a port faces the network: packets are joined before they leave here, and split when they arrive.
+pub fn aggregating(port: RawPort, aggregating: bool) -> RawPort {
+    RawPort { aggregate: aggregating.into(), ..port }
+}
 
-    /// Sets a number or boolean key.
-    pub fn with(mut self, key: &str, value: impl Display) -> Port {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.text, "{key} = {value}");
-        self
-    }
-
-    /// Sets a string or path key.
-    pub fn with_text(self, key: &str, value: impl Display) -> Port {
-        // Rust's string syntax is also valid in TOML, as long as it holds letters, digits and signs only.
-        self.with(key, format!("{:?}", value.to_string()))
-    }
-
-    /// Creates a vhost-user port with the socket `NAME.sock` among the rig's files.
-    pub fn guest(name: &str, rig: &Rig) -> Port {
-        Port::new(name, "vhost-user").with_text("socket", rig.file(&format!("{name}.sock")).display())
-    }
-
-    /// Sets whether the port faces the network: packets are joined before they leave here, and split when they arrive.
-    pub fn aggregating(self, aggregating: bool) -> Port {
-        self.with("aggregate", aggregating)
-    }
+/// Returns a port to a backend at this socket, with rings of this size.
+pub fn driver(name: &str, path: &Path, size: u16) -> RawPort {
+    let queue_size = i64::from(size).into();
+    port(name, VirtioUser { socket: socket(path), queue_size, ..VirtioUser::default() })
 }
 
 /// Identity of a node or network function, and the next hop of its packets of [`CHAIN`]. Both are numbers, from which addresses
@@ -60,30 +43,27 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the section `[aggregation]`, with the next hop behind `port`, if given.
-    pub fn section(self, port: Option<&str>) -> String {
-        let Rules { own, next } = self;
-        let port = port.map_or(String::new(), |port| format!("port = \"{port}\"\n"));
-        format!(
-            "[aggregation]\nmac = \"02:00:00:00:01:{own:02x}\"\naddresses = [\"192.0.2.{own}\"]\n\
-             [[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:{next:02x}\"\nip = \"192.0.2.{next}\"\n{port}\
-             [[aggregation.flow]]\nsc = {CHAIN}\nnfi = 7\n"
-        )
+    /// Returns the section `[aggregation]`.
+    pub fn section(self) -> RawAggregation {
+        self.behind(None)
     }
-}
 
-impl Display for Rules {
-    /// The section `[aggregation]`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.section(None))
+    /// Returns the section with the next hop behind `port`, if given.
+    pub fn behind(self, port: Option<&str>) -> RawAggregation {
+        let [own, next] =
+            [self.own, self.next].map(|number| (format!("02:00:00:00:01:{number:02x}"), format!("192.0.2.{number}")));
+        let hop = RawNextHop { port: port.map_or_else(Field::default, Field::from), ..next_hop(7, &next.0, &next.1) };
+        RawAggregation {
+            next_hops: vec![hop.into()],
+            flows: vec![flow(CHAIN.into(), 7).into()],
+            ..aggregation(&own.0, &own.1)
+        }
     }
-}
 
-impl Rules {
     /// Loads the rules, by writing them to a file.
-    pub fn load(&self, file: &Path) -> Result<paflow::Rules, RigError> {
+    pub fn load(self, file: &Path) -> Result<paflow::Rules, RigError> {
         let failed = |source| RigError::System { action: "the rules can't be written", source };
-        std::fs::write(file, self.to_string()).map_err(failed)?;
+        std::fs::write(file, self.section().text()).map_err(failed)?;
         let spec = settings::aggregation::load(file, &[])?.spec();
         Ok(paflow::Rules::new(&spec, std::iter::empty()))
     }
@@ -95,7 +75,7 @@ pub struct NodeConfig {
     /// Name of the node and its files.
     pub name: &'static str,
     /// Its ports.
-    pub ports: Vec<Port>,
+    pub ports: Vec<RawPort>,
     /// Patched pairs of ports, by name.
     pub patches: Vec<[&'static str; 2]>,
     /// Pairs of ports, by name, of which the first is mapped to the second, as one wire.
@@ -108,29 +88,21 @@ pub struct NodeConfig {
 
 impl NodeConfig {
     /// Returns the configuration file, without `[control]`.
-    pub fn text(&self) -> String {
-        let mut text: String = self.ports.iter().map(|port| port.text.clone() + "\n").collect();
-        // Writing to a string does not fail.
-        for [a, b] in &self.patches {
-            let _ = writeln!(text, "[[patch]]\nports = [\"{a}\", \"{b}\"]\n");
-        }
-        for [from, to] in &self.mappings {
-            let _ = writeln!(text, "[[mapping]]\nfrom = \"{from}\"\nto = \"{to}\"\nmode = \"pass-through\"\n");
-        }
-        let _ = writeln!(text, "[[worker]]\ncpu = {}\nidle = \"{}\"", self.place.cpu, self.place.idle);
+    pub fn file(&self) -> RawFile {
+        let patches: Vec<_> = self.patches.iter().map(|[a, b]| patch(a, b)).collect();
+        let mappings: Vec<_> = self.mappings.iter().map(|[from, to]| pass_through(from, to)).collect();
+        let mut worker = self.place.idle.worker(self.place.cpu);
         if self.place.priority.is_some() {
             // Programs of lower priority wait for it to sleep.
-            text += "patience = \"0s\"\n";
+            worker.patience = "0s".into();
         }
-        if let Some(rules) = &self.rules {
-            let _ = writeln!(text, "{rules}");
-        }
-        text
+        file((self.ports.clone(), patches, mappings, worker, self.rules.map(Rules::section)))
     }
 
     /// Replaces the port of the same name by `port`.
-    pub fn replace(&mut self, port: Port) {
-        if let Some(old) = self.ports.iter_mut().find(|old| old.name == port.name) {
+    pub fn replace(&mut self, port: RawPort) {
+        let name = |port: &RawPort| port.name.as_ref().map(|at| at.value.clone());
+        if let Some(old) = self.ports.iter_mut().find(|old| name(old) == name(&port)) {
             *old = port;
         }
     }
@@ -145,32 +117,34 @@ pub struct Node {
 impl Node {
     /// Starts a node, in `namespace` if given, and waits until it answers.
     pub fn start(rig: &Rig, config: NodeConfig, namespace: Option<&Namespace>) -> Result<Node, RigError> {
-        let files = Files { directory: rig.directory.path(), name: config.name };
+        let files = Files::named(rig.directory.path(), config.name);
         let surroundings = Surroundings { namespace, priority: config.place.priority };
-        let millrace = Millrace::start(rig.millrace(), files, &config.text(), surroundings, rig.interrupt())?;
+        let millrace = millrace::start(rig.millrace(), files, config.file(), surroundings, rig.interrupt())?;
         Ok(Node { config, millrace })
     }
 
     /// Waits until all its ports are up, as long as `others` succeeds.
     pub fn wait_up(&mut self, others: impl FnMut() -> lab::Result<()>) -> Result<(), RigError> {
-        Ok(self.millrace.wait_up(others)?)
+        Ok(self.millrace.wait_all_up(others)?)
     }
 
     /// Replaces the port of the same name by `port` in the running node. The other ports are not affected.
-    pub fn replace(&mut self, port: Port) -> Result<(), RigError> {
+    pub fn replace(&mut self, port: RawPort) -> Result<(), RigError> {
         self.config.replace(port);
-        Ok(self.millrace.reload(&self.config.text())?)
+        self.millrace.files().configure(self.config.file())?;
+        self.millrace.reload()?;
+        Ok(())
     }
 
     /// Returns the processor time used so far.
     pub fn cpu_time(&mut self) -> Result<Duration, RigError> {
-        Ok(self.millrace.daemon().cpu_time()?)
+        Ok(self.millrace.daemon.cpu_time()?)
     }
 
     /// Returns all its counters as they are now.
     pub fn look(&mut self) -> Result<Snapshot, RigError> {
-        self.millrace.daemon().check("the end of the measurement")?;
-        Ok(self.millrace.snapshot()?)
+        self.millrace.daemon.check("the end of the measurement")?;
+        Ok(self.millrace.stats()?)
     }
 }
 
@@ -209,6 +183,7 @@ impl Interval<'_> {
 mod tests {
     use super::*;
     use crate::millrace::Idle;
+    use lab::millrace::config::{Generator, sink, vhost_user};
 
     #[test]
     fn millrace_takes_the_configuration() {
@@ -216,8 +191,8 @@ mod tests {
         let mut config = NodeConfig {
             name: "a",
             ports: vec![
-                Port::new("near", "generator").with("size", 64),
-                Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display()),
+                port("near", Generator { size: 64.into(), ..Generator::default() }),
+                driver("wan", &directory.path().join("s"), 256),
             ],
             patches: vec![["near", "wan"]],
             mappings: Vec::new(),
@@ -226,18 +201,17 @@ mod tests {
         };
         let check = |config: &NodeConfig| {
             let file = directory.path().join("m.toml");
-            std::fs::write(&file, config.text()).unwrap();
-            let read = millrace::config::Config::load(&file);
+            std::fs::write(&file, config.file().text()).unwrap();
+            let read = ::millrace::config::Config::load(&file);
             assert!(read.is_ok(), "{read:?}");
         };
         check(&config);
         config.rules = Some(Rules { own: 1, next: 2 });
-        config.replace(Port::new("wan", "sink").aggregating(true));
+        config.replace(aggregating(sink("wan"), true));
         check(&config);
-        assert_eq!(config.text().matches("[[port]]").count(), 2);
-        let wan = Port::new("wan", "virtio-user").with_text("socket", directory.path().join("s").display());
-        config.replace(wan.aggregating(true));
-        config.replace(Port::new("near", "vhost-user").with_text("socket", directory.path().join("n").display()));
+        assert_eq!(config.file().ports.len(), 2);
+        config.replace(aggregating(driver("wan", &directory.path().join("s"), 256), true));
+        config.replace(vhost_user("near"));
         config.mappings = std::mem::take(&mut config.patches).into_iter().map(|[near, wan]| [wan, near]).collect();
         check(&config);
     }

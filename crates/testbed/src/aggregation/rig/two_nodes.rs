@@ -8,10 +8,11 @@
 
 use super::function::{Function, Placement, Processed, Program};
 use super::link::{Between, Link};
-use super::node::{Node, NodeConfig, Port, Rules};
+use super::node::{Node, NodeConfig, Rules, aggregating, guest};
 use super::place::Cpus;
 use super::{Rig, RigError};
 use lab::dpdk::Lcores;
+use lab::millrace::config::RawPort;
 
 /// Numbers of the two nodes; the next hop after them has the next number. If the network function joins and splits, the second
 /// node's address is the function's.
@@ -30,19 +31,19 @@ pub struct TwoNodesConfig {
     /// Whether the second node's port to the link is mapped to the function.
     pub mapped: bool,
     /// Source of packets: a port `near` of the first node.
-    pub near: Port,
+    pub near: RawPort,
     /// Destination of packets behind the function: a port `out` of the second node.
-    pub out: Port,
+    pub out: RawPort,
     /// Processors.
     pub cpus: Cpus,
 }
 
 impl TwoNodesConfig {
     /// Returns the two nodes, with these ports to the link.
-    fn nodes(&self, [wan_a, wan_b]: [Port; 2], rig: &Rig) -> [NodeConfig; 2] {
+    fn nodes(&self, [wan_a, wan_b]: [RawPort; 2], rig: &Rig) -> [NodeConfig; 2] {
         let placement = self.placement;
         let joins = placement != Placement::None;
-        let ports = vec![self.near.clone(), wan_a.aggregating(joins)];
+        let ports = vec![self.near.clone(), aggregating(wan_a, joins)];
         let a = NodeConfig {
             name: "a",
             ports,
@@ -53,10 +54,10 @@ impl TwoNodesConfig {
         };
         let splits = placement.in_switch();
         let ports = vec![
-            wan_b.aggregating(splits),
-            Port::guest("left", rig),
-            Port::guest("right", rig),
-            self.out.clone().aggregating(splits),
+            aggregating(wan_b, splits),
+            guest("left", rig),
+            guest("right", rig),
+            aggregating(self.out.clone(), splits),
         ];
         let (mut patches, mut mappings) = (vec![["right", "out"]], Vec::new());
         let wire = if self.mapped { &mut mappings } else { &mut patches };

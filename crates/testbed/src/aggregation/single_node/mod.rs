@@ -22,7 +22,9 @@ pub use sample::Sample;
 pub use results::tests;
 
 use super::error::SingleNodeError;
-use super::rig::{Between, Interval, Link, Node, NodeConfig, Place, Placement, Port, Rig, RigError, Rules};
+use super::rig::{
+    Between, Interval, Link, Node, NodeConfig, Place, Placement, Rig, RigError, Rules, aggregating, driver, guest,
+};
 use crate::millrace::Idle;
 use engine::stats::Snapshot;
 use lab::dpdk::Lcores;
@@ -85,9 +87,7 @@ impl SingleNode {
     fn start(rig: &Rig, config: SingleNodeConfig, load: OfferedLoad) -> Result<SingleNode, SingleNodeError> {
         let in_switch = config.placement.in_switch();
         let entry = rig.file("entry.sock");
-        let nic = |name: &str, socket: &std::path::Path| {
-            Port::new(name, "virtio-user").with_text("socket", socket.display()).with("queue-size", QUEUE)
-        };
+        let nic = |name: &str, socket: &std::path::Path| driver(name, socket, QUEUE);
         let (wan, exit, link) = match config.exit {
             Between::Rings => {
                 let socket = rig.file("exit.sock");
@@ -108,10 +108,10 @@ impl SingleNode {
         let node = NodeConfig {
             name: "node",
             ports: vec![
-                nic("in", &entry).aggregating(in_switch),
-                Port::guest("left", rig),
-                Port::guest("right", rig),
-                wan.aggregating(in_switch),
+                aggregating(nic("in", &entry), in_switch),
+                guest("left", rig),
+                guest("right", rig),
+                aggregating(wan, in_switch),
             ],
             patches: vec![["in", "left"], ["right", "wan"]],
             mappings: Vec::new(),

@@ -14,10 +14,11 @@ pub use results::{Load, Results, Row, Run};
 pub use search::{Loads, best};
 
 use super::AggregationError;
-use super::rig::{Between, Cpus, Packets, Placement, Port, Rig, RigError, TwoNodesConfig, replay};
+use super::rig::{Between, Cpus, Packets, Placement, Rig, RigError, TwoNodesConfig, replay};
 use crate::latency;
 use crate::machine::Machine;
 use crate::record::free_directory;
+use lab::millrace::config::sink;
 use std::path::Path;
 
 /// Measures, prints, and writes the results to files.
@@ -108,7 +109,7 @@ fn run_once(
     let Conditions { path, size, placement, cpus } = conditions;
     let packets = Packets::Size(size);
     let near = replay(rig, "near", packets, Some(1000))?;
-    let out = Port::new("out", "sink");
+    let out = sink("out");
     let function = options.function;
     let config = TwoNodesConfig { between: path, function, placement, mapped: false, near, out, cpus };
     let mut loaded = Loaded::start(rig, config, packets)?;

@@ -178,14 +178,14 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     let directory = directory.map_err(|source| LoneError::System { action: "making a temporary directory", source })?;
     let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
     let setup = millrace::Setup { forward: Forward::Patch, longest: 0, wire: None, cpu: options.switch_cpu, idle };
-    let mut switch = millrace::start(program, directory.path(), &sockets, setup, interrupt)?;
+    let switch = millrace::start(program, directory.path(), &sockets, setup, interrupt)?;
     let packed = options.ring == RingFormat::Packed;
     let mut guests = [Guest::connect(&sockets[0], packed)?, Guest::connect(&sockets[1], packed)?];
-    switch.wait_up(|| Ok(()))?;
+    switch.wait_all_up(|| Ok(()))?;
     interrupt.sleep(SETTLE)?;
-    let (before, began) = (switch.daemon().cpu_time()?, Instant::now());
+    let (before, began) = (switch.daemon.cpu_time()?, Instant::now());
     interrupt.sleep(Duration::from_secs_f64(options.idle_seconds))?;
-    let idle_cpu_share = (switch.daemon().cpu_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
+    let idle_cpu_share = (switch.daemon.cpu_time()? - before).as_secs_f64() / began.elapsed().as_secs_f64();
     let mut rows = Vec::new();
     for &receive in &options.receive {
         // On a separate thread: this one starts programs, which inherit its processors.
