@@ -61,25 +61,25 @@ mod model {
 
     /// In every interleaving, each job is taken once, or returned because there is no room or the worker has ended;
     /// while any are waiting, the flag is set.
-    fn no_job_is_lost(room: usize, most: usize) {
+    fn no_job_is_lost(leave: fn(&Mailbox<i32>, i32) -> Result<(), i32>, room: usize, most: usize) {
         loom::model(move || {
             let mailbox = Arc::new(Mailbox::new(room));
             let control: Vec<_> = (0..2)
                 .map(|job| {
                     let mailbox = mailbox.clone();
-                    thread::spawn(move || mailbox.leave(job).is_ok())
+                    thread::spawn(move || leave(&mailbox, job).is_ok())
                 })
                 .collect();
             let mut taken = 0;
             for _ in 0..2 {
                 if mailbox.is_waiting() {
                     let some = mailbox.take(most).len();
-                    assert!((1..=most).contains(&some));
+                    assert!((1..=most).contains(&some), "the flag says whether jobs wait");
                     taken += some;
                 }
             }
             let left = control.into_iter().map(|t| t.join().unwrap()).filter(|&ok| ok).count();
-            assert_eq!(mailbox.is_waiting(), taken < left);
+            assert_eq!(mailbox.is_waiting(), taken < left, "the flag says whether jobs wait");
             taken += mailbox.close().len();
             assert_eq!(taken, left);
         });
@@ -87,16 +87,27 @@ mod model {
 
     #[test]
     fn all_at_once() {
-        no_job_is_lost(usize::MAX, usize::MAX);
+        no_job_is_lost(Mailbox::leave, usize::MAX, usize::MAX);
     }
 
     #[test]
     fn one_at_a_time() {
-        no_job_is_lost(usize::MAX, 1);
+        no_job_is_lost(Mailbox::leave, usize::MAX, 1);
     }
 
     #[test]
     fn with_room_for_one() {
-        no_job_is_lost(1, 1);
+        no_job_is_lost(Mailbox::leave, 1, 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "the flag says whether jobs wait")]
+    fn a_flag_that_is_set_without_the_lock_is_caught() {
+        let leave = |mailbox: &Mailbox<i32>, job| {
+            mailbox.left.lock().unwrap().as_mut().unwrap().push_back(job);
+            mailbox.waiting.store(true, Ordering::Release);
+            Ok(())
+        };
+        no_job_is_lost(leave, usize::MAX, usize::MAX);
     }
 }

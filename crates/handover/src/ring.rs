@@ -73,12 +73,23 @@ impl Ring {
     /// Pushes a packet (worker side), or counts it as lost if there is no room.
     #[inline]
     pub fn push(&self, punt: &Punt, bytes: &[u8]) -> bool {
+        let Some(end) = self.write(punt, bytes) else {
+            self.lost.add(1);
+            return false;
+        };
+        self.tail.0.store(end, Ordering::Release);
+        self.pushed.add(1);
+        true
+    }
+
+    /// Writes a packet behind the tail, and returns where it ends, if there is room.
+    #[inline(always)]
+    fn write(&self, punt: &Punt, bytes: &[u8]) -> Option<u64> {
         let tail = self.written();
         let used = (tail - self.read()) as usize;
         let needed = words(bytes.len());
         if needed > self.words.len() - used {
-            self.lost.add(1);
-            return false;
+            return None;
         }
         let body = bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
@@ -88,9 +99,7 @@ impl Ring {
         for (at, word) in (tail..).zip(punt.header(bytes.len()).into_iter().chain(body)) {
             self.word(at).store(word, Ordering::Relaxed);
         }
-        self.tail.0.store(tail + needed as u64, Ordering::Release);
-        self.pushed.add(1);
-        true
+        Some(tail + needed as u64)
     }
 
     /// Returns an upper bound of the number of packets waiting.
@@ -171,35 +180,56 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// In every interleaving, packets come out whole and in order, and words are reused.
-    #[test]
-    fn packets_are_whole_and_in_order() {
-        loom::model(|| {
+    /// [`Shares::push`], or its broken twin.
+    type Push = fn(&mut Shares, &Ring, &Punt, &[u8]) -> bool;
+
+    /// In every interleaving, packets come out whole and in order, and words are reused: there is room for one packet. Both
+    /// sides wait in a loop, and in threads that did not create the words: loom leaves out interleavings in which a single look
+    /// would have succeeded.
+    fn packets_are_whole_and_in_order(push: Push) {
+        loom::model(move || {
             let ring = Arc::new(Ring::new(8));
-            let worker = ring.clone();
+            let there = ring.clone();
             let worker = thread::spawn(move || {
                 // All packets count for number 0, which has the whole ring.
-                let mut shares = Shares::new(&worker, &[]);
-                let mut push = |n: u32| {
+                let mut shares = Shares::new(&there, &[]);
+                for n in 1..=2 {
                     let punt = Punt { in_port: n, cookie: n.into(), ..Punt::default() };
-                    shares.push(&worker, &punt, &[n as u8; 9])
-                };
-                (1..=2).filter(|&n| push(n)).collect::<Vec<_>>()
-            });
-            let mut came = Vec::new();
-            let mut bytes = Vec::new();
-            let mut look = |came: &mut Vec<u32>| {
-                if let Some(punt) = ring.pop(&mut bytes) {
-                    assert_eq!(u64::from(punt.in_port), punt.cookie);
-                    assert_eq!(bytes, [punt.in_port as u8; 9]);
-                    came.push(punt.in_port);
+                    while !push(&mut shares, &there, &punt, &[n as u8; 9]) {
+                        thread::yield_now();
+                    }
                 }
-            };
-            look(&mut came);
-            let went = worker.join().unwrap();
-            look(&mut came);
-            look(&mut came);
-            assert_eq!(came, went);
+            });
+            let reader = thread::spawn(move || {
+                let mut bytes = Vec::new();
+                for n in 1..=2 {
+                    let punt = loop {
+                        match ring.pop(&mut bytes) {
+                            Some(punt) => break punt,
+                            None => thread::yield_now(),
+                        }
+                    };
+                    assert_eq!((punt.in_port, punt.cookie), (n, n.into()), "a packet is whole");
+                    assert_eq!(bytes, [n as u8; 9], "a packet is whole");
+                }
+                assert!(ring.pop(&mut bytes).is_none());
+            });
+            worker.join().unwrap();
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn they_go_through_whole() {
+        packets_are_whole_and_in_order(Shares::push);
+    }
+
+    #[test]
+    #[should_panic(expected = "a packet is whole")]
+    fn a_tail_that_is_advanced_relaxed_is_caught() {
+        packets_are_whole_and_in_order(|_, ring, punt, bytes| {
+            let end = ring.write(punt, bytes);
+            end.inspect(|&end| ring.tail.0.store(end, Ordering::Relaxed)).is_some()
         });
     }
 }

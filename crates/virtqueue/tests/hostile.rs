@@ -139,7 +139,8 @@ fn cve_2024_11614_offloads_that_a_guest_asks_for_are_not_looked_at() {
 fn cve_2019_3900_one_byte_receive_buffers_end_the_frame_not_the_switch() {
     both(|mut guest| {
         let enqueue = guest.driver.enqueue();
-        for round in 0..20 {
+        // Some laps of the ring.
+        for round in 0..if cfg!(miri) { 6 } else { 20 } {
             let addr = guest.driver.area(round % SIZE);
             guest.offer(&[(addr, 1, WRITE)]);
             guest.offer(&[(addr, 1, WRITE), (addr, 1, WRITE)]);
@@ -344,8 +345,11 @@ fn no_cve_a_guest_that_sends_what_it_posted_gets_something() {
         let mut posted = Queue::new(&guest.driver.arena, &config).unwrap();
         let enqueue = Enqueue::new(guest.driver.arena.memory().clone(), &config).unwrap();
         // Every overlap of source and destination, in both directions, from short to long.
-        for len in [14, 15, 16, 40, 63, 64, 65, 200, 600] {
-            for shift in [0, 1, 8, 13, 100] {
+        // Miri has one way to copy for all lengths: there, one that overlaps in part, one that does not, and both whole.
+        let lengths = if cfg!(miri) { &[14, 600][..] } else { &[14, 15, 16, 40, 63, 64, 65, 200, 600] };
+        let shifts = if cfg!(miri) { &[0, 13][..] } else { &[0, 1, 8, 13, 100] };
+        for &len in lengths {
+            for &shift in shifts {
                 guest.offer(&[(addr, len + NET_HEADER, 0)]);
                 let mut storage = Box::<BurstStorage>::default();
                 let mut burst = storage.start();

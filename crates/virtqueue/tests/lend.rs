@@ -214,6 +214,7 @@ fn parts_of_a_frame_are_copied_out_of_its_buffer() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "too many buffers")]
 fn many_buffers_can_stay() {
     for packed in [false, true] {
         let mut guest = Guest::new(case(packed, 256));

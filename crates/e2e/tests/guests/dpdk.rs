@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use e2e::{Home, Millrace, wait_for};
+use e2e::{Home, Millrace, Port as SwitchPort, wait_for};
 use lab::dpdk::{self, Port, PortStats, Testpmd};
 use lab::{Result, cpu};
 
@@ -69,9 +69,12 @@ impl Case {
 
     /// Checks that each side received what the other sent, except for frames still in a ring.
     fn compare(self, millrace: &Millrace, stats: &[PortStats]) {
-        let [a, b] = wait_for(&format!("{self:?}: all frames of {stats:?} to be taken"), || {
-            let ports = ["a", "b"].map(|name| millrace.port(name));
-            ports.iter().zip(stats).all(|(port, guest)| port.rx() == guest.tx_packets).then_some(ports)
+        let [a, b] = wait_for(&format!("{self:?}: all frames of {stats:?} to be taken and counted"), || {
+            let [a, b] = ["a", "b"].map(|name| millrace.port(name));
+            let all_taken = a.rx() == stats[0].tx_packets && b.rx() == stats[1].tx_packets;
+            // A frame counts as received before it counts as sent or dropped.
+            let all_passed = |from: &SwitchPort, to: &SwitchPort| from.rx() <= to.tx() + to.dropped();
+            (all_taken && all_passed(&a, &b) && all_passed(&b, &a)).then_some([a, b])
         });
         let rings = u64::from(self.queues) * 256;
         for (port, other, guest) in [(&a, &b, &stats[0]), (&b, &a, &stats[1])] {

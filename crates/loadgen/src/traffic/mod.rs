@@ -23,8 +23,8 @@ use virtqueue::Fatal;
 
 /// Microseconds between two clock readings beyond which this thread was not running.
 const STALL: f64 = 50.0;
-/// Seconds in which all packets in flight arrive.
-const DRAIN: f64 = 0.02;
+/// Seconds without an arrival after which no packet is in flight, even if the node had no processor for a while.
+const DRAIN: f64 = 0.2;
 
 /// Exit of packets from the node.
 pub enum Exit {

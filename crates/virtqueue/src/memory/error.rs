@@ -11,7 +11,8 @@ pub(super) const MAX_ALL: u64 = 1 << 46;
 
 /// Maximum number of watched mappings. More are refused, since a shrinking file would kill the process. Each takes two
 /// or three of the process's memory areas, which the kernel limits to 65530 (vm.max_map_count).
-pub(super) const SLOTS: usize = 16384;
+// Few under Miri, which looks at every slot whenever one is searched.
+pub(super) const SLOTS: usize = if cfg!(miri) { 128 } else { 16384 };
 
 /// Reason why a set of regions cannot be mapped. `NoAddresses` and those after it are not the frontend's fault alone.
 #[derive(Debug, thiserror::Error)]
