@@ -26,5 +26,5 @@ fn build() -> PathBuf {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "the driver does not build:\n{said}");
     assert!(!said.contains("warning:"), "the driver builds with warnings:\n{said}");
-    target.join(directory).join("librte_net_paflow.so")
+    lab::dpdk::plugin::accepted(&target.join(directory).join("librte_net_paflow.so")).unwrap()
 }

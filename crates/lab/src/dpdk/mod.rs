@@ -1,10 +1,11 @@
 //! `dpdk-testpmd` as a network function in a sandbox, as a load, and as a vhost-user switch ([`Testpmd`]); traffic applications
-//! ([`app`]).
+//! ([`app`]); drivers that it loads ([`plugin`]).
 
 pub mod app;
 mod console;
 mod lcores;
 mod pages;
+pub mod plugin;
 mod port;
 mod sandbox;
 mod stats;

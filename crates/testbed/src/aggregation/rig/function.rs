@@ -200,7 +200,7 @@ fn testpmd(rig: &Rig, placement: Placement, place: Place) -> Result<Testpmd, Rig
     let mut builder = Testpmd::builder("function").port(port("left")).port(port("right")).lcores(lcores);
     builder = builder.memory(rig.pages, dpdk::MEGABYTES).sandbox(Sandbox::None).measured(rig.interrupt());
     if placement == Placement::Ethdev {
-        builder = builder.plugin(rig.plugin()?);
+        builder = builder.plugin(&rig.plugin()?);
     }
     let mut testpmd = builder.spawn_ready()?;
     testpmd.start()?;

@@ -116,8 +116,12 @@ impl Rig {
     }
 
     /// Returns the driver for DPDK applications.
-    fn plugin(&self) -> Result<&Path, RigError> {
-        if self.plugin.is_file() { Ok(&self.plugin) } else { Err(RigError::Plugin { path: self.plugin.clone() }) }
+    fn plugin(&self) -> Result<PathBuf, RigError> {
+        if self.plugin.is_file() {
+            Ok(lab::dpdk::plugin::accepted(&self.plugin)?)
+        } else {
+            Err(RigError::Plugin { path: self.plugin.clone() })
+        }
     }
 
     /// Returns the program of the nodes.

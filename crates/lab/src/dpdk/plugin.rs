@@ -1,0 +1,57 @@
+//! Drivers that DPDK loads at run time.
+
+use crate::{Error, Result};
+use std::ffi::OsStr;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Permission of everybody to write.
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Returns a path from which DPDK loads a driver. It refuses one beneath a directory that everybody may write to, such as /tmp: of
+/// that driver, the path is that of a copy in the user's cache.
+pub fn accepted(driver: &Path) -> Result<PathBuf> {
+    let driver = driver.canonicalize().map_err(Error::io(format!("looking for the driver {}", driver.display())))?;
+    if is_private(&driver) {
+        return Ok(driver);
+    }
+    let variable = |name, rest: &str| Some(Path::new(&std::env::var_os(name)?).join(rest));
+    let cache = variable("XDG_CACHE_HOME", "").or_else(|| variable("HOME", ".cache")).unwrap_or_default();
+    // Clones have copies of their own.
+    let mut hash = DefaultHasher::new();
+    driver.hash(&mut hash);
+    let directory = cache.join(format!("millrace-drivers/{:016x}", hash.finish()));
+    let copy = directory.join(driver.file_name().unwrap_or(OsStr::new("driver.so")));
+    let failed = || Error::io(format!("copying the driver {} to {}", driver.display(), copy.display()));
+    fs::create_dir_all(&directory).map_err(failed())?;
+    // Another process may load the copy, or make it as well.
+    let partial = directory.join(format!("partial-{}", std::process::id()));
+    fs::copy(&driver, &partial).and_then(|_| fs::rename(&partial, &copy)).map_err(failed())?;
+    Ok(copy)
+}
+
+/// Reports whether nobody else may write to any directory above a file.
+fn is_private(file: &Path) -> bool {
+    let mut directories = file.ancestors().skip(1);
+    directories.all(|directory| fs::metadata(directory).is_ok_and(|found| found.mode() & OTHERS_WRITE == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_others_could_replace_is_copied() {
+        let shared = tempfile::tempdir().unwrap();
+        fs::set_permissions(shared.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        let driver = shared.path().join("librte_test.so");
+        fs::write(&driver, "a driver").unwrap();
+        let copy = accepted(&driver).unwrap();
+        assert_ne!(copy, driver);
+        assert_eq!(fs::read(&copy).unwrap(), b"a driver");
+        fs::remove_dir_all(copy.parent().unwrap()).unwrap();
+        assert!(accepted(&shared.path().join("missing.so")).is_err());
+    }
+}
