@@ -2,6 +2,7 @@
 
 use lab::Result;
 use lab::dpdk::Lcores;
+use lab::millrace::config::{self, FailMode, RawBridge, RawFile, RawOpenflow, af_packet, file, sleeper};
 use lab::netns::{Namespace, cable};
 use lab::ovs::{Build, Forwarding, Options, Ovs, Port};
 use lab::{cpu, output_of};
@@ -14,13 +15,13 @@ pub fn join(namespace: &Namespace, ends: [&str; 2]) -> Result<()> {
     ends.iter().try_for_each(|end| namespace.run("ethtool", &["--offload", end, "tx", "off"]).map(drop))
 }
 
-/// Returns Millrace's configuration with a bridge that forwards by flows between these interfaces, and nothing else; `channel` is
-/// of its section `[openflow]`.
-pub fn bridge(interfaces: [&str; 3], channel: &str) -> String {
-    let port = |name: &str| format!("[[port]]\nname = \"{name}\"\ndriver = \"af_packet\"\ninterface = \"{name}\"\n");
-    let ports: String = interfaces.map(port).concat();
-    let bridge = format!("[[bridge]]\nname = \"br0\"\nopenflow = true\nports = {interfaces:?}\n");
-    [&ports, &bridge, "[openflow]\nfail-mode = \"secure\"\n", channel, "\n", crate::SLEEPER].concat()
+/// Returns Millrace's configuration with a bridge that forwards by flows between these interfaces, and nothing else, and a channel
+/// for controllers.
+pub fn bridge(interfaces: [&str; 3], channel: RawOpenflow) -> RawFile {
+    let ports = interfaces.map(|name| af_packet(name, name));
+    let bridge = RawBridge { openflow: true.into(), ..config::bridge("br0", interfaces) };
+    let channel = RawOpenflow { fail_mode: FailMode::Secure.into(), ..channel };
+    file((ports, bridge, channel, sleeper()))
 }
 
 /// Starts Open vSwitch with these interfaces as its ports 1 to 3, and no flows. `settings` are more words for `ovs-vsctl`.

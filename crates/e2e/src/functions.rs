@@ -6,27 +6,37 @@ use std::ops::Range;
 
 use crate::virtio::{Guest, Options, Pump};
 use lab::Result;
+use lab::millrace::config::{
+    AfXdp, At, Part, RawFile, RawMapping, RawPort, RawWorker, SteerKeys, file, pass_through, port, vhost_user,
+};
 
 use crate::wire::Cable;
-use crate::{Home, Millrace, port, wait_for};
+use crate::{Home, Millrace, wait_for};
 
 /// Queues of the NIC, and functions.
 pub const QUEUES: usize = 3;
 
 /// Returns the ports of the functions, and a mapping for each.
-pub fn functions(name: &str) -> String {
+pub fn functions(name: &str) -> RawFile {
     let name = |queue| format!("{name}{queue}");
-    (0..QUEUES).map(|queue| port(&name(queue)) + &mapping(queue, &name(queue))).collect()
+    let one = |queue| (vhost_user(&name(queue)), mapping(queue, &name(queue)));
+    file((0..QUEUES).map(one).collect::<Vec<_>>())
 }
 
 /// Returns the mapping of a queue of the NIC to a function.
-pub fn mapping(queue: usize, to: &str) -> String {
-    format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"{to}\"\nmode = \"pass-through\"\n")
+pub fn mapping(queue: usize, to: &str) -> RawMapping {
+    pass_through(&format!("wan.{queue}"), to)
 }
 
 /// Returns the NIC's port, at this end of the cable.
-pub fn nic(interface: &str) -> String {
-    format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"{interface}\"\nqueues = {QUEUES}\n")
+pub fn nic(interface: &str) -> RawPort {
+    steered(interface, [])
+}
+
+/// Returns the NIC's port with rules for the NIC.
+pub fn steered(interface: &str, rules: impl IntoIterator<Item = SteerKeys>) -> RawPort {
+    let steer = rules.into_iter().map(At::from).collect();
+    port("wan", AfXdp { interface: interface.into(), queues: (QUEUES as i64).into(), steer, ..AfXdp::default() })
 }
 
 /// The cable, and the directories of the two switches.
@@ -45,10 +55,10 @@ impl SharedNic {
     }
 
     /// Starts the switches, the near one with this configuration. It must have a mapping for each queue, in their order.
-    pub fn start(&self, near: &str) -> [Millrace; 2] {
+    pub fn start(&self, near: impl Part) -> [Millrace; 2] {
         // While a worker sleeps, the kernel has few buffers of a mapped guest, and may lose frames: here nobody sleeps.
-        let far = [&nic("up1"), &functions("far"), "[[worker]]\n"].concat();
-        let switches = [self.near.start_inside(&self.cable.here, near), self.far.start_inside(&self.cable.there, &far)];
+        let far = (nic("up1"), functions("far"), RawWorker::default());
+        let switches = [self.near.start_inside(&self.cable.here, near), self.far.start_inside(&self.cable.there, far)];
         switches.iter().for_each(|switch| switch.wait_up(&["wan"]));
         switches
     }

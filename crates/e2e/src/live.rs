@@ -6,7 +6,7 @@
 //! stop the attack. [`Live::finish`] checks that no frame was lost.
 //!
 //! ```ignore
-//! let mut live = Live::new(&e2e::patch("a", "b"));
+//! let mut live = Live::new(patched("a", "b"));
 //! let mut rogue = Rogue::connect(&live.home);
 //! live.during(|attack| {
 //!     while attack.goes_on() {
@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::virtio::{Exchange, Options, Pump};
-use crate::{Home, Millrace, SOON, patch, poller, wait_for};
+use crate::{Home, Millrace, SOON, poller, wait_for};
+use lab::millrace::config::{Part, patched};
 
 /// Period over which the honest guests' frames are counted at rest; as many must arrive again in each check.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -80,13 +81,13 @@ impl Drop for Stop<'_> {
 
 impl Live {
     /// Starts Millrace with the honest patch, one worker, and `attacked`: more ports, and what joins them.
-    pub fn new(attacked: &str) -> Live {
+    pub fn new(attacked: impl Part) -> Live {
         Live::start(Home::new(), attacked)
     }
 
     /// Does the same in a home created by the test.
-    pub fn start(home: Home, attacked: &str) -> Live {
-        let millrace = home.start(&[attacked, &patch("c", "d"), &poller()].concat());
+    pub fn start(home: Home, attacked: impl Part) -> Live {
+        let millrace = home.start((attacked, patched("c", "d"), poller()));
         let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
         millrace.wait_up(&["c", "d"]);
         let pump = Pump::start(Exchange::new([c, d], [3, 4], 60..=1500, 64));

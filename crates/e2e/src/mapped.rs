@@ -7,16 +7,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::virtio::{Guest, Options};
+use lab::millrace::config::{RawMapping, Several, mapping, pass_through};
 use lab::process::{Daemon, Launch};
 use lab::{Result, cpu};
 
 use crate::{Home, Millrace, SOON, companion, wait_for};
 
-/// Mapping of a port `wan` to the guest's port, which makes the two one wire.
-pub const PASS_THROUGH: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\nmode = \"pass-through\"\n";
+/// Returns the mapping of a port `wan` to the guest's port, which makes the two one wire.
+pub fn one_wire() -> RawMapping {
+    pass_through("wan", "fw")
+}
 
-/// The same mapping in a bridge whose ports all trust the guest.
-pub const BRIDGE: &str = "[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\ntrust = \"all\"\n";
+/// Returns the same mapping in a bridge whose ports all trust the guest.
+pub fn trusted() -> RawMapping {
+    RawMapping { trust: Several::All.into(), ..mapping("wan", "fw") }
+}
 
 /// Starts a guest in a separate process, which sends as fast as it can.
 pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {

@@ -4,8 +4,11 @@ use crate::virtio::Guest;
 use crate::wait_for;
 use engine::stats::AggregationSide;
 use lab::Result;
+use lab::millrace::config::{
+    self, ChecksumMode, RawAggregation, RawNextHop, RawPort, Transport, flow, next_hop, vhost_user, virtio_user,
+};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::path::Path;
 
 /// Longest packet that a cable carries.
 pub const MTU: u32 = 1500;
@@ -24,44 +27,52 @@ pub fn mac(node: usize) -> String {
 }
 
 /// Returns `[aggregation]` of a switch. `flows` gives the next neighbour for the packets of each VLAN.
-pub fn aggregation(node: usize, flows: &[(u16, usize)], more: &str) -> String {
-    let mut text =
-        format!("[aggregation]\nmac = \"{}\"\naddresses = [\"{}\"]\nmtu = {MTU}\n{more}\n", mac(node), ip(node));
+pub fn aggregation(node: usize, flows: &[(u16, usize)]) -> RawAggregation {
     let mut hops: Vec<usize> = flows.iter().map(|flow| flow.1).collect();
     hops.sort_unstable();
     hops.dedup();
-    let vni = if more.contains("vxlan") { "vni = 77\n" } else { "" };
-    for hop in hops {
-        let _ = write!(
-            text,
-            "[[aggregation.next-hop]]\nnfi = {}\nmac = \"{}\"\nip = \"{}\"\n{vni}",
-            hop + 1,
-            mac(hop),
-            ip(hop)
-        );
+    RawAggregation {
+        mtu: i64::from(MTU).into(),
+        next_hops: hops.into_iter().map(|hop| next_hop(hop as i64 + 1, &mac(hop), &ip(hop)).into()).collect(),
+        flows: flows.iter().map(|&(vid, hop)| flow(vid.into(), hop as i64 + 1).into()).collect(),
+        ..config::aggregation(&mac(node), &ip(node))
     }
-    for (vid, hop) in flows {
-        let _ = write!(text, "[[aggregation.flow]]\nsc = {vid}\nnfi = {}\n", hop + 1);
+}
+
+/// Returns the rules with changed next hops; `change` gets each with its place in the list.
+pub fn with_hops(rules: RawAggregation, change: impl Fn(usize, RawNextHop) -> RawNextHop) -> RawAggregation {
+    let hops = rules.next_hops.iter().enumerate();
+    let next_hops = hops.map(|(place, hop)| change(place, (***hop).clone()).into()).collect();
+    RawAggregation { next_hops, ..rules }
+}
+
+/// Returns the rules with the next hops behind this port.
+pub fn behind(rules: RawAggregation, port: &str) -> RawAggregation {
+    with_hops(rules, |_, hop| RawNextHop { port: port.into(), ..hop })
+}
+
+/// Returns the rules with aggregates carried so, which in VXLAN are in a network and have a checksum.
+pub fn carried(rules: RawAggregation, transport: Transport) -> RawAggregation {
+    if transport == Transport::Udp {
+        return rules;
     }
-    text
+    let rules = with_hops(rules, |_, hop| RawNextHop { vni: 77.into(), ..hop });
+    RawAggregation { transport: transport.into(), checksum: ChecksumMode::Computed.into(), ..rules }
+}
+
+/// Makes a port face the network: packets are joined before they leave here, and split when they arrive.
+pub fn aggregating(port: RawPort) -> RawPort {
+    RawPort { aggregate: true.into(), ..port }
 }
 
 /// Returns a vhost-user port for the next switch, or for hand-made aggregates.
-pub fn network(name: &str) -> String {
-    format!("{}aggregate = true\n", crate::port(name))
+pub fn network(name: &str) -> RawPort {
+    aggregating(vhost_user(name))
 }
 
 /// Returns a virtio-user port for the socket of the previous switch.
-pub fn uplink(name: &str, socket: &std::path::Path) -> String {
-    format!(
-        "[[port]]\nname = \"{name}\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\naggregate = true\n",
-        socket.display()
-    )
-}
-
-/// Returns a patch between two ports.
-pub fn patch(a: &str, b: &str) -> String {
-    format!("[[patch]]\nports = [\"{a}\", \"{b}\"]\n")
+pub fn uplink(name: &str, socket: &Path) -> RawPort {
+    aggregating(virtio_user(name, socket))
 }
 
 /// Returns a repeatable random number (splitmix64).

@@ -2,11 +2,14 @@
 
 use crate::virtio::{Guest, Options};
 use lab::Result;
+use lab::millrace::config::{
+    Part, RawPort, VirtioUser, af_packet, af_xdp, patch, patched, port, sleeper, socket, vhost_user,
+};
 use lab::netns::Namespace;
 
 use crate::cable::two_namespaces_with;
-use crate::mapped::PASS_THROUGH;
-use crate::{Home, Millrace, SLEEPER, patch, poller, port};
+use crate::mapped::one_wire;
+use crate::{Home, Millrace, poller};
 
 /// The other side of a virtio-user port or of a [`Cable`]. It writes straight into the buffers that it gets, as a NIC does.
 pub struct Wire {
@@ -19,7 +22,7 @@ impl Wire {
     /// Creates the wire of a virtio-user port: between `wan.sock`, which the switch connects to, and the port `far`.
     pub fn new() -> Wire {
         let home = Home::new();
-        let millrace = home.start(&(patch("wan", "far") + SLEEPER));
+        let millrace = home.start((patched("wan", "far"), sleeper()));
         Wire::of(home, millrace)
     }
 
@@ -36,13 +39,13 @@ impl Wire {
 
     /// Starts the killed wire again.
     pub fn revive(&mut self) {
-        self.millrace = Some(self.home.start(&(patch("wan", "far") + SLEEPER)));
+        self.millrace = Some(self.home.start((patched("wan", "far"), sleeper())));
     }
 
     /// Returns the configuration of a virtio-user port connected to it.
-    pub fn port(&self, packed: bool) -> String {
-        let socket = self.home.socket("wan").display().to_string();
-        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
+    pub fn port(&self, packed: bool) -> RawPort {
+        let socket = socket(&self.home.socket("wan"));
+        port("wan", VirtioUser { socket, packed: packed.into(), ..VirtioUser::default() })
     }
 
     /// Returns how many times a switch has connected to it.
@@ -87,23 +90,22 @@ impl Cable {
     /// Starts the wire: it patches its end of the cable to its port `far`.
     pub fn wire(&self) -> Wire {
         let home = Home::new();
-        let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
-        let patch = "[[patch]]\nports = [\"cable\", \"far\"]\n";
-        let millrace = home.start_inside(&self.there, &[cable, &port("far"), patch, SLEEPER].concat());
+        let ports = (af_packet("cable", "up1"), vhost_user("far"));
+        let millrace = home.start_inside(&self.there, (ports, patch("cable", "far"), sleeper()));
         Wire::of(home, millrace)
     }
 
     /// Starts a switch with a port `wan` at the cable, and `fw` for a guest.
-    pub fn switch(&self, home: &Home, options: &str, rest: &str) -> Millrace {
-        let millrace = home.start_inside(&self.here, &[&af_xdp(options), &port("fw"), rest].concat());
+    pub fn switch(&self, home: &Home, wan: RawPort, rest: impl Part) -> Millrace {
+        let millrace = home.start_inside(&self.here, (wan, vhost_user("fw"), rest));
         millrace.wait_up(&["wan"]);
         millrace
     }
 }
 
 /// Returns the configuration of a port at a [`Cable`].
-pub fn af_xdp(options: &str) -> String {
-    format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n{options}\n")
+pub fn wan() -> RawPort {
+    af_xdp("wan", "up0")
 }
 
 /// Kinds of physical ports that can be mapped.
@@ -117,6 +119,39 @@ pub enum Kind {
 
 /// All kinds.
 pub const KINDS: [Kind; 2] = [Kind::VirtioUser, Kind::AfXdp];
+
+/// What leads from a switch to a wire: a port `wan` of either kind.
+pub struct Line {
+    /// The other side.
+    pub wire: Wire,
+    /// The cable between the two, if there is one.
+    pub cable: Option<Cable>,
+    wan: RawPort,
+}
+
+impl Line {
+    /// Lays it. The rings of a virtio-user port may be packed.
+    pub fn new(kind: Kind, packed: bool) -> Result<Line> {
+        if kind == Kind::VirtioUser {
+            let wire = Wire::new();
+            let wan = wire.port(packed);
+            return Ok(Line { wire, cable: None, wan });
+        }
+        let cable = Cable::new()?;
+        Ok(Line { wire: cable.wire(), cable: Some(cable), wan: wan() })
+    }
+
+    /// Starts a switch with the port `wan`, `fw` for a guest, and the rest.
+    pub fn switch(&self, home: &Home, rest: impl Part) -> Millrace {
+        let config = (&self.wan, vhost_user("fw"), rest);
+        let millrace = match &self.cable {
+            Some(cable) => home.start_inside(&cable.here, config),
+            None => home.start(config),
+        };
+        millrace.wait_up(&["wan"]);
+        millrace
+    }
+}
 
 /// A polling switch with a port of either kind that is mapped to `fw`, and the wire of that port.
 pub struct Scene {
@@ -133,19 +168,12 @@ pub struct Scene {
 impl Scene {
     /// Starts both.
     pub fn new(kind: Kind) -> Result<Scene> {
-        let home = Home::new();
-        if kind == Kind::VirtioUser {
-            let wire = Wire::new();
-            let config = [&wire.port(false), &port("fw"), PASS_THROUGH, &poller()].concat();
-            let millrace = home.start(&config);
-            millrace.wait_up(&["wan"]);
-            return Ok(Scene { millrace, home, wire, cable: None });
+        let (home, line) = (Home::new(), Line::new(kind, false)?);
+        if let Some(cable) = &line.cable {
+            // Frames may arrive that are longer than the switch's interface accepts.
+            cable.there.run("ip", &["link", "set", "up1", "mtu", "3000"])?;
         }
-        let cable = Cable::new()?;
-        // Frames may arrive that are longer than the switch's interface accepts.
-        cable.there.run("ip", &["link", "set", "up1", "mtu", "3000"])?;
-        let wire = cable.wire();
-        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &poller()].concat());
-        Ok(Scene { millrace, home, wire, cable: Some(cable) })
+        let millrace = line.switch(&home, (one_wire(), poller()));
+        Ok(Scene { millrace, home, wire: line.wire, cable: line.cable })
     }
 }

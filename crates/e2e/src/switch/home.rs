@@ -43,7 +43,7 @@ impl Home {
     }
 
     fn files(&self) -> Files {
-        Files::named(self.directory.path(), "m")
+        Files { configuration: self.path("m.toml"), control: self.path("control") }
     }
 
     /// Writes the configuration, with the control socket added; returns its path.

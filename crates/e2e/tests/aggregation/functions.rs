@@ -1,13 +1,14 @@
 //! Packet aggregation in network functions: the switch beside them passes aggregates on unchanged.
 
-use std::path::Path;
 use std::process::Command;
 
 use e2e::cable::{cable, lay_cable};
-use e2e::mapped::PASS_THROUGH;
-use e2e::stream::{aggregation, exchange, joined_both_ways, network, patch, uplink, within_mtu};
+use e2e::stream::{
+    aggregating, aggregation, behind, carried, exchange, joined_both_ways, network, uplink, with_hops, within_mtu,
+};
 use e2e::virtio::Options;
 use e2e::{Home, SOON};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
 use lab::{Result, cpu};
@@ -18,9 +19,9 @@ const PACKETS: u64 = 4000;
 struct Function(Daemon);
 
 impl Function {
-    fn start(home: &Home, inside: Option<&Namespace>, rules: &str, options: &[&str]) -> Function {
+    fn start(home: &Home, inside: Option<&Namespace>, rules: RawAggregation, options: &[&str]) -> Function {
         let file = home.path("nf.toml");
-        std::fs::write(&file, rules).unwrap();
+        std::fs::write(&file, rules.text()).unwrap();
         let program = e2e::function("nf-forward");
         let mut command = match inside {
             Some(namespace) => namespace.command(program.to_str().expect("a path in UTF-8")),
@@ -49,18 +50,9 @@ fn native_if(native: bool) -> &'static [&'static str] {
     if native { &["--native"] } else { &[] }
 }
 
-/// Puts the next hop of `rules` behind `port`.
-fn behind(rules: &str, port: &str) -> String {
-    rules.replace("[[aggregation.next-hop]]\n", &format!("[[aggregation.next-hop]]\nport = \"{port}\"\n"))
-}
-
 /// Puts the first of the two next hops of `rules` behind port `left`, and the second behind `right`.
-fn between(rules: &str) -> String {
-    let [head, first, second] = rules.splitn(3, "[[aggregation.next-hop]]\n").collect::<Vec<_>>()[..] else {
-        panic!("not two next hops: {rules}")
-    };
-    let hop = |port: &str, rest: &str| format!("[[aggregation.next-hop]]\nport = \"{port}\"\n{rest}");
-    [head, &hop("left", first), &hop("right", second)].concat()
+fn between(rules: RawAggregation) -> RawAggregation {
+    with_hops(rules, |place, hop| RawNextHop { port: ["left", "right"][place].into(), ..hop })
 }
 
 /// Runs a switch that aggregates, a cable, and a switch that doesn't, with a network function that does.
@@ -69,21 +61,14 @@ fn on_a_cable(options: &[&str]) -> Result<()> {
     let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
     let vids = [100, 101, 300];
     let flows = |to| [(100, to), (101, to)];
-    let wan = |node: usize| format!("[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up{node}\"\n");
-    let near = [wan(0) + "aggregate = true\n", e2e::port("nf"), patch("nf", "wan"), aggregation(0, &flows(1), "")];
-    let far = [
-        wan(1),
-        e2e::port("left"),
-        e2e::port("right"),
-        e2e::port("guest"),
-        patch("wan", "left"),
-        patch("right", "guest"),
-    ];
-    let start =
-        |node: usize, parts: &[String]| homes[node].start_inside(&namespaces[node], &(parts.concat() + e2e::SLEEPER));
-    let (first, second) = (start(0, &near), start(1, &far));
-    let rules = behind(&aggregation(1, &flows(0), ""), "left");
-    let function = Function::start(&homes[1], Some(&namespaces[1]), &rules, options);
+    let wan = |node: usize| af_packet("wan", &format!("up{node}"));
+    let near = (aggregating(wan(0)), vhost_user("nf"), patch("nf", "wan"), aggregation(0, &flows(1)), sleeper());
+    let patches = [patch("wan", "left"), patch("right", "guest")];
+    let far = (wan(1), ["left", "right", "guest"].map(vhost_user), patches, sleeper());
+    let first = homes[0].start_inside(&namespaces[0], near);
+    let second = homes[1].start_inside(&namespaces[1], far);
+    let rules = behind(aggregation(1, &flows(0)), "left");
+    let function = Function::start(&homes[1], Some(&namespaces[1]), rules, options);
     second.wait_up(&["left", "right"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
     exchange(&mut ends, PACKETS, &vids)?;
@@ -122,20 +107,14 @@ fn behind_a_mapping(native: bool) -> Result<()> {
     let homes = [Home::new(), Home::new()];
     let vids = [100, 101, 300];
     let flows = |to| [(100, to), (101, to)];
-    let near = [network("wan"), e2e::port("nf"), patch("nf", "wan"), aggregation(0, &flows(1), "")];
-    let far = [
-        uplink("wan", &homes[0].socket("wan")).replace("aggregate = true\n", ""),
-        e2e::port("left"),
-        e2e::port("right"),
-        e2e::port("guest"),
-        PASS_THROUGH.replace("\"fw\"", "\"left\""),
-        patch("right", "guest"),
-    ];
-    let first = homes[0].start(&(near.concat() + e2e::SLEEPER));
+    let near = (network("wan"), vhost_user("nf"), patch("nf", "wan"), aggregation(0, &flows(1)), sleeper());
+    let first = homes[0].start(near);
+    let wan = virtio_user("wan", &homes[0].socket("wan"));
+    let joints = (pass_through("wan", "left"), patch("right", "guest"));
     // Lends before the first frame arrives.
-    let second = homes[1].start(&(far.concat() + &e2e::poller()));
-    let rules = behind(&aggregation(1, &flows(0), ""), "left");
-    let function = Function::start(&homes[1], None, &rules, native_if(native));
+    let second = homes[1].start((wan, ["left", "right", "guest"].map(vhost_user), joints, e2e::poller()));
+    let rules = behind(aggregation(1, &flows(0)), "left");
+    let function = Function::start(&homes[1], None, rules, native_if(native));
     second.wait_up(&["wan", "left", "right"]);
     second.wait_mapped();
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
@@ -173,19 +152,16 @@ fn on_trunks(native: bool) -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new()];
     let vids = [100, 101];
-    let tagged = |rules: &str| rules.replace("[[aggregation.next-hop]]\n", "[[aggregation.next-hop]]\nvlan = 101\n");
+    let tagged = |rules| with_hops(rules, |_, hop| RawNextHop { vlan: 101.into(), ..hop });
     let flows = |to| [(100, to), (101, to)];
-    let trunk = |port: String| port + "trunk = [100, 101]\n";
-    let near = [network("wan"), e2e::port("nf"), patch("nf", "wan"), tagged(&aggregation(0, &flows(1), ""))];
-    let wan = uplink("wan", &homes[0].socket("wan")).replace("aggregate = true\n", "");
-    let sides = ["left", "right", "guest"].map(|name| trunk(e2e::port(name))).concat();
-    let bridges = "[[bridge]]\nname = \"west\"\nports = [\"wan\", \"left\"]\n\
-                   [[bridge]]\nname = \"east\"\nports = [\"right\", \"guest\"]\n";
-    let far = [trunk(wan), sides, bridges.into()];
-    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + e2e::SLEEPER));
-    let (first, second) = (start(&homes[0], &near), start(&homes[1], &far));
-    let rules = behind(&tagged(&aggregation(1, &flows(0), "")), "left");
-    let function = Function::start(&homes[1], None, &rules, native_if(native));
+    let trunk = |port| trunk(&[100, 101], port);
+    let near = (network("wan"), vhost_user("nf"), patch("nf", "wan"), tagged(aggregation(0, &flows(1))), sleeper());
+    let wan = virtio_user("wan", &homes[0].socket("wan"));
+    let sides = ["left", "right", "guest"].map(|name| trunk(vhost_user(name)));
+    let bridges = [bridge("west", ["wan", "left"]), bridge("east", ["right", "guest"])];
+    let (first, second) = (homes[0].start(near), homes[1].start((trunk(wan), sides, bridges, sleeper())));
+    let rules = behind(tagged(aggregation(1, &flows(0))), "left");
+    let function = Function::start(&homes[1], None, rules, native_if(native));
     second.wait_up(&["wan", "left", "right"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
     exchange(&mut ends, PACKETS, &vids)?;
@@ -206,20 +182,22 @@ fn aggregates_with_a_tag_cross_bridges_that_want_one() -> Result<()> {
 }
 
 /// Puts the function between two switches that aggregate: VLAN 100 is joined on the way there, 200 on the way back, 300 never.
-fn in_the_middle(native: bool, more: &str) -> Result<()> {
+fn in_the_middle(native: bool, transport: Transport) -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new(), Home::new()];
-    let plain_uplink = |name: &str, socket: &Path| uplink(name, socket).replace("aggregate = true\n", "");
-    let first = [network("wan"), e2e::port("nf"), patch("nf", "wan"), aggregation(0, &[(100, 1)], more)];
-    let west = plain_uplink("west", &homes[0].socket("wan"));
-    let middle =
-        [west, e2e::port("east"), e2e::port("left"), e2e::port("right"), patch("west", "left"), patch("right", "east")];
+    let rules = |node, flows: &[(u16, usize)]| carried(aggregation(node, flows), transport);
+    let end = |wan, rules| (wan, vhost_user("nf"), patch("nf", "wan"), rules, sleeper());
+    let west = virtio_user("west", &homes[0].socket("wan"));
+    let patches = [patch("west", "left"), patch("right", "east")];
+    let middle = (west, ["east", "left", "right"].map(vhost_user), patches, sleeper());
     let east = uplink("wan", &homes[1].socket("east"));
-    let last = [east, e2e::port("nf"), patch("nf", "wan"), aggregation(2, &[(200, 1)], more)];
-    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + e2e::SLEEPER));
-    let switches = [start(&homes[0], &first), start(&homes[1], &middle), start(&homes[2], &last)];
-    let rules = between(&aggregation(1, &[(200, 0), (100, 2)], more));
-    let function = Function::start(&homes[1], None, &rules, native_if(native));
+    let switches = [
+        homes[0].start(end(network("wan"), rules(0, &[(100, 1)]))),
+        homes[1].start(middle),
+        homes[2].start(end(east, rules(2, &[(200, 1)]))),
+    ];
+    let rules = between(rules(1, &[(200, 0), (100, 2)]));
+    let function = Function::start(&homes[1], None, rules, native_if(native));
     switches[1].wait_up(&["west", "east", "left", "right"]);
     switches[2].wait_up(&["wan"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("nf")).connect()?];
@@ -240,13 +218,13 @@ fn in_the_middle(native: bool, more: &str) -> Result<()> {
 
 #[test]
 fn a_network_function_between_two_switches() -> Result<()> {
-    in_the_middle(false, "")
+    in_the_middle(false, Transport::Udp)
 }
 
 #[test]
 fn a_native_network_function_between_two_switches() -> Result<()> {
-    in_the_middle(true, "")?;
-    in_the_middle(true, "transport = \"vxlan\"\nchecksum = \"computed\"")
+    in_the_middle(true, Transport::Udp)?;
+    in_the_middle(true, Transport::Vxlan)
 }
 
 /// Joins three switches in namespaces by cables. The first one aggregates; beside the others are network functions that do,
@@ -259,25 +237,21 @@ fn chain_of_three(native: [bool; 2]) -> Result<()> {
     let namespaces = [e2e::cable::quiet_namespace()?, e2e::cable::quiet_namespace()?, e2e::cable::quiet_namespace()?];
     lay_cable([&namespaces[0], &namespaces[1]], ["up0", "up1"])?;
     lay_cable([&namespaces[1], &namespaces[2]], ["up2", "up3"])?;
-    let wan = |name: &str, interface: &str| {
-        format!("[[port]]\nname = \"{name}\"\ndriver = \"af_packet\"\ninterface = \"{interface}\"\n")
-    };
     let to = |vids: &std::ops::Range<u16>, node: usize| vids.clone().map(move |vid| (vid, node));
     let eastwards: Vec<_> = to(&far, 1).collect();
-    let first =
-        [wan("wan", "up0") + "aggregate = true\n", patch("nf", "wan"), e2e::port("nf"), aggregation(0, &eastwards, "")];
-    let sides = [e2e::port("left"), e2e::port("right")].concat();
-    let middle = [wan("west", "up1"), wan("east", "up2"), sides.clone(), patch("west", "left"), patch("right", "east")];
-    let last = [wan("west", "up3"), sides, e2e::port("guest"), patch("west", "left"), patch("right", "guest")];
-    let start =
-        |node: usize, parts: &[String]| homes[node].start_inside(&namespaces[node], &(parts.concat() + e2e::SLEEPER));
-    let switches = [start(0, &first), start(1, &middle), start(2, &last)];
+    let near_end = aggregating(af_packet("wan", "up0"));
+    let first = file((near_end, patch("nf", "wan"), vhost_user("nf"), aggregation(0, &eastwards)));
+    let sides = (vhost_user("left"), vhost_user("right"), patch("west", "left"));
+    let middle = file((af_packet("west", "up1"), af_packet("east", "up2"), &sides, patch("right", "east")));
+    let last = file((af_packet("west", "up3"), sides, vhost_user("guest"), patch("right", "guest")));
+    let start = |node: usize, parts| homes[node].start_inside(&namespaces[node], (parts, sleeper()));
+    let switches = [start(0, first), start(1, middle), start(2, last)];
     // Half of the VLANs is joined eastwards, the other half westwards.
     let onwards: Vec<_> = to(&near, 0).chain(to(&far, 2)).collect();
     let westwards: Vec<_> = to(&near, 1).collect();
-    let rules = [between(&aggregation(1, &onwards, "")), behind(&aggregation(2, &westwards, ""), "left")];
+    let rules = [between(aggregation(1, &onwards)), behind(aggregation(2, &westwards), "left")];
     let functions = [1, 2].map(|node| {
-        Function::start(&homes[node], Some(&namespaces[node]), &rules[node - 1], native_if(native[node - 1]))
+        Function::start(&homes[node], Some(&namespaces[node]), rules[node - 1].clone(), native_if(native[node - 1]))
     });
     switches[1].wait_up(&["left", "right"]);
     switches[2].wait_up(&["left", "right"]);

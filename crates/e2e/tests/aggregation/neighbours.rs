@@ -1,8 +1,9 @@
 //! Requests for the switch's own addresses, from a kernel and from a flooding guest.
 
-use e2e::stream::{aggregation, exchange, mac, network, patch, uplink};
+use e2e::stream::{aggregating, aggregation, exchange, mac, network, uplink, with_hops};
 use e2e::virtio::Options;
 use e2e::{Home, wait_for};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::{Result, cpu};
 
@@ -11,11 +12,10 @@ const V6: &str = "2001:db8::1";
 /// MAC address of the hand-made requests.
 const ASKER: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-/// Returns `[aggregation]` with an address of each version, and the next hop in this VLAN.
-fn both(vlan: &str) -> String {
-    aggregation(0, &[(100, 1)], "")
-        .replace(&format!("[\"{V4}\"]"), &format!("[\"{V4}\", \"{V6}\"]"))
-        .replace("[[aggregation.next-hop]]\n", &format!("[[aggregation.next-hop]]\n{vlan}"))
+/// Returns `[aggregation]` with an address of each version, and a changed next hop.
+fn both(change: impl Fn(RawNextHop) -> RawNextHop) -> RawAggregation {
+    let addresses = [V4, V6].map(str::to_owned).into_iter().collect();
+    with_hops(RawAggregation { addresses, ..aggregation(0, &[(100, 1)]) }, |_, hop| change(hop))
 }
 
 /// Sets addresses at `device`, the kernel's end of the cable.
@@ -40,14 +40,14 @@ fn finds(there: &Namespace, device: &str) {
     }
 }
 
-fn a_kernel_asks(driver: &str) -> Result<()> {
+fn a_kernel_asks(driver: fn(&str, &str) -> RawPort) -> Result<()> {
     let _alone = cpu::alone();
     let (here, there) = e2e::cable::two_namespaces()?;
     addresses(&there, "up1")?;
     let home = Home::new();
-    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"{driver}\"\ninterface = \"up0\"\naggregate = true\n");
-    let config = [wan, e2e::port("nf"), patch("nf", "wan"), both(""), e2e::SLEEPER.into()];
-    let millrace = home.start_inside(&here, &config.concat());
+    let wan = aggregating(driver("wan", "up0"));
+    let config = (wan, vhost_user("nf"), patch("nf", "wan"), both(|hop| hop), sleeper());
+    let millrace = home.start_inside(&here, config);
     millrace.wait_up(&["wan"]);
     finds(&there, "up1");
     // A kernel that wants the address for itself learns that it is taken (RFC 4862).
@@ -62,12 +62,12 @@ fn a_kernel_asks(driver: &str) -> Result<()> {
 
 #[test]
 fn a_kernel_asks_over_packet_sockets() -> Result<()> {
-    a_kernel_asks("af_packet")
+    a_kernel_asks(af_packet)
 }
 
 #[test]
 fn a_kernel_asks_over_af_xdp() -> Result<()> {
-    a_kernel_asks("af_xdp")
+    a_kernel_asks(af_xdp)
 }
 
 /// Returns an ARP request for the switch's address.
@@ -81,8 +81,8 @@ fn question() -> Vec<u8> {
 fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = [network("wan"), e2e::port("nf"), patch("nf", "wan"), both("vlan = 7\n"), e2e::SLEEPER.into()];
-    let millrace = home.start(&config.concat());
+    let rules = both(|hop| RawNextHop { vlan: 7.into(), ..hop });
+    let millrace = home.start((network("wan"), vhost_user("nf"), patch("nf", "wan"), rules, sleeper()));
     let [mut wan, mut nf] = ["wan", "nf"].map(|port| Options::new(home.socket(port)).connect().unwrap());
     millrace.wait_up(&["wan", "nf"]);
     let tagged = |vid: u8| [&question()[..12], &[0x81, 0, 0, vid], &question()[12..]].concat();
@@ -115,11 +115,12 @@ fn who_asks_too_much_disturbs_nobody() -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new()];
     // Both the other switch and the flooding guest are at ports that aggregate.
-    let asker = [network("asker"), e2e::port("idle"), patch("asker", "idle")];
-    let near = [network("wan"), e2e::port("nf"), patch("nf", "wan"), both("port = \"wan\"\n")];
-    let far = [uplink("wan", &homes[0].socket("wan")), e2e::port("nf"), patch("nf", "wan")];
-    let first = homes[0].start(&([asker.concat(), near.concat(), e2e::SLEEPER.into()].concat()));
-    let second = homes[1].start(&[far.concat(), aggregation(1, &[(100, 0)], ""), e2e::SLEEPER.into()].concat());
+    let asker = (network("asker"), vhost_user("idle"), patch("asker", "idle"));
+    let rules = both(|hop| RawNextHop { port: "wan".into(), ..hop });
+    let near = (network("wan"), vhost_user("nf"), patch("nf", "wan"), rules);
+    let far = (uplink("wan", &homes[0].socket("wan")), vhost_user("nf"), patch("nf", "wan"));
+    let first = homes[0].start((asker, near, sleeper()));
+    let second = homes[1].start((far, aggregation(1, &[(100, 0)]), sleeper()));
     second.wait_up(&["wan"]);
     let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
     let mut asker = Options::new(homes[0].socket("asker")).connect()?;

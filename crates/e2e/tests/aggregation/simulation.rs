@@ -12,9 +12,10 @@
 
 use e2e::cable::lay_cable;
 use e2e::cable::quiet_namespace;
-use e2e::stream::aggregation;
+use e2e::stream::{aggregating, aggregation};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, wait_for};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::{Result, cpu};
 use serde_json::Value;
@@ -37,36 +38,27 @@ const STAGES: [std::ops::Range<usize>; 3] = [0..4, 4..6, 6..7];
 /// By how much simulated and real counts may differ.
 const MARGIN: f64 = 0.15;
 
-/// Returns a port at a cable, or the sink.
-fn towards_network(name: &str, interface: Option<&str>) -> String {
-    let driver = match interface {
-        Some(interface) => format!("driver = \"af_packet\"\ninterface = \"{interface}\""),
-        None => "driver = \"sink\"".to_owned(),
-    };
-    format!("[[port]]\nname = \"{name}\"\n{driver}\naggregate = true\ntrunk = [{CHAIN}]\n")
+/// Makes a port face the network.
+fn towards_network(port: RawPort) -> RawPort {
+    trunk(&[CHAIN.into()], aggregating(port))
 }
 
 /// Returns the configuration of a switch: all that comes leaves by `out`.
-fn config(number: usize) -> String {
+fn config(number: usize) -> RawFile {
     let (name, next) = SWITCHES[number];
-    let inputs: Vec<usize> = (0..SWITCHES.len()).filter(|&other| SWITCHES[other].1 == number).collect();
-    let mut text = towards_network("out", (name != "i").then_some("out"));
-    let mut ports = vec!["out".to_owned()];
-    for input in inputs {
-        let port = format!("in{input}");
-        text += &towards_network(&port, Some(&port));
-        ports.push(port);
-    }
+    let inputs = (0..SWITCHES.len()).filter(|&other| SWITCHES[other].1 == number).map(|input| format!("in{input}"));
+    let out = if name == "i" { sink("out") } else { af_packet("out", "out") };
+    let mut names = vec!["out".to_owned()];
+    names.extend(inputs);
+    let mut ports = vec![towards_network(out)];
+    ports.extend(names[1..].iter().map(|name| towards_network(af_packet(name, name))));
     if STAGES[0].contains(&number) {
-        text += &(e2e::port("nf") + "trunk = \"all\"\n");
-        ports.push("nf".to_owned());
+        ports.push(trunk_of_all(vhost_user("nf")));
+        names.push("nf".to_owned());
     }
-    let ports: Vec<String> = ports.iter().map(|port| format!("{port:?}")).collect();
-    text += &format!(
-        "[[bridge]]\nname = \"br0\"\nports = [{}]\n[[bridge.static]]\nmac = \"02:00:00:00:02:01\"\nport = \"out\"\nvlan = {CHAIN}\n",
-        ports.join(", ")
-    );
-    text + &aggregation(number, &[(CHAIN, next)], "") + e2e::SLEEPER
+    let station = RawStatic { vlan: i64::from(CHAIN).into(), ..stationed("02:00:00:00:02:01", "out") };
+    let bridge = RawBridge { statics: vec![station.into()], ..bridge("br0", names) };
+    file((ports, bridge, aggregation(number, &[(CHAIN, next)]), sleeper()))
 }
 
 /// Returns a packet of 64 bytes.
@@ -149,7 +141,7 @@ fn switches_join_as_many_packets_as_simulated_ones() -> Result<()> {
         lay_cable([&namespaces[from], &namespaces[to]], ["out", &format!("in{from}")])?;
     }
     let homes = SWITCHES.map(|_| Home::new());
-    let start = |number: usize| homes[number].start_inside(&namespaces[number], &config(number));
+    let start = |number: usize| homes[number].start_inside(&namespaces[number], config(number));
     let switches: Vec<Millrace> = (0..SWITCHES.len()).map(start).collect();
     let connect = |home: &Home| Options::new(home.socket("nf")).connect();
     let mut guests = homes[STAGES[0].clone()].iter().map(connect).collect::<Result<Vec<_>>>()?;

@@ -6,12 +6,15 @@ use std::process::Command;
 
 use e2e::aggregate::{by_hand, malformed};
 use e2e::cable::cable;
-use e2e::mapped::PASS_THROUGH;
-use e2e::stream::{aggregation, exchange, exchange_through, ip, mac, network, packet, patch, uplink, within_mtu};
+use e2e::mapped::one_wire;
+use e2e::stream::{
+    aggregating, aggregation, carried, exchange, exchange_through, network, packet, uplink, with_hops, within_mtu,
+};
 use e2e::virtio::Options;
 use e2e::wire::Wire;
 use e2e::{Home, Millrace, wait_for};
 use engine::stats::AggregationSide;
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::{Result, cpu};
 use rustix::process::Signal;
@@ -23,18 +26,18 @@ fn joined(side: &AggregationSide) -> (u64, u64) {
 }
 
 /// Runs two switches with a cable between them and a guest at either end.
-fn pair(more: &str) -> Result<()> {
+fn pair(transport: Transport) -> Result<()> {
     let _alone = cpu::alone();
     let vids: Vec<u16> = (100..108).collect();
     // VLANs from 104 on are in no flow.
     let flows = |to| (100..104).map(|vid| (vid, to)).collect::<Vec<_>>();
     let homes = [Home::new(), Home::new()];
-    let config = |ports: String, node: usize| {
-        [ports, e2e::port("nf"), patch("nf", "wan"), aggregation(node, &flows(1 - node), more), e2e::SLEEPER.into()]
-            .concat()
+    let config = |wan, node: usize| {
+        let rules = carried(aggregation(node, &flows(1 - node)), transport);
+        (wan, vhost_user("nf"), patch("nf", "wan"), rules, sleeper())
     };
-    let first = homes[0].start(&config(network("wan"), 0));
-    let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1));
+    let first = homes[0].start(config(network("wan"), 0));
+    let second = homes[1].start(config(uplink("wan", &homes[0].socket("wan")), 1));
     for switch in [&first, &second] {
         switch.wait_up(&["wan"]);
     }
@@ -66,12 +69,12 @@ fn pair(more: &str) -> Result<()> {
 
 #[test]
 fn packets_are_joined_and_split_over_udp() -> Result<()> {
-    pair("")
+    pair(Transport::Udp)
 }
 
 #[test]
 fn packets_are_joined_and_split_inside_vxlan() -> Result<()> {
-    pair("transport = \"vxlan\"\nchecksum = \"computed\"")
+    pair(Transport::Vxlan)
 }
 
 /// Three switches between two guests; the middle one has a bridge.
@@ -81,26 +84,16 @@ fn packets_pass_a_chain_of_three() -> Result<()> {
     let vids = [100, 200];
     let homes = [Home::new(), Home::new(), Home::new()];
     let flows = |to: usize| [(100, to), (200, to)];
-    let first = [network("wan"), e2e::port("nf"), patch("nf", "wan"), aggregation(0, &flows(1), "")];
     // In the middle a packet arrives from either side and leaves on the other: each port has its own next hop.
-    let hops = format!(
-        "[aggregation]\nmac = \"{}\"\naddresses = [\"{}\"]\n\
-         [[aggregation.next-hop]]\nnfi = 1\nmac = \"{}\"\nip = \"{}\"\nport = \"west\"\n\
-         [[aggregation.next-hop]]\nnfi = 3\nmac = \"{}\"\nip = \"{}\"\nport = \"east\"\n\
-         [[aggregation.flow]]\nsc = 100\nnfi = 3\n[[aggregation.flow]]\nsc = 200\nnfi = 1\n",
-        mac(1),
-        ip(1),
-        mac(0),
-        ip(0),
-        mac(2),
-        ip(2)
-    );
+    let hops = with_hops(aggregation(1, &[(100, 2), (200, 0)]), |place, hop| RawNextHop {
+        port: ["west", "east"][place].into(),
+        ..hop
+    });
     let west = uplink("west", &homes[0].socket("wan"));
-    let middle = [west, network("east"), "[[bridge]]\nname = \"br0\"\nports = [\"west\", \"east\"]\n".into(), hops];
+    let middle = (west, network("east"), bridge("br0", ["west", "east"]), hops, sleeper());
     let east = uplink("wan", &homes[1].socket("east"));
-    let last = [east, e2e::port("nf"), patch("nf", "wan"), aggregation(2, &flows(1), "")];
-    let start = |home: &Home, parts: &[String]| home.start(&(parts.concat() + e2e::SLEEPER));
-    let switches = [start(&homes[0], &first), start(&homes[1], &middle), start(&homes[2], &last)];
+    let end = |wan, node: usize| (wan, vhost_user("nf"), patch("nf", "wan"), aggregation(node, &flows(1)), sleeper());
+    let switches = [homes[0].start(end(network("wan"), 0)), homes[1].start(middle), homes[2].start(end(east, 2))];
     switches[1].wait_up(&["west", "east"]);
     switches[2].wait_up(&["wan"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("nf")).connect()?];
@@ -126,10 +119,8 @@ fn packets_pass_a_chain_of_three() -> Result<()> {
 fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let more = "unknown-chains = \"drop\"";
-    let config =
-        [network("wan"), e2e::port("nf"), patch("nf", "wan"), aggregation(0, &[(100, 1)], more), e2e::SLEEPER.into()];
-    let millrace = home.start(&config.concat());
+    let rules = RawAggregation { unknown_chains: UnknownChains::Drop.into(), ..aggregation(0, &[(100, 1)]) };
+    let millrace = home.start((network("wan"), vhost_user("nf"), patch("nf", "wan"), rules, sleeper()));
     let [mut wan, mut nf] = ["wan", "nf"].map(|port| Options::new(home.socket(port)).connect().unwrap());
     millrace.wait_up(&["wan", "nf"]);
     let packets: Vec<Vec<u8>> =
@@ -178,8 +169,8 @@ fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
 fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new()];
-    let config = |ports: String, node: usize, flows: &[(u16, usize)]| {
-        [ports, e2e::port("nf"), patch("nf", "wan"), aggregation(node, flows, ""), e2e::SLEEPER.into()].concat()
+    let config = |wan, node: usize, flows: &[(u16, usize)]| {
+        (wan, vhost_user("nf"), patch("nf", "wan"), aggregation(node, flows), sleeper())
     };
     let near = |flows: &[(u16, usize)]| config(network("wan"), 0, flows);
     let first = homes[0].start(&near(&[]));
@@ -212,14 +203,11 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
 fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
     let _alone = cpu::alone();
     let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"nf\", \"wan\"]\n";
+    let bridge = bridge("br0", ["nf", "wan"]);
     let start = |node: usize| {
-        let wan =
-            format!("[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up{node}\"\naggregate = true\n");
-        let nf = e2e::port("nf") + "trunk = \"all\"\n";
-        let flows = aggregation(node, &[(100, 1 - node), (101, 1 - node)], "");
-        let parts = [nf, wan + "trunk = [100, 101]\n", bridge.into(), flows, e2e::SLEEPER.into()];
-        homes[node].start_inside(&namespaces[node], &parts.concat())
+        let wan = trunk(&[100, 101], aggregating(af_packet("wan", &format!("up{node}"))));
+        let flows = aggregation(node, &[(100, 1 - node), (101, 1 - node)]);
+        homes[node].start_inside(&namespaces[node], (trunk_of_all(vhost_user("nf")), wan, &bridge, flows, sleeper()))
     };
     let switches = [start(0), start(1)];
     let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
@@ -241,10 +229,10 @@ fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let names = ["n0", "n1", "n2", "n3"];
-    let ports: String = names.iter().map(|name| e2e::port(name) + "trunk = \"all\"\n").collect();
-    let wan = "[[port]]\nname = \"wan\"\ndriver = \"sink\"\naggregate = true\ntrunk = [100]\n";
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"n0\", \"n1\", \"n2\", \"n3\", \"wan\"]\n";
-    let mut switch = home.start(&[&ports, wan, bridge, &aggregation(0, &[(100, 1)], ""), e2e::SLEEPER].concat());
+    let ports = names.map(|name| trunk_of_all(vhost_user(name)));
+    let wan = trunk(&[100], aggregating(sink("wan")));
+    let bridge = bridge("br0", ["n0", "n1", "n2", "n3", "wan"]);
+    let mut switch = home.start((ports, wan, bridge, aggregation(0, &[(100, 1)]), sleeper()));
     let mut guests = names.map(|name| Options::new(home.socket(name)).connect().unwrap());
     switch.wait_up(&names);
     // So short that those of three guests fill less than half a frame, and are held for those of the fourth.
@@ -281,19 +269,18 @@ fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
 /// two ports.
 fn mapped(
     homes: &[Home; 2],
-    [near, far]: [String; 2],
+    [near, far]: [RawPort; 2],
     namespaces: Option<&[Namespace; 2]>,
     guest: fn(Options) -> Options,
 ) -> Result<()> {
-    let flows = |node: usize| aggregation(node, &[(100, 1 - node)], "");
-    let near = [near, e2e::port("nf"), patch("nf", "wan"), flows(0), e2e::SLEEPER.into()];
-    let mapping = PASS_THROUGH.replace("\"fw\"", "\"nf\"");
-    let far = [far, e2e::port("nf"), mapping, flows(1), e2e::poller()];
-    let start = |node: usize, config: String| match namespaces {
-        Some(namespaces) => homes[node].start_inside(&namespaces[node], &config),
-        None => homes[node].start(&config),
+    let flows = |node: usize| aggregation(node, &[(100, 1 - node)]);
+    let near = file((near, vhost_user("nf"), patch("nf", "wan"), flows(0), sleeper()));
+    let far = file((far, vhost_user("nf"), pass_through("wan", "nf"), flows(1), e2e::poller()));
+    let start = |node: usize, config| match namespaces {
+        Some(namespaces) => homes[node].start_inside(&namespaces[node], config),
+        None => homes[node].start(config),
     };
-    let switches = [start(0, near.concat()), start(1, far.concat())];
+    let switches = [start(0, near), start(1, far)];
     let mut ends =
         [Options::new(homes[0].socket("nf")).connect()?, guest(Options::new(homes[1].socket("nf"))).connect()?];
     wait_for("both ends of the mapping", || switches[1].mapping().zero_copy.then_some(()));
@@ -344,11 +331,9 @@ fn a_mapped_port_aggregates() -> Result<()> {
 #[test]
 fn a_mapped_port_on_a_cable_aggregates() -> Result<()> {
     let _alone = cpu::alone();
-    let wan = |driver: &str, interface: &str| {
-        format!("[[port]]\nname = \"wan\"\ndriver = \"{driver}\"\ninterface = \"{interface}\"\naggregate = true\n")
-    };
+    let wans = [af_packet("wan", "up0"), af_xdp("wan", "up1")].map(aggregating);
     let homes = [Home::new(), Home::new()];
-    mapped(&homes, [wan("af_packet", "up0"), wan("af_xdp", "up1")], Some(&cable()?), |guest| guest)
+    mapped(&homes, wans, Some(&cable()?), |guest| guest)
 }
 
 /// A guest that has fewer buffers than an aggregate has packets still gets them, and its mapping copies.
@@ -356,9 +341,9 @@ fn a_mapped_port_on_a_cable_aggregates() -> Result<()> {
 fn a_mapped_port_aggregates_for_a_guest_with_few_buffers() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Wire::new());
-    let wan = wire.port(false) + "aggregate = true\n";
-    let rules = aggregation(0, &[(100, 1)], "");
-    let millrace = home.start(&[wan, e2e::port("fw"), PASS_THROUGH.into(), rules, e2e::poller()].concat());
+    let wan = aggregating(wire.port(false));
+    let rules = aggregation(0, &[(100, 1)]);
+    let millrace = home.start((wan, vhost_user("fw"), one_wire(), rules, e2e::poller()));
     let mut guest = Options::new(home.socket("fw")).queue_size(16).connect()?;
     let mut sender = wire.far().connect()?;
     wait_for("both ends of the mapping", || millrace.mapping().zero_copy.then_some(()));
@@ -394,11 +379,10 @@ fn a_mapped_port_aggregates_for_a_guest_with_few_buffers() -> Result<()> {
 fn a_controller_sets_next_hops() -> Result<()> {
     let _alone = cpu::alone();
     let homes = [Home::new(), Home::new()];
-    let openflow = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
-    let config = |ports: String, node: usize, flows: &[(u16, usize)]| {
-        [ports, e2e::port("nf"), patch("nf", "wan"), aggregation(node, flows, ""), e2e::SLEEPER.into()].concat()
+    let config = |wan, node: usize, flows: &[(u16, usize)]| {
+        (wan, vhost_user("nf"), patch("nf", "wan"), aggregation(node, flows), sleeper())
     };
-    let first = homes[0].start(&(config(network("wan"), 0, &[(200, 1)]) + openflow));
+    let first = homes[0].start((config(network("wan"), 0, &[(200, 1)]), listen("unix:of.sock")));
     let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
     for switch in [&first, &second] {
         switch.wait_up(&["wan"]);

@@ -10,6 +10,7 @@ use e2e::stream::{Arrived, packet};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, SOON, wait_for};
 use engine::stats::ExchangePair;
+use lab::millrace::config::*;
 use lab::process::Daemon;
 use lab::{Result, cpu};
 use nf::{Packet, PortOptions, Ports};
@@ -22,10 +23,14 @@ use virtqueue::{NET_HEADER, features};
 const PACKETS: u64 = 3000;
 const VIDS: [u16; 1] = [100];
 
-/// Returns an exchange of these ports.
-fn exchange(ports: &[&str], more: &str) -> String {
-    let threshold = if more.contains("threshold") { "" } else { "threshold = 0" };
-    format!("[[exchange]]\nports = {ports:?}\nbuffers = 8192\n{more}\n{threshold}\n")
+/// Returns an exchange of these ports from this length of frames on.
+fn exchange_from(threshold: Threshold, ports: &[&str]) -> RawExchange {
+    RawExchange { buffers: 8192.into(), threshold: threshold.into(), ..exchange(ports.iter().copied()) }
+}
+
+/// Returns an exchange of all frames between these ports.
+fn exchange_all(ports: &[&str]) -> RawExchange {
+    exchange_from(Threshold::Bytes(0), ports)
 }
 
 /// An end of a chain: a function of the test's own process.
@@ -109,13 +114,12 @@ fn exchanged(switch: &Millrace, from: &str, to: &str, frames: u64, copied: &[(&s
 fn a_chain_of_functions_copies_nothing() -> Result<()> {
     let _alone = cpu::alone();
     let ports = ["e0", "f0a", "f0b", "f1a", "f1b", "e1"];
-    let bridge = |name: &str, ports: [&str; 2]| format!("[[bridge]]\nname = \"{name}\"\nports = {ports:?}\n");
     let pairs = [["e0", "f0a"], ["f0b", "f1a"], ["f1b", "e1"]];
-    let bridges = pairs.map(|pair| e2e::port(pair[0]) + &e2e::port(pair[1]) + &bridge(pair[0], pair));
-    let patches = pairs.map(|[a, b]| e2e::patch(a, b));
-    for joined in [patches.concat(), bridges.concat()] {
+    let bridges = file(pairs.map(|pair| (pair.map(vhost_user), bridge(pair[0], pair))));
+    let patches = file(pairs.map(|[a, b]| patched(a, b)));
+    for (joined, bridged) in [(patches, false), (bridges, true)] {
         let home = Home::new();
-        let switch = home.start(&[&joined, &exchange(&ports, ""), e2e::SLEEPER].concat());
+        let switch = home.start((joined, exchange_all(&ports), sleeper()));
         let mut functions = [start(&home, ["f0a", "f0b"], &[])?, start(&home, ["f1a", "f1b"], &["--packed"])?];
         let mut ends =
             [("e0", true), ("e1", false)].map(|(port, packed)| End::connect(home.socket(port), packed, 2048));
@@ -127,7 +131,7 @@ fn a_chain_of_functions_copies_nothing() -> Result<()> {
                     let pair = pair(&switch, from, to);
                     // A bridge floods frames until it knows where their destination is.
                     let flooded = pair.copied.get("changed").copied().unwrap_or(0);
-                    assert!(flooded == 0 || joined.contains("[[bridge]]") && flooded < 64, "{pair:?}");
+                    assert!(flooded == 0 || bridged && flooded < 64, "{pair:?}");
                     let all = pair.exchanged + pair.copied.values().sum::<u64>();
                     (all == PACKETS && pair.copied.len() <= 1).then_some(())
                 });
@@ -151,8 +155,8 @@ fn a_chain_of_functions_copies_nothing() -> Result<()> {
 fn long_frames() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let exchange = exchange(&["a", "b"], "buffer-size = 9018\nthreshold = 1000");
-    let switch = home.start(&[&e2e::patch("a", "b"), &exchange, e2e::SLEEPER].concat());
+    let exchange = RawExchange { buffer_size: 9018.into(), ..exchange_from(Threshold::Bytes(1000), &["a", "b"]) };
+    let switch = home.start((patched("a", "b"), exchange, sleeper()));
     let [mut a, mut b] = ["a", "b"].map(|port| End::connect(home.socket(port), false, 9018));
     switch.wait_up(&["a", "b"]);
     let frame = |number: u64| {
@@ -181,8 +185,8 @@ fn long_frames() -> Result<()> {
 fn both_ways_are_tried() {
     let _alone = cpu::alone();
     let home = Home::new();
-    let exchange = exchange(&["a", "b"], "threshold = \"measured\"");
-    let switch = home.start(&[&e2e::patch("a", "b"), &exchange, e2e::SLEEPER].concat());
+    let exchange = exchange_from(Threshold::Measured, &["a", "b"]);
+    let switch = home.start((patched("a", "b"), exchange, sleeper()));
     let mut ends = [("a", true), ("b", false)].map(|(port, packed)| End::connect(home.socket(port), packed, 2048));
     let pairs = || [("a", "b"), ("b", "a")].map(|(from, to)| pair(&switch, from, to));
     switch.wait_up(&["a", "b"]);
@@ -230,9 +234,9 @@ fn pass_burst(ends: &mut [End; 2], len: usize) {
 fn ports_of_other_kinds_get_copies() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let ports = ["a", "b", "c"].map(e2e::port).concat();
-    let bridge = "[[bridge]]\nname = \"br\"\nports = [\"a\", \"b\", \"c\"]\n";
-    let switch = home.start(&[&ports, bridge, &exchange(&["a", "b"], ""), e2e::SLEEPER].concat());
+    let ports = ["a", "b", "c"].map(vhost_user);
+    let bridge = bridge("br", ["a", "b", "c"]);
+    let switch = home.start((ports, bridge, exchange_all(&["a", "b"]), sleeper()));
     let mut ends = ["a", "b"].map(|port| End::connect(home.socket(port), false, 2048));
     let mut plain: Guest = Options::new(home.socket("c")).connect()?;
     switch.wait_up(&["a", "b", "c"]);
@@ -282,8 +286,7 @@ fn functions_and_the_switch_come_and_go() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let ports = ["e0", "f0a", "f0b", "e1"];
-    let config = [&e2e::patch("e0", "f0a"), &e2e::patch("f0b", "e1"), &exchange(&ports, ""), e2e::SLEEPER];
-    let config = config.concat();
+    let config = (patched("e0", "f0a"), patched("f0b", "e1"), exchange_all(&ports), sleeper());
     let mut switch = home.start(&config);
     let free = |switch: &Millrace| switch.stats().exchanges[0].buffers.unwrap().free;
     let mut ends = ["e0", "e1"].map(|port| End::connect(home.socket(port), false, 2048));
@@ -321,13 +324,13 @@ fn functions_and_the_switch_come_and_go() -> Result<()> {
 fn a_reload_changes_the_threshold() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = |more: &str| [&e2e::patch("a", "b"), &exchange(&["a", "b"], more), e2e::SLEEPER].concat();
-    let switch = home.start(&config("threshold = 0"));
+    let config = |bytes| (patched("a", "b"), exchange_from(Threshold::Bytes(bytes), &["a", "b"]), sleeper());
+    let switch = home.start(config(0));
     let mut ends = ["a", "b"].map(|port| End::connect(home.socket(port), false, 2048));
     switch.wait_up(&["a", "b"]);
     stream(&mut ends, 200);
     exchanged(&switch, "a", "b", 200, &[]);
-    home.configure(&config("threshold = 65535"));
+    home.configure(config(65_535));
     switch.reload();
     wait_for("the ends to be there again", || {
         ends.iter_mut().for_each(|end| {
@@ -346,7 +349,7 @@ fn a_reload_changes_the_threshold() -> Result<()> {
 #[test]
 fn a_lying_member() {
     let _alone = cpu::alone();
-    let live = Live::new(&(e2e::patch("a", "b") + &exchange(&["a", "b"], "")));
+    let live = Live::new((patched("a", "b"), exchange_all(&["a", "b"])));
     let mut arena = Arena::new(1 << 20, false).unwrap();
     let membership = Arc::new(Membership::new(600).unwrap());
     let options = FrontendOptions {

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use e2e::guest::{self, Job, Kernel, Module, Vm};
-use e2e::{SOON, patch, wait_for};
+use e2e::{SOON, wait_for};
 use engine::stats::{ExchangePair, ExchangeStats};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames of a stream, and of one with frames of 9 KB.
@@ -26,10 +27,11 @@ fn machine() -> Result<Vm> {
 }
 
 /// Starts a switch, with all ports in an exchange.
-fn switch(vm: &Vm, threshold: &str) -> Result<Job> {
-    let patches = PAIRS.map(|[a, b]| patch(a, b)).concat();
-    let exchange = format!("[[exchange]]\nports = {:?}\nmode = \"zcopy\"\nthreshold = {threshold}\n", PAIRS.concat());
-    let config = format!("{patches}{exchange}{}[control]\nsocket = \"control\"\n", e2e::SLEEPER);
+fn switch(vm: &Vm, threshold: Threshold) -> Result<Job> {
+    let mode = ExchangeMode::Zcopy.into();
+    let exchange = RawExchange { mode, threshold: threshold.into(), ..exchange(PAIRS.concat()) };
+    let control = RawControl { socket: "control".into() };
+    let config = (PAIRS.map(|[a, b]| patched(a, b)), exchange, sleeper(), control).text();
     vm.check(&format!("mkdir -p /tmp/m && cat >/tmp/m/m.toml <<'end'\n{config}\nend"))?;
     let job = vm.start("cd /tmp/m && exec millrace run --config m.toml")?;
     wait_for("the switch", || ctl(vm, "exchange").ok());
@@ -70,7 +72,7 @@ fn frames_go_by_exchange_of_pages() -> Result<()> {
     let began = Instant::now();
 
     // Without the module, the switch says why it copies, and functions why they do not start.
-    let without = switch(&vm, "0")?;
+    let without = switch(&vm, Threshold::Bytes(0))?;
     let shown = ctl(&vm, "exchange")?;
     assert!(shown.contains("copy: opening /dev/zcopy:") && shown.contains("load the module"), "{shown}");
     let function = vm.run("cd /tmp/m && exec nf-forward f0a.sock f0b.sock --exchange=zcopy")?;
@@ -79,14 +81,14 @@ fn frames_go_by_exchange_of_pages() -> Result<()> {
 
     vm.check("insmod /files/zcopy.ko")?;
     // The switch opens the device to measure, confined as it is.
-    let measuring = switch(&vm, "\"measured\"")?;
+    let measuring = switch(&vm, Threshold::Measured)?;
     let function = forward(&vm, ["f0a", "f0b"])?;
     let shown = ctl(&vm, "exchange")?;
     assert!(shown.contains("(measured); functions: 1.") && !shown.contains("Nothing is exchanged"), "{shown}");
     println!("{shown}");
     [function, measuring].into_iter().try_for_each(|job| end(&vm, job))?;
 
-    let running = switch(&vm, "0")?;
+    let running = switch(&vm, Threshold::Bytes(0))?;
     let mut first = forward(&vm, ["f0a", "f0b"])?;
     let second = forward(&vm, ["f1a", "f1b"])?;
     let said = vm.check(&format!("cd /tmp/m && exec e2e-pages e0.sock e1.sock {FRAMES}"))?;

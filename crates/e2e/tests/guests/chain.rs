@@ -2,18 +2,17 @@
 
 use e2e::Home;
 use e2e::virtio::{Exchange, Forwarder, Guest, Options};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 const FRAMES: u64 = 3000;
 
 /// Returns a chain: `e0` to the first function, each function to the next, the last one to `e1`.
-fn config(functions: usize) -> String {
+fn config(functions: usize) -> RawFile {
     let place = |n: usize, side: &str| format!("f{n}{side}");
-    let mut text = e2e::patch("e0", &place(0, "a"));
-    for n in 1..functions {
-        text += &e2e::patch(&place(n - 1, "b"), &place(n, "a"));
-    }
-    text + &e2e::patch(&place(functions - 1, "b"), "e1") + e2e::SLEEPER
+    let first = patched("e0", &place(0, "a"));
+    let between: Vec<_> = (1..functions).map(|n| patched(&place(n - 1, "b"), &place(n, "a"))).collect();
+    file((first, between, patched(&place(functions - 1, "b"), "e1"), sleeper()))
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use e2e::{Home, Millrace, Port as SwitchPort, wait_for};
 use lab::dpdk::{self, Port, PortStats, Testpmd};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames that each case must move each way.
@@ -36,11 +37,10 @@ impl Case {
         port
     }
 
-    fn config(self) -> String {
-        let mode = if self.guest_listens { "client" } else { "server" };
-        let options = format!("mode = \"{mode}\"\n");
-        let ports = ["a", "b"].map(|name| e2e::port(name) + &options).concat();
-        format!("{ports}[[patch]]\nports = [\"a\", \"b\"]\n{}", e2e::poller())
+    fn config(self) -> RawFile {
+        let mode = if self.guest_listens { Side::Client } else { Side::Server };
+        let ports = ["a", "b"].map(|name| vhost_user_by(name, mode));
+        file((ports, patch("a", "b"), e2e::poller()))
     }
 
     /// Starts a guest whose frames circulate.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use e2e::Home;
 use e2e::virtio::{Guest, Options, Sink, Source};
 use lab::cpu;
+use lab::millrace::config::*;
 
 /// Length and maximum number of the observations: activity left over from the start is not counted.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -27,7 +28,7 @@ fn guests(home: &Home) -> (Guest, Guest) {
 fn an_idle_switch_uses_no_cpu() {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&format!("{}{}", e2e::patch("a", "b"), e2e::SLEEPER));
+    let millrace = home.start((patched("a", "b"), sleeper()));
     let _guests = guests(&home);
     millrace.wait_up(&["a", "b"]);
     let used = || {
@@ -49,7 +50,7 @@ fn an_idle_switch_uses_no_cpu() {
 fn a_lone_frame_wakes_everybody_up() {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&format!("{}{}", e2e::patch("a", "b"), e2e::SLEEPER));
+    let millrace = home.start((patched("a", "b"), sleeper()));
     let (mut a, mut b) = guests(&home);
     millrace.wait_up(&["a", "b"]);
     let answering = std::thread::spawn(move || {

@@ -1,11 +1,12 @@
 //! Several functions on one NIC, each mapped to a queue of its own.
 
-use e2e::functions::{QUEUES, SharedNic, functions, mapping, nic, nothing_dropped, nothing_lost, wait_mapped};
+use e2e::functions::{QUEUES, SharedNic, functions, mapping, nothing_dropped, nothing_lost, steered, wait_mapped};
 use e2e::virtio::{Exchange, Options, Pump, Sink};
 use e2e::wire::Wire;
 use e2e::{Home, Millrace, mapped, wait_for};
 use engine::reload::Step;
 use lab::dpdk::{self, Forward, Testpmd};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames each way, for each function.
@@ -15,9 +16,15 @@ const FRAMES: u64 = 5000;
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
 /// Returns the configuration of the near switch.
-fn config(worker: &str) -> String {
-    let steer = "[[port.steer]]\nmac = \"02:00:00:00:00:01\"\nqueue = 1\n";
-    [&nic("up0"), steer, &functions("near"), worker].concat()
+fn config(workers: impl Part) -> RawFile {
+    let nic = steered("up0", [SteerKeys { mac: "02:00:00:00:00:01".into(), queue: 1.into() }]);
+    file((nic, functions("near"), workers))
+}
+
+/// Returns a port to a backend with as many queues as there are functions.
+fn virtio_nic(wire: &Wire) -> RawPort {
+    let (socket, queues) = (socket(&wire.home.socket("wan")), (QUEUES as i64).into());
+    port("wan", VirtioUser { socket, queues, ..VirtioUser::default() })
 }
 
 #[test]
@@ -25,9 +32,10 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
     let _alone = cpu::alone();
     let scene = SharedNic::new()?;
     // A worker for two of the functions, and one for the third, which is also a sender to the NIC.
-    let workers = "[[worker]]\nports = [\"wan.0\", \"near0\", \"wan.1\", \"near1\"]\n[[worker]]\n".to_owned();
-    for worker in [e2e::poller(), workers] {
-        let switches = scene.start(&config(&worker));
+    let two = ["wan.0", "near0", "wan.1", "near1"].map(str::to_owned).into_iter().collect();
+    let workers = vec![RawWorker { ports: two, ..RawWorker::default() }, RawWorker::default()];
+    for workers in [vec![e2e::poller()], workers] {
+        let switches = scene.start(config(workers));
         let near = &switches[0];
         let detail = near.port("wan").0.detail;
         let refused = "frames to 02:00:00:00:00:01 are not steered to queue 1: driver veth has no rules by MAC address";
@@ -58,7 +66,7 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
 fn a_function_that_dies_disturbs_no_other() -> Result<()> {
     let _alone = cpu::alone();
     let scene = SharedNic::new()?;
-    let switches = scene.start(&config(&e2e::poller()));
+    let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
     let mut pumps = Vec::new();
     for queue in 0..QUEUES - 1 {
@@ -92,8 +100,8 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
 fn queues_of_a_virtio_nic() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Wire::new());
-    let nic = wire.port(false) + &format!("queues = {QUEUES}\n");
-    let switch = home.start(&[nic, functions("near"), e2e::poller()].concat());
+    let nic = virtio_nic(&wire);
+    let switch = home.start((nic, functions("near"), e2e::poller()));
     switch.wait_up(&["wan"]);
     let far = dpdk::Port::new(wire.home.socket("far"));
     let mut testpmd = Testpmd::builder("far").port(far).queues(QUEUES as u16).forward(Forward::FlowGen).spawn()?;
@@ -127,13 +135,16 @@ fn queues_of_a_virtio_nic() -> Result<()> {
 fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
     let _alone = cpu::alone();
     let scene = SharedNic::new()?;
-    let switches = scene.start(&config(&e2e::poller()));
+    let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
     let pump = Pump::start(Exchange::new(scene.connect(&switches, 0)?, [1, 2], SIZES, 32));
-    let config = config(&e2e::poller());
-    let socket = "socket = \"near1.sock\"\n";
-    for changed in [socket.to_owned() + "memory = \"any\"\n", socket.to_owned()] {
-        scene.near.configure(&config.replace(socket, &changed));
+    let mut config = config(e2e::poller());
+    let near1 =
+        config.ports.iter().position(|port| port.name.iter().any(|name| **name == "near1")).expect("it is there");
+    for memory in [MemoryKey::Any.into(), Field::default()] {
+        let keys = VhostUser { socket: "near1.sock".into(), memory, ..VhostUser::default() };
+        config.ports[near1] = port("near1", keys).into();
+        scene.near.configure(&config);
         let report = near.reload();
         assert_eq!(report.ports(Step::Reopened), ["near1"], "{report:?}");
         let mut exchange = Exchange::new(scene.connect(&switches, 1)?, [1, 2], SIZES, 32);
@@ -153,10 +164,11 @@ fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
 
 /// Reloads `switch` with queue 2 of the NIC mapped to a function, or to none: in `config` it is mapped to `near2`. The NIC must
 /// stay open, and the mappings of the other queues as they are.
-fn remap(switch: &Millrace, home: &Home, config: &str, to: Option<&str>, reopened: &[&str]) {
-    let third = mapping(2, "near2");
-    assert!(config.contains(&third));
-    home.configure(&config.replace(&third, &to.map(|to| mapping(2, to)).unwrap_or_default()));
+fn remap(switch: &Millrace, home: &Home, config: &RawFile, to: Option<&str>, reopened: &[&str]) {
+    let mut config = config.clone();
+    let third = config.mappings.iter().position(|mapping| mapping.to.iter().any(|to| **to == "near2"));
+    config.mappings.remove(third.expect("it is mapped"));
+    home.configure((config, to.map(|to| mapping(2, to))));
     let received = switch.port("wan").rx();
     let report = switch.reload();
     assert_eq!((report.failed(), report.ports(Step::Changed)), (0, vec!["wan"]), "{report}");
@@ -178,7 +190,7 @@ fn remap(switch: &Millrace, home: &Home, config: &str, to: Option<&str>, reopene
 fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
     let _alone = cpu::alone();
     let scene = SharedNic::new()?;
-    let config = config(&e2e::poller()) + &e2e::port("other");
+    let config = file((config(e2e::poller()), vhost_user("other")));
     let switches = scene.start(&config);
     let near = &switches[0];
     let mut pumps = Vec::new();
@@ -226,8 +238,8 @@ fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
 fn a_mapping_of_a_virtio_nic_comes_and_goes() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Wire::new());
-    let nic = wire.port(false) + &format!("queues = {QUEUES}\n");
-    let config = [nic, functions("near"), e2e::port("other"), e2e::poller()].concat();
+    let nic = virtio_nic(&wire);
+    let config = file((nic, functions("near"), vhost_user("other"), e2e::poller()));
     let switch = home.start(&config);
     switch.wait_up(&["wan"]);
     let far = dpdk::Port::new(wire.home.socket("far"));

@@ -2,6 +2,7 @@
 
 use e2e::Home;
 use e2e::guest::{self, Kernel, Nic, Vm};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// A shell function that stores a value of so many bytes in the other machine, and compares what comes back.
@@ -14,8 +15,8 @@ fn a_machine_uses_redis_in_another() -> Result<()> {
     let _alone = cpu::alone();
     let kernel = Kernel::prepare()?;
     let home = Home::new();
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"b\"]\n";
-    let switch = home.start(&[&e2e::port("a"), &e2e::port("b"), bridge, e2e::SLEEPER].concat());
+    let bridge = bridge("br0", ["a", "b"]);
+    let switch = home.start((vhost_user("a"), vhost_user("b"), bridge, sleeper()));
     let client = Vm::builder("client").nic(Nic::new(home.socket("a")).packed());
     let client = client.program("/usr/bin/redis-cli").program("/usr/bin/redis-benchmark").spawn(&kernel)?;
     let server = Vm::builder("server").nic(Nic::new(home.socket("b"))).program("/usr/bin/redis-server");

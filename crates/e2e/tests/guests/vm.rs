@@ -4,14 +4,16 @@ use std::time::Instant;
 
 use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::{Home, Millrace, transfer};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::{Result, cpu};
 
 /// Size of the files to move.
 const FILE: usize = 4 << 20;
 
-fn bridge(ports: &[&str]) -> String {
-    format!("[[bridge]]\nname = \"br0\"\nports = {ports:?}\n{}", e2e::SLEEPER)
+/// Returns a bridge that joins two ports.
+fn joined(ports: [&str; 2]) -> RawFile {
+    file((bridge("br0", ports), sleeper()))
 }
 
 /// Boots two guests, pings and moves a file both ways, and checks the addresses that the bridge learned.
@@ -43,7 +45,7 @@ fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm,
 fn a_split_and_a_packed_machine_talk() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[e2e::port("a"), e2e::port("b"), bridge(&["a", "b"])].concat());
+    let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
     let nics = [Nic::new(home.socket("a")), Nic::new(home.socket("b")).packed()];
     let (a, b) = two_machines(&home, &millrace, nics)?;
     let detail = |port| millrace.port(port).0.detail;
@@ -60,7 +62,7 @@ fn a_split_and_a_packed_machine_talk() -> Result<()> {
 fn machines_with_two_queue_pairs_talk() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[e2e::port("a"), e2e::port("b"), bridge(&["a", "b"])].concat());
+    let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
     let nics = [Nic::new(home.socket("a")).queues(2), Nic::new(home.socket("b")).queues(2).packed()];
     let (a, b) = two_machines(&home, &millrace, nics)?;
     for vm in [&a, &b] {
@@ -82,8 +84,8 @@ fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
     let host = Namespace::create()?;
     host.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"])?;
     let home = Home::new();
-    let tap = "[[port]]\nname = \"host\"\ndriver = \"tap\"\ninterface = \"tap0\"\n".to_owned();
-    let millrace = home.start_inside(&host, &[e2e::port("a"), tap, bridge(&["a", "host"])].concat());
+    let tap = tap("host", "tap0");
+    let millrace = home.start_inside(&host, (vhost_user("a"), tap, joined(["a", "host"])));
     host.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
     let nic = Nic::new(home.socket("a"));
     let mac = nic.mac_address().to_owned();

@@ -8,6 +8,7 @@ use e2e::live::Live;
 use e2e::virtio::{Guest, Options};
 use e2e::{SOON, wait_for};
 use lab::cpu;
+use lab::millrace::config::*;
 
 const LIMIT: u32 = 256;
 
@@ -43,9 +44,9 @@ fn a_guest_makes_addresses_up_and_evicts_nobody() {
     const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const FRIEND: [u8; 6] = [2, 0, 0, 0, 0, 2];
     let _alone = cpu::alone();
-    let ports = ["a", "v", "w"].map(e2e::port).concat();
-    let bridge = format!("[[bridge]]\nname = \"br0\"\nports = [\"a\", \"v\", \"w\"]\nlearned-limit = {LIMIT}\n");
-    let live = Live::new(&[ports, bridge].concat());
+    let ports = ["a", "v", "w"].map(vhost_user);
+    let bridge = RawBridge { learned_limit: i64::from(LIMIT).into(), ..bridge("br0", ["a", "v", "w"]) };
+    let live = Live::new((ports, bridge));
     let [mut rogue, mut victim, mut friend] =
         ["a", "v", "w"].map(|port| Options::new(live.home.socket(port)).connect().unwrap());
     live.millrace.wait_up(&["a", "v", "w"]);
@@ -130,9 +131,9 @@ fn a_controller_asks_without_end_and_reads_nothing() {
     /// More than the switch may hold for a few controllers, but far less than all the answers.
     const ROOM: u64 = 32 << 20;
     let _alone = cpu::alone();
-    let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"a\", \"b\"]\n";
-    let channel = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
-    let live = Live::new(&[&e2e::port("a"), &e2e::port("b"), bridge, channel].concat());
+    let bridge = by_flows(bridge("br0", ["a", "b"]));
+    let channel = listen("unix:of.sock");
+    let live = Live::new((vhost_user("a"), vhost_user("b"), bridge, channel));
     let mut honest = controller(&live);
     for vid in 0..FLOWS {
         // One flow per VLAN, which drops.

@@ -4,6 +4,7 @@ use e2e::live::Live;
 use e2e::virtio::rogue::{BUFFERS, HEADER, LENGTH, RX, Rogue, SIZE, START, TX, available, descriptors, used};
 use e2e::{Home, wait_for};
 use lab::cpu;
+use lab::millrace::config::*;
 use rustix::fd::AsRawFd;
 use vhost::vhost_user::VhostUserFrontend;
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
@@ -42,7 +43,7 @@ fn rings(queue: usize, shift: u64) -> VringConfigData {
 /// Lets a rogue at `a` send these messages endlessly.
 fn besieged(mut say: impl FnMut(&mut Rogue) + Send) {
     let _alone = cpu::alone();
-    let live = Live::new(&e2e::patch("a", "b"));
+    let live = Live::new(&patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     live.during(|attack| {
@@ -97,7 +98,7 @@ fn memory_is_shared_again_without_end() {
 #[test]
 fn other_descriptors_are_the_ones_that_count() {
     let home = Home::new();
-    let millrace = home.start(&[&e2e::patch("a", "b"), e2e::SLEEPER].concat());
+    let millrace = home.start((patched("a", "b"), sleeper()));
     let mut rogue = Rogue::connect(&home);
     millrace.wait_up(&["a"]);
     rogue.describe(TX, 0, BUFFERS, HEADER + 60, 0, 0);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use e2e::live::Live;
 use e2e::{Home, wait_for};
 use lab::cpu;
+use lab::millrace::config::*;
 
 const HELLO: u8 = 0;
 const PACKET_OUT: u8 = 13;
@@ -21,9 +22,9 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 
 /// Starts a switch with a bridge that controllers set flows in.
 fn live() -> Live {
-    let bridge = "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"a\", \"b\"]\n";
-    let channel = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
-    Live::new(&[&e2e::port("a"), &e2e::port("b"), bridge, channel].concat())
+    let bridge = by_flows(bridge("br0", ["a", "b"]));
+    let channel = listen("unix:of.sock");
+    Live::new((vhost_user("a"), vhost_user("b"), bridge, channel))
 }
 
 /// A controller that does as it should.

@@ -3,12 +3,13 @@
 use e2e::live::Live;
 use e2e::virtio::rogue::{Rogue, SIZE, TX};
 use lab::cpu;
+use lab::millrace::config::*;
 
 /// Every chain is invalid, and is offered again as soon as it comes back.
 #[test]
 fn bad_buffers_without_end() {
     let _alone = cpu::alone();
-    let live = Live::new(&e2e::patch("a", "b"));
+    let live = Live::new(&patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     for slot in 0..SIZE {

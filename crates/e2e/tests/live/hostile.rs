@@ -12,6 +12,7 @@ use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, LENGTH, RX, Rogue, SI
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::wait_for;
 use lab::cpu;
+use lab::millrace::config::*;
 use rustix::fs::ftruncate;
 use vhost::VhostBackend;
 
@@ -25,7 +26,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        let live = Live::new(&e2e::patch("a", "b"));
+        let live = Live::new(&patched("a", "b"));
         let b = Options::new(live.home.socket("b")).connect().unwrap();
         live.millrace.wait_up(&["b"]);
         let mark = live.millrace.daemon.log().mark();

@@ -7,20 +7,26 @@ use std::process::Command;
 use e2e::cable::{quiet_namespace, two_namespaces};
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::{Home, Millrace, wait_for};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
 use lab::{Result, cpu};
 use rustix::process::Signal;
 
 /// Drivers of ports whose interface is created by others.
-const KINDS: [&str; 2] = ["af_packet", "af_xdp"];
+const KINDS: [Driver; 2] = [af_packet, af_xdp];
 
-const SINK: &str = "[[port]]\nname = \"sink\"\ndriver = \"sink\"\n";
+/// Makes a port of a driver, which each has its function for.
+type Driver = fn(&str, &str) -> RawPort;
+
+/// Returns a port `up`, and a sink.
+fn ports(driver: Driver, interface: &str) -> [RawPort; 2] {
+    [driver("up", interface), sink("sink")]
+}
 
 /// Returns a port, patched to a sink.
-fn port(driver: &str, interface: &str) -> String {
-    let patch = "[[patch]]\nports = [\"up\", \"sink\"]\n";
-    format!("[[port]]\nname = \"up\"\ndriver = \"{driver}\"\ninterface = \"{interface}\"\n{SINK}{patch}")
+fn port(driver: Driver, interface: &str) -> RawFile {
+    file((ports(driver, interface), patch("up", "sink")))
 }
 
 /// Creates a cable between the namespaces, as [`two_namespaces`] does.
@@ -32,15 +38,21 @@ fn lay_cable(here: &Namespace, there: &Namespace) -> Result<()> {
     Ok(())
 }
 
-/// Starts a switch that sends frames to the cable, endlessly or as many as `options` give.
-fn sender(home: &Home, there: &Namespace, options: &str) -> Millrace {
-    let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
-    let source = format!("[[port]]\nname = \"source\"\ndriver = \"generator\"\n{options}\n");
-    let patch = "[[patch]]\nports = [\"cable\", \"source\"]\n";
-    home.start_inside(there, &[cable, &source, patch, e2e::SLEEPER].concat())
+/// Starts a switch that sends frames to the cable, as its source does.
+fn sender(home: &Home, there: &Namespace, source: Generator) -> Millrace {
+    let cable = af_packet("cable", "up1");
+    let source = lab::millrace::config::port("source", source);
+    let patch = patch("cable", "source");
+    home.start_inside(there, (cable, source, patch, sleeper()))
 }
 
-const STEADY: &str = "size = 100\nrate = 2000";
+/// Drivers of ports at an interface.
+const EVERY_KIND: [(&str, Driver); 3] = [("af_packet", af_packet), ("af_xdp", af_xdp), ("tap", tap)];
+
+/// Returns a source that makes frames without end.
+fn steady() -> Generator {
+    Generator { size: 100.into(), rate: 2000.into(), ..Generator::default() }
+}
 
 /// Connects two guests that exchange frames at the ports `c` and `d`.
 fn honest(home: &Home, millrace: &Millrace) -> Result<Pump> {
@@ -72,7 +84,7 @@ fn an_interface_that_is_missing_is_waited_for() -> Result<()> {
     for driver in KINDS {
         let (here, there) = (quiet_namespace()?, quiet_namespace()?);
         let (home, far) = (Home::new(), Home::new());
-        let config = [&port(driver, "up0"), &e2e::patch("c", "d"), e2e::SLEEPER].concat();
+        let config = (port(driver, "up0"), patched("c", "d"), sleeper());
         let millrace = home.start_inside(&here, &config);
         let pump = honest(&home, &millrace)?;
         wait_for_reason(&millrace, "\"up0\" does not exist");
@@ -82,7 +94,7 @@ fn an_interface_that_is_missing_is_waited_for() -> Result<()> {
         assert_eq!(said.iter().filter(|line| line.contains("port \"up\" is down")).count(), 1, "{said:?}");
         lay_cable(&here, &there)?;
         millrace.wait_up(&["up"]);
-        let sender = sender(&far, &there, STEADY);
+        let sender = sender(&far, &there, steady());
         wait_for_frames(&millrace);
         pump.wait_for(100, e2e::SOON)?;
         assert!(pump.stop()?.is_complete());
@@ -98,11 +110,11 @@ fn one_that_is_made_again_is_used_again() -> Result<()> {
     for driver in KINDS {
         let (here, there) = two_namespaces()?;
         let (home, far) = (Home::new(), Home::new());
-        let config = [&port(driver, "up0"), &e2e::patch("c", "d"), e2e::SLEEPER].concat();
+        let config = (port(driver, "up0"), patched("c", "d"), sleeper());
         let millrace = home.start_inside(&here, &config);
         let pump = honest(&home, &millrace)?;
         // Its other end is an af_packet port, which must come back as well.
-        let sender = sender(&far, &there, STEADY);
+        let sender = sender(&far, &there, steady());
         wait_for_frames(&millrace);
         for round in 0..4 {
             if round % 2 == 0 {
@@ -134,19 +146,19 @@ fn one_that_is_made_again_is_used_again() -> Result<()> {
 /// With the user's rights and the remaining capabilities only.
 #[test]
 fn giving_up_privileges_does_not_keep_ports_from_being_opened_again() -> Result<()> {
-    for driver in ["af_packet", "af_xdp", "tap"] {
+    for (kind, driver) in EVERY_KIND {
         let (here, there) = two_namespaces()?;
         let home = Home::new();
-        let confinement = "[confinement]\nuser = \"nobody\"\n";
-        let millrace = home.start_inside(&here, &[&port(driver, "up0"), e2e::SLEEPER, confinement].concat());
-        if driver == "tap" {
+        let confinement = RawConfinement { user: "nobody".into(), ..RawConfinement::default() };
+        let millrace = home.start_inside(&here, (port(driver, "up0"), sleeper(), confinement));
+        if kind == "tap" {
             // The existing interface is in the way until it is deleted.
             wait_for_reason(&millrace, "up0");
         } else {
             millrace.wait_up(&["up"]);
         }
         here.run("ip", &["link", "delete", "up0"])?;
-        if driver != "tap" {
+        if kind != "tap" {
             wait_for_reason(&millrace, "up0");
             lay_cable(&here, &there)?;
         }
@@ -160,7 +172,7 @@ fn giving_up_privileges_does_not_keep_ports_from_being_opened_again() -> Result<
 fn a_missing_privilege_is_named() -> Result<()> {
     let (here, _there) = two_namespaces()?;
     let home = Home::new();
-    let file = home.configure(&[&port("af_packet", "up0"), e2e::SLEEPER].concat());
+    let file = home.configure((port(af_packet, "up0"), sleeper()));
     let mut command = here.command("setpriv");
     command.args(["--bounding-set=-net_raw", "--"]).arg(e2e::program()).args(["run", "--config"]).arg(file);
     let mut daemon = Daemon::spawn("millrace", command)?;
@@ -176,7 +188,7 @@ fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
     let _alone = cpu::alone();
     let here = quiet_namespace()?;
     let home = Home::new();
-    let millrace = home.start_inside(&here, &[&port("tap", "tap0"), e2e::SLEEPER].concat());
+    let millrace = home.start_inside(&here, (port(tap, "tap0"), sleeper()));
     let index = || here.run("cat", &["/sys/class/net/tap0/ifindex"]);
     let first = index()?;
     here.run("ip", &["link", "delete", "tap0"])?;
@@ -208,17 +220,17 @@ fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
 #[test]
 fn a_port_is_as_its_interface_is() -> Result<()> {
     let _alone = cpu::alone();
-    for driver in ["af_packet", "af_xdp", "tap"] {
-        let (here, there) = if driver == "tap" { (quiet_namespace()?, None) } else { two_namespaces().map(both)? };
+    for (kind, driver) in EVERY_KIND {
+        let (here, there) = if kind == "tap" { (quiet_namespace()?, None) } else { two_namespaces().map(both)? };
         let home = Home::new();
-        let millrace = home.start_inside(&here, &[&port(driver, "up0"), e2e::SLEEPER].concat());
+        let millrace = home.start_inside(&here, (port(driver, "up0"), sleeper()));
         millrace.wait_up(&["up"]);
         let asleep = || millrace.stats().workers[0].sleeps;
         for _ in 0..2 {
             here.run("ip", &["link", "set", "up0", "down"])?;
             wait_for_reason(&millrace, "interface up0 is administratively down");
             // Kernel messages about the interface are no frames: the worker still sleeps.
-            if driver == "af_packet" {
+            if kind == "af_packet" {
                 let before = asleep();
                 wait_for("the worker to sleep", || (asleep() > before + 10).then_some(()));
             }
@@ -232,7 +244,7 @@ fn a_port_is_as_its_interface_is() -> Result<()> {
             millrace.wait_up(&["up"]);
         }
         here.run("ip", &["link", "set", "up0", "mtu", "1400"])?;
-        wait_for(&format!("the MTU of {driver}: {:?}", millrace.port("up").0.detail), || {
+        wait_for(&format!("the MTU of {kind}: {:?}", millrace.port("up").0.detail), || {
             let port = millrace.port("up").0;
             (port.up && port.detail.contains("MTU 1400")).then_some(())
         });
@@ -259,11 +271,9 @@ fn controllers_hear_of_the_carrier() -> Result<()> {
     for driver in KINDS {
         let (here, there) = two_namespaces()?;
         let home = Home::new();
-        let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"up\", \"sink\"]\nopenflow = true\n";
-        let openflow = "[openflow]\nlisten = [\"unix:of.sock\"]\n";
-        let ports = port(driver, "up0");
-        let ports = ports.split("[[patch]]").next().unwrap_or_default();
-        let millrace = home.start_inside(&here, &[ports, bridge, openflow, e2e::SLEEPER].concat());
+        let bridge = by_flows(bridge("br0", ["up", "sink"]));
+        let config = (ports(driver, "up0"), bridge, listen("unix:of.sock"), sleeper());
+        let millrace = home.start_inside(&here, config);
         millrace.wait_up(&["up"]);
         let mut controller = UnixStream::connect(home.path("of.sock")).expect("it listens");
         controller.set_read_timeout(Some(e2e::SOON)).unwrap();
@@ -297,10 +307,12 @@ fn what_the_kernel_drops_is_counted() -> Result<()> {
     const SENT: u64 = 20_000;
     let (here, there) = two_namespaces()?;
     let (home, far) = (Home::new(), Home::new());
-    let mut millrace = home.start_inside(&here, &[port("af_packet", "up0"), e2e::poller()].concat());
+    let mut millrace = home.start_inside(&here, (port(af_packet, "up0"), e2e::poller()));
     millrace.wait_up(&["up"]);
     millrace.daemon.signal(Signal::STOP)?;
-    let sender = sender(&far, &there, &format!("size = 1400\nrate = 40000\nframes = {SENT}"));
+    let frames = (SENT as i64).into();
+    let burst = Generator { size: 1400.into(), rate: 40_000.into(), frames, ..Generator::default() };
+    let sender = sender(&far, &there, burst);
     let out = || sender.port("cable").tx();
     wait_for("all frames", || {
         (out() + sender.port("cable").dropped() + sender.port("source").dropped() >= SENT).then_some(())
@@ -324,10 +336,10 @@ fn what_the_kernel_drops_is_counted() -> Result<()> {
 fn files_and_sockets_are_waited_for_as_well() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let replay = "[[port]]\nname = \"from\"\ndriver = \"pcap\"\nreplay = \"later.pcap\"\n";
-    let patch = "[[patch]]\nports = [\"from\", \"sink\"]\n";
+    let replay = replay("from", "later.pcap");
+    let patch = patch("from", "sink");
     let taken = UnixListener::bind(home.socket("a")).unwrap();
-    let config = [SINK, replay, patch, &e2e::patch("a", "b"), &e2e::patch("c", "d"), e2e::SLEEPER].concat();
+    let config = (sink("sink"), replay, patch, patched("a", "b"), patched("c", "d"), sleeper());
     let millrace = home.start(&config);
     let pump = honest(&home, &millrace)?;
     let detail = |port: &str| millrace.port(port).0.detail;
@@ -353,9 +365,8 @@ fn files_and_sockets_are_waited_for_as_well() -> Result<()> {
 fn a_strict_start_is_refused_and_a_check_warns() -> Result<()> {
     let here = quiet_namespace()?;
     let home = Home::new();
-    let missing = ["one", "two"]
-        .map(|name| format!("[[port]]\nname = \"{name}\"\ndriver = \"af_packet\"\ninterface = \"no-{name}\"\n"));
-    let file = home.configure(&[missing.concat(), e2e::patch("c", "d")].concat());
+    let missing = ["one", "two"].map(|name| af_packet(name, &format!("no-{name}")));
+    let file = home.configure((missing, patched("c", "d")));
     let program = e2e::program().to_str().expect("a path in UTF-8");
     let run = |arguments: &[&str]| -> std::process::Output {
         let mut command: Command = here.command(program);

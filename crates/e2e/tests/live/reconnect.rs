@@ -7,6 +7,7 @@ use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::{Home, Millrace, wait_for};
 use lab::dpdk::{self, Forward, Testpmd};
+use lab::millrace::config::*;
 use lab::process::Launch;
 use lab::{Result, cpu};
 
@@ -16,8 +17,8 @@ const TIMES: usize = 10;
 const WARM: usize = 4;
 
 /// Two patches: `a` and `b` for the guests that die, `c` and `d` for those that must not notice.
-fn config() -> String {
-    [e2e::patch("a", "b"), e2e::patch("c", "d"), e2e::poller()].concat()
+fn config() -> RawFile {
+    file((patched("a", "b"), patched("c", "d"), e2e::poller()))
 }
 
 /// Connects guests to `c` and `d` that count every frame.
@@ -117,15 +118,8 @@ fn dpdk_guests_are_killed_under_load() -> Result<()> {
 fn millrace_is_killed_under_load() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let client = |name| e2e::port(name) + "mode = \"client\"\n";
-    let config = [
-        e2e::patch("a", "b"),
-        client("c"),
-        client("d"),
-        "[[patch]]\nports = [\"c\", \"d\"]\n".to_owned(),
-        e2e::poller(),
-    ];
-    let config = config.concat();
+    let client = |name| vhost_user_by(name, Side::Client);
+    let config = (patched("a", "b"), client("c"), client("d"), patch("c", "d"), e2e::poller());
     let began = Instant::now();
     for death in 1..=TIMES {
         let mut millrace = home.start(&config);
@@ -158,9 +152,9 @@ fn millrace_is_killed_under_load() -> Result<()> {
 fn dpdk_guests_survive_millrace() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let client = |name| e2e::port(name) + "mode = \"client\"\n";
-    let patch = "[[patch]]\nports = [\"a\", \"b\"]\n".to_owned();
-    let config = [client("a"), client("b"), patch, e2e::poller()].concat();
+    let client = |name| vhost_user_by(name, Side::Client);
+    let patch = patch("a", "b");
+    let config = (client("a"), client("b"), patch, e2e::poller());
     let mut millrace = home.start(&config);
     let [a, b] = ["a", "b"].map(|name| dpdk::Port::new(home.socket(name)).server());
     let mut testpmd = Testpmd::builder("survivor").port(a).port(b.packed()).forward(Forward::FlowGen).spawn()?;
@@ -186,8 +180,8 @@ fn a_machine_goes_on_after_millrace_was_killed() -> Result<()> {
     let _alone = cpu::alone();
     let kernel = Kernel::prepare()?;
     let home = Home::new();
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"b\"]\n";
-    let config = [&e2e::port("a"), &e2e::port("b"), bridge, e2e::SLEEPER].concat();
+    let bridge = bridge("br0", ["a", "b"]);
+    let config = (vhost_user("a"), vhost_user("b"), bridge, sleeper());
     let mut millrace = home.start(&config);
     let machine = |name: &str| Vm::builder(name).nic(Nic::new(home.socket(name)).reconnect()).spawn(&kernel);
     let (a, b) = (machine("a")?, machine("b")?);

@@ -2,28 +2,30 @@
 
 use e2e::live::Live;
 use e2e::virtio::Options;
-use e2e::{patch, poller, port, wait_for};
+use e2e::{poller, wait_for};
 use engine::reload::Step;
 use lab::cpu;
+use lab::millrace::config::*;
 
 /// Returns a bridge with a guest at `a`, and `more` ports.
-fn bridge(more: &[&str]) -> String {
-    let names: Vec<_> = ["a"].iter().chain(more).map(|name| format!("\"{name}\"")).collect();
-    let ports: String = ["a"].iter().chain(more).map(|name| port(name)).collect();
-    format!("{ports}[[bridge]]\nname = \"br0\"\nports = [{}]\n", names.join(", "))
+fn bridged(more: &[&str]) -> RawFile {
+    let names: Vec<_> = ["a"].iter().chain(more).copied().collect();
+    let ports: Vec<_> = names.iter().map(|name| vhost_user(name)).collect();
+    file((ports, bridge("br0", names)))
 }
 
 /// Returns `config` with the frames of a port recorded.
-fn recorded(config: &str, name: &str) -> String {
-    let port = format!("name = \"{name}\"\n");
-    assert!(config.contains(&port));
-    config.replacen(&port, &format!("{port}record-to = \"{name}.pcap\"\n"), 1)
+fn recorded(mut config: RawFile, name: &str) -> RawFile {
+    let port = config.ports.iter_mut().find(|port| port.name.iter().any(|other| **other == name));
+    let port = port.expect("there is such a port");
+    *port = RawPort { record_to: format!("{name}.pcap").into(), ..vhost_user(name) }.into();
+    config
 }
 
 #[test]
 fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
     let _alone = cpu::alone();
-    let live = Live::new(&bridge(&[]));
+    let live = Live::new(bridged(&[]));
     let mut guest = Options::new(live.home.socket("a")).connect().unwrap();
     live.millrace.wait_up(&["a"]);
     let hello = [[0xff; 6], [2, 0, 0, 0, 0, 0x77], [0x88, 0xb5, 0, 0, 0, 0]].concat();
@@ -33,8 +35,11 @@ fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
     let knows = || live.millrace.macs().iter().any(|entry| entry.port == "a" && entry.mac.ends_with(":77"));
     wait_for("the guest's address to be learned", || knows().then_some(()));
     let reload = |more: &[&str], name: Option<&str>| {
-        let config = [bridge(more), patch("c", "d"), poller()].concat();
-        live.home.configure(&name.map_or(config.clone(), |name| recorded(&config, name)));
+        let config = file((bridged(more), patched("c", "d"), poller()));
+        live.home.configure(match name {
+            Some(name) => recorded(config, name),
+            None => config,
+        });
         let report = live.millrace.reload();
         assert_eq!(report.failed(), 0, "{report}");
         assert!(report.ports(Step::Reopened).is_empty() && knows(), "{report}");

@@ -4,6 +4,7 @@ use e2e::live::{Attack, Live};
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
 use e2e::virtio::{Guest, Options};
 use lab::cpu;
+use lab::millrace::config::*;
 
 const F_INDIRECT: u16 = 4;
 
@@ -12,7 +13,7 @@ const TABLE: u16 = 1024;
 
 /// Connects the rogue and a guest, which sends to it, at the attacked ports.
 fn scene() -> (Live, Rogue, Guest) {
-    let live = Live::new(&e2e::patch("a", "b"));
+    let live = Live::new(&patched("a", "b"));
     let rogue = Rogue::connect(&live.home);
     let b = Options::new(live.home.socket("b")).connect().unwrap();
     live.millrace.wait_up(&["a", "b"]);

@@ -7,6 +7,7 @@ use e2e::live::Live;
 use e2e::virtio::Options;
 use e2e::virtio::rogue::{BUFFERS, HEADER, Rogue, TX};
 use lab::cpu;
+use lab::millrace::config::*;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
 use rustix::io::{Errno, write};
@@ -32,7 +33,7 @@ fn fill(event: BorrowedFd<'_>) {
 #[test]
 fn full_notification_counters_in_blocking_mode() {
     let _alone = cpu::alone();
-    let live = Live::new(&e2e::patch("a", "b"));
+    let live = Live::new(&patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     rogue.write(BUFFERS, &[0; 2048]);
@@ -63,8 +64,8 @@ fn frontend(home: &Home) -> Frontend {
 #[test]
 fn a_frontend_that_is_refused_comes_back_without_end() {
     let _alone = cpu::alone();
-    let one_queue = e2e::patch("a", "b").replacen("socket = \"a.sock\"\n", "socket = \"a.sock\"\nqueues = 1\n", 1);
-    let mut live = Live::new(&one_queue);
+    let keys = VhostUser { socket: "a.sock".into(), queues: QueuesKey::Number(1).into(), ..VhostUser::default() };
+    let mut live = Live::new((port("a", keys), vhost_user("b"), patch("a", "b")));
     let mark = live.millrace.daemon.log().mark();
     live.during(|attack| {
         while attack.goes_on() {
@@ -86,7 +87,7 @@ fn a_frontend_that_is_refused_comes_back_without_end() {
 fn memory_as_large_as_address_spaces() {
     const REGION: u64 = 1 << 37;
     let _alone = cpu::alone();
-    let live = Live::new(&e2e::patch("a", "b"));
+    let live = Live::new(&patched("a", "b"));
     let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, REGION).unwrap();
     let region = |number: u64| VhostUserMemoryRegionInfo {

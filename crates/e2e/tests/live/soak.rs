@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use e2e::virtio::{Exchange, Options, Sizes};
 use e2e::{Home, Millrace};
 use lab::cpu;
+use lab::millrace::config::*;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// All Ethernet sizes up to jumbo frames.
@@ -73,7 +74,7 @@ fn overrun(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
 fn through_a_patch() {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&format!("{}{}", e2e::patch("a", "b"), e2e::poller()));
+    let millrace = home.start((patched("a", "b"), e2e::poller()));
     let a = Options::new(home.socket("a")).connect().unwrap();
     let b = Options::new(home.socket("b")).packed().connect().unwrap();
     millrace.wait_up(&["a", "b"]);
@@ -89,8 +90,8 @@ fn through_a_bridge() {
     let _alone = cpu::alone();
     let home = Home::new();
     // The third port shows which frames are flooded.
-    let third = "[[port]]\nname = \"c\"\ndriver = \"sink\"\n[[bridge]]\nname = \"br\"\nports = [\"a\", \"b\", \"c\"]\n";
-    let config = [e2e::port("a"), e2e::port("b"), third.to_owned(), e2e::poller()].concat();
+    let third = (sink("c"), bridge("br", ["a", "b", "c"]));
+    let config = (vhost_user("a"), vhost_user("b"), third, e2e::poller());
     let millrace = home.start(&config);
     let a = Options::new(home.socket("a")).packed().in_order().connect().unwrap();
     let b = Options::new(home.socket("b")).in_order().connect().unwrap();

@@ -1,18 +1,22 @@
-//! AF_XDP ports: plain, and as the physical side of a mapping.
+//! AF_XDP ports: plain, and what only they can do or refuse as the physical side of a mapping.
 //!
 //! The other end of the cable, the "wire", is a second Millrace in a separate namespace, which patches its end to a guest's
 //! port with packet sockets.
 
 use std::time::Duration;
 
-use e2e::mapped::{self, BRIDGE, PASS_THROUGH};
+use e2e::mapped::one_wire;
 use e2e::virtio::{Exchange, Guest, Options};
-use e2e::wire::{Cable, af_xdp as wan};
-use e2e::{Home, Millrace, wait_for};
+use e2e::wire::{Cable, wan};
+use e2e::{Home, wait_for};
+
 use engine::reload::Step;
 use lab::dpdk::{self, Testpmd};
+use lab::millrace::config::*;
 use lab::process::Daemon;
 use lab::{Result, cpu};
+
+use super::{look, nothing_dropped};
 
 /// Every size that fits the usual MTU.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
@@ -20,22 +24,24 @@ const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 /// Frames each way.
 const FRAMES: u64 = 20_000;
 
-const PATCH: &str = "[[patch]]\nports = [\"wan\", \"fw\"]\n";
-fn nothing_dropped(millrace: &Millrace) {
-    for port in ["wan", "fw"] {
-        assert_eq!(millrace.port(port).dropped(), 0, "{:?}", millrace.port(port).0);
-    }
+/// Returns the port `wan` with more keys.
+fn wan_with(keys: AfXdp) -> RawPort {
+    port("wan", AfXdp { interface: "up0".into(), ..keys })
+}
+
+/// Returns the port `wan` with two queues.
+fn two_queues() -> RawPort {
+    wan_with(AfXdp { queues: 2.into(), ..AfXdp::default() })
 }
 
 #[test]
 fn every_frame_passes_both_ways() -> Result<()> {
     let _alone = cpu::alone();
-    for (options, detail) in
-        [("", "driver veth can't do zero-copy"), ("mode = \"copy\"\nqueue-size = 64", "as configured")]
-    {
+    let copying = AfXdp { mode: MoverKey::Copy.into(), queue_size: 64.into(), ..AfXdp::default() };
+    for (wan, detail) in [(wan(), "driver veth can't do zero-copy"), (wan_with(copying), "as configured")] {
         let (cable, home) = (Cable::new()?, Home::new());
         let wire = cable.wire();
-        let millrace = cable.switch(&home, options, &[PATCH, &e2e::poller()].concat());
+        let millrace = cable.switch(&home, wan, (patch("wan", "fw"), e2e::poller()));
         let said = millrace.port("wan").0.detail;
         assert!(said.starts_with("interface up0, copied by the kernel") && said.contains(detail), "{said}");
         assert!(said.ends_with("native XDP, MTU 1500"), "{said}");
@@ -53,8 +59,9 @@ fn every_frame_passes_both_ways() -> Result<()> {
 #[test]
 fn a_driver_that_can_not_is_named() -> Result<()> {
     let (cable, home) = (Cable::new()?, Home::new());
-    for (options, says) in [("mode = \"zero-copy\"", "zero-copy"), ("queues = 2", "lower `queues`")] {
-        let file = home.configure(&wan(options));
+    let zero_copy = wan_with(AfXdp { mode: MoverKey::ZeroCopy.into(), ..AfXdp::default() });
+    for (wan, says) in [(zero_copy, "zero-copy"), (two_queues(), "lower `queues`")] {
+        let file = home.configure(wan);
         let mut command = cable.here.command(e2e::program().to_str().expect("a path in UTF-8"));
         command.args(["run", "--strict", "--config"]).arg(file);
         let mut daemon = Daemon::spawn("millrace", command)?;
@@ -68,18 +75,19 @@ fn a_driver_that_can_not_is_named() -> Result<()> {
 #[test]
 fn a_worker_that_sleeps_answers() -> Result<()> {
     let _alone = cpu::alone();
-    for mtu in ["1500", "9000"] {
+    for mtu in [1500, 9000] {
         let (cable, home) = (Cable::new()?, Home::new());
-        cable.here.run("ip", &["link", "set", "up0", "mtu", mtu])?;
-        cable.there.run("ip", &["link", "set", "up1", "mtu", mtu])?;
+        let text = mtu.to_string();
+        cable.here.run("ip", &["link", "set", "up0", "mtu", &text])?;
+        cable.there.run("ip", &["link", "set", "up1", "mtu", &text])?;
         // The kernel leaves checksums to hardware that does not exist; XDP sees frames before they are filled in.
         cable.there.run("ethtool", &["-K", "up1", "tx", "off"])?;
-        let tap = format!("[[port]]\nname = \"tap0\"\ndriver = \"tap\"\ninterface = \"tap0\"\nmtu = {mtu}\n");
-        let patch = "[[patch]]\nports = [\"wan\", \"tap0\"]\n";
-        let millrace = home.start_inside(&cable.here, &[&wan(""), &tap, patch, e2e::SLEEPER].concat());
+        let tap = port("tap0", Tap { interface: "tap0".into(), mtu: mtu.into(), ..Tap::default() });
+        let patch = patch("wan", "tap0");
+        let millrace = home.start_inside(&cable.here, (wan(), tap, patch, sleeper()));
         cable.here.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
         cable.there.run("ip", &["address", "add", "192.0.2.2/24", "dev", "up1"])?;
-        let largest = if mtu == "9000" { "8972" } else { "1472" };
+        let largest = if mtu == 9000 { "8972" } else { "1472" };
         for size in ["56", "1000", largest] {
             let ping = ["-c", "5", "-i", "0.2", "-W", "2", "-M", "do", "-s", size, "192.0.2.2"];
             cable.here.run("ping", &ping)?;
@@ -102,9 +110,9 @@ fn a_worker_that_sleeps_answers() -> Result<()> {
 fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
-    let guest = [e2e::port("fw"), e2e::poller()].concat();
+    let guest = (vhost_user("fw"), e2e::poller());
     let millrace = home.start_inside(&cable.here, &guest);
-    let config = [&wan(""), PATCH, &guest].concat();
+    let config = (wan(), patch("wan", "fw"), &guest);
     for _ in 0..3 {
         home.configure(&config);
         assert_eq!(millrace.reload().ports(Step::Added), ["wan"]);
@@ -138,118 +146,21 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     Ok(())
 }
 
-/// Checks that frames were received in place, and that none were lost.
-fn look(millrace: &Millrace, frames: u64) {
-    let mapping = millrace.mapping();
-    assert!(mapping.zero_copy && mapping.in_place + mapping.copied >= frames, "{mapping:?}");
-    assert!(mapping.in_place > frames / 2, "{mapping:?}");
-    assert!(mapping.sent_in_place > 0 && mapping.sent_copied > 0, "long frames and short ones: {mapping:?}");
-    nothing_dropped(millrace);
-}
-
-#[test]
-fn a_mapped_guest_gets_every_frame_in_place() -> Result<()> {
-    let _alone = cpu::alone();
-    for packed in [false, true] {
-        let (cable, home) = (Cable::new()?, Home::new());
-        let wire = cable.wire();
-        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
-        // Three guests, one after the other.
-        for _ in 0..3 {
-            let options = Options::new(home.socket("fw"));
-            let guest = if packed { options.packed() } else { options }.connect()?;
-            let far = wire.far().connect()?;
-            millrace.wait_mapped();
-            let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
-            exchange.run(FRAMES / 2, e2e::SOON)?;
-            look(&millrace, FRAMES / 2);
-            drop(exchange);
-            millrace.wait_down("fw");
-            wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
-        }
-        millrace.stop();
-    }
-    Ok(())
-}
-
-#[test]
-fn every_kind_of_dpdk_guest() -> Result<()> {
-    let _alone = cpu::alone();
-    let cable = Cable::new()?;
-    let wire = cable.wire();
-    for case in 0..8 {
-        let [packed, mergeable, in_order] = [case & 1, case & 2, case & 4].map(|bit| bit != 0);
-        let home = Home::new();
-        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
-        let mut port = dpdk::Port::new(home.socket("fw")).mergeable(mergeable);
-        port = if packed { port.packed() } else { port };
-        port = if in_order { port.in_order() } else { port };
-        let far = dpdk::Port::new(wire.home.socket("far"));
-        let mut testpmd = Testpmd::builder("loop").port(port).port(far).spawn()?;
-        testpmd.wait_ready(dpdk::READY)?;
-        millrace.wait_mapped();
-        testpmd.start_tx_first(2)?;
-        wait_for("frames to go round", || (millrace.mapping().in_place > FRAMES).then_some(()));
-        testpmd.stop()?;
-        testpmd.quit(e2e::SOON)?;
-        wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
-        assert!(millrace.mapping().reason.is_some_and(|reason| reason.contains("no guest")), "case {case}");
-        millrace.stop();
-    }
-    Ok(())
-}
-
-/// Frames for other guests also land in the mapped guest's buffers, and are copied from there; a guest that posts no buffers
-/// blocks nobody.
-#[test]
-fn others_in_the_bridge_get_theirs() -> Result<()> {
-    let _alone = cpu::alone();
-    let (cable, home) = (Cable::new()?, Home::new());
-    let wire = cable.wire();
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
-    let rest = [BRIDGE, &e2e::port("other"), bridge, &e2e::poller()].concat();
-    let millrace = cable.switch(&home, "", &rest);
-    let mut far = wire.far().connect()?;
-    let mut other = Options::new(home.socket("other")).connect()?;
-    // Without a guest, with one that takes its frames, and with one that has posted its buffers but never looks again.
-    for step in 0..3 {
-        let guest = if step > 0 { Some(Options::new(home.socket("fw")).connect()?) } else { None };
-        if guest.is_some() {
-            millrace.wait_mapped();
-        }
-        // Frames flooded before their destination was known.
-        for guest in [&mut other, &mut far] {
-            guest.receive(usize::MAX, |_| Ok(()))?;
-        }
-        let mut exchange = Exchange::new([other, far], [3, 2], SIZES, 32);
-        exchange.run(FRAMES / 4, e2e::SOON)?;
-        [other, far] = exchange.into_guests();
-        if let (1, Some(guest)) = (step, guest) {
-            let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
-            exchange.run(FRAMES / 4, e2e::SOON)?;
-            [_, far] = exchange.into_guests();
-        }
-    }
-    let mapping = millrace.mapping();
-    assert!(mapping.in_place > 0 && mapping.elsewhere > 0 && mapping.copied > 0, "{mapping:?}");
-    millrace.stop();
-    Ok(())
-}
-
 #[test]
 fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
     let _alone = cpu::alone();
-    let record = "record-to = \"seen.pcap\"";
-    for (mtu, buffer, [wan, fw], why) in [
-        (1500, 1024, ["", ""], "buffers of 1024 bytes"),
-        (3000, 2048, ["", ""], "the MTU of up0 is 3000; lower it"),
-        (1500, 2048, [record, ""], "frames of \"wan\" are recorded"),
-        (1500, 2048, ["", record], "frames of \"fw\" are recorded"),
+    let record = |port| RawPort { record_to: "seen.pcap".into(), ..port };
+    let fw = || vhost_user("fw");
+    for (mtu, buffer, ports, why) in [
+        (1500, 1024, [wan(), fw()], "buffers of 1024 bytes"),
+        (3000, 2048, [wan(), fw()], "the MTU of up0 is 3000; lower it"),
+        (1500, 2048, [record(wan()), fw()], "frames of \"wan\" are recorded"),
+        (1500, 2048, [wan(), record(fw())], "frames of \"fw\" are recorded"),
     ] {
         let (cable, home) = (Cable::new()?, Home::new());
         cable.here.run("ip", &["link", "set", "up0", "mtu", &mtu.to_string()])?;
         let wire = cable.wire();
-        let config = [&self::wan(wan), &e2e::port("fw"), fw, "\n", PASS_THROUGH, &e2e::poller()].concat();
+        let config = (ports, one_wire(), e2e::poller());
         let millrace = home.start_inside(&cable.here, &config);
         millrace.wait_up(&["wan"]);
         let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
@@ -267,34 +178,10 @@ fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
 }
 
 #[test]
-fn guests_are_killed_under_load() -> Result<()> {
-    let _alone = cpu::alone();
-    let (cable, home) = (Cable::new()?, Home::new());
-    let wire = cable.wire();
-    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
-    let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
-    mapped::kill_guests(&millrace, &home, 18)?;
-    millrace.stop();
-    Ok(())
-}
-
-/// Once a guest's session has ended, nothing is written to its memory any more.
-#[test]
-fn nothing_is_written_late() -> Result<()> {
-    let _alone = cpu::alone();
-    let (cable, home) = (Cable::new()?, Home::new());
-    let wire = cable.wire();
-    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
-    mapped::leave_again_and_again(&millrace, &home, wire.far().connect()?)?;
-    millrace.stop();
-    Ok(())
-}
-
-#[test]
 fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
-    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
+    let millrace = cable.switch(&home, wan(), (one_wire(), e2e::poller()));
     let mut guest = Some(Options::new(home.socket("fw")).connect()?);
     for _ in 0..5 {
         let wire = cable.wire();
@@ -318,24 +205,6 @@ fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn a_switch_that_stops_gives_everything_back() -> Result<()> {
-    let _alone = cpu::alone();
-    let (cable, home) = (Cable::new()?, Home::new());
-    let wire = cable.wire();
-    for _ in 0..3 {
-        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
-        let guest = Options::new(home.socket("fw")).connect()?;
-        let far = wire.far().connect()?;
-        millrace.wait_mapped();
-        let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 32);
-        exchange.run(2000, e2e::SOON)?;
-        // With both still connected.
-        millrace.stop();
-    }
-    Ok(())
-}
-
 /// Interfaces whose drivers do not support XDP: the kernel runs the program itself.
 #[test]
 fn generic_xdp_does_it_too() -> Result<()> {
@@ -344,7 +213,7 @@ fn generic_xdp_does_it_too() -> Result<()> {
     let virtual_one = ["link", "add", "link", "up0", "name", "mv0", "type", "macvlan", "mode", "passthru"];
     cable.here.run("ip", &virtual_one)?;
     let wire = cable.wire();
-    let config = [&wan("").replace("up0", "mv0"), &e2e::port("fw"), PASS_THROUGH, &e2e::poller()].concat();
+    let config = (lab::millrace::config::af_xdp("wan", "mv0"), vhost_user("fw"), one_wire(), e2e::poller());
     let millrace = home.start_inside(&cable.here, &config);
     millrace.wait_up(&["wan"]);
     let said = millrace.port("wan").0.detail;
@@ -363,7 +232,7 @@ fn generic_xdp_does_it_too() -> Result<()> {
 fn a_port_with_more_queues_than_its_guest() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::with_queues(2)?, Home::new());
-    let millrace = cable.switch(&home, "queues = 2", &[PASS_THROUGH, &e2e::poller()].concat());
+    let millrace = cable.switch(&home, two_queues(), (one_wire(), e2e::poller()));
     for _ in 0..3 {
         let guest = Options::new(home.socket("fw")).connect()?;
         millrace.wait_mapped();
@@ -382,7 +251,7 @@ fn several_queues_each_have_their_mapping() -> Result<()> {
     let cable = Cable::with_queues(2)?;
     let wire = cable.wire();
     let home = Home::new();
-    let config = [&wan("queues = 2"), &e2e::port("fw"), PASS_THROUGH, &e2e::poller()].concat();
+    let config = (two_queues(), vhost_user("fw"), one_wire(), e2e::poller());
     let millrace = home.start_inside(&cable.here, &config);
     millrace.wait_up(&["wan"]);
     for _ in 0..3 {
@@ -427,7 +296,7 @@ fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
     let wire = cable.wire();
-    let millrace = cable.switch(&home, "", &[PASS_THROUGH, e2e::SLEEPER].concat());
+    let millrace = cable.switch(&home, wan(), (one_wire(), sleeper()));
     let mut guest = Options::new(home.socket("fw")).connect()?;
     let mut far = wire.far().connect()?;
     wait_for("the mapping", || millrace.mapping().zero_copy.then_some(()));

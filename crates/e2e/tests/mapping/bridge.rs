@@ -3,10 +3,11 @@
 //! A cable carries each frame to the queue with the number of the one that it was sent by: the far end of a queue is
 //! the station whose frames the NIC steers there.
 
-use e2e::functions::{QUEUES, SharedNic, nic, nothing_dropped, nothing_lost};
+use e2e::functions::{QUEUES, SharedNic, nothing_dropped, nothing_lost, steered};
 use e2e::virtio::{Exchange, Guest, Pump};
 use e2e::{Millrace, wait_for};
 use engine::stats::MappingStats;
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames each way, for each pair.
@@ -28,15 +29,17 @@ fn mac(number: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0x0e, number]
 }
 
-fn config(worker: &str) -> String {
-    let steer = |queue| format!("[[port.steer]]\nmac = \"02:00:00:00:0e:0{}\"\nqueue = {queue}\n", NEAR[queue]);
-    let mapping = |queue| {
-        let mapping = format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"near{queue}\"\nsteering = \"given\"\n");
-        e2e::port(&format!("near{queue}")) + &mapping
+fn config(worker: RawWorker) -> RawFile {
+    let steer = NEAR.map(|number| (format!("02:00:00:00:0e:0{number}"), i64::from(number) - 1));
+    let nic = steered("up0", steer.map(|(mac, queue)| SteerKeys { mac: mac.into(), queue: queue.into() }));
+    let names: Vec<_> = (0..QUEUES).map(|queue| format!("near{queue}")).collect();
+    let given = |(queue, name): (usize, &String)| RawMapping {
+        steering: MappingSteering::Given.into(),
+        ..mapping(&format!("wan.{queue}"), name)
     };
-    let (steer, mappings): (String, String) = ((0..QUEUES).map(steer).collect(), (0..QUEUES).map(mapping).collect());
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"near0\", \"near1\", \"near2\"]\n";
-    [&nic("up0"), &steer, &mappings, bridge, worker].concat()
+    let mappings: Vec<_> = names.iter().enumerate().map(given).collect();
+    let ports: Vec<_> = names.iter().map(|name| vhost_user(name)).collect();
+    file((nic, ports, mappings, bridge("br0", ["wan", "near0", "near1", "near2"]), worker))
 }
 
 /// A frame whose payload repeats one byte, long enough to be sent in place.
@@ -128,7 +131,7 @@ fn pump(pair: [Guest; 2], queue: usize) -> Pump {
 fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
     let _alone = cpu::alone();
     let scene = SharedNic::new()?;
-    let switches = scene.start(&config(&e2e::poller()));
+    let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
     let detail = near.port("wan").0.detail;
     assert!(detail.contains("driver veth has no rules by MAC address"), "{detail}");
@@ -190,7 +193,7 @@ fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
 fn a_guest_that_comes_and_goes_disturbs_no_other_in_the_bridge() -> Result<()> {
     let _alone = cpu::alone();
     let scene = SharedNic::new()?;
-    let switches = scene.start(&config(&e2e::poller()));
+    let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
     let mut stations = Stations::connect(&scene, &switches)?;
     stations.greet(0)?;

@@ -220,7 +220,7 @@ fn memory_comes_and_goes_under_load() -> Result<()> {
 fn memory_comes_and_goes_beside_other_functions() -> Result<()> {
     let _alone = cpu::alone();
     let nic = SharedNic::new()?;
-    let config = [functions::nic("up0"), functions::functions("near"), e2e::poller()].concat();
+    let config = (functions::nic("up0"), functions::functions("near"), e2e::poller());
     let switches = nic.start(&config);
     let near = &switches[0];
     let mut pumps = Vec::new();

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use e2e::mapped::PASS_THROUGH;
+use e2e::mapped::one_wire;
 use e2e::virtio::{Crafted, Ram};
 use e2e::{Home, SOON, wait_for};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 use packet::{BurstStorage, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -90,8 +91,8 @@ fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
     let device = Arc::new(Device::default());
     let options = backend::Options::new(home.socket("wan"), Mode::Server, 1);
     let service = Service::spawn(options, device.clone()).expect("a socket");
-    let wan = "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"wan.sock\"\n";
-    let millrace = home.start(&[wan, &e2e::port("fw"), PASS_THROUGH, &e2e::poller()].concat());
+    let wan = virtio_user("wan", "wan.sock".as_ref());
+    let millrace = home.start((wan, vhost_user("fw"), one_wire(), e2e::poller()));
     millrace.wait_up(&["wan"]);
     let ram = Ram::new(1 << 30, 64 * STEP);
     let mut guest = Crafted::connect(&home.socket("fw"), false, &[&ram]);

@@ -1,10 +1,11 @@
 //! Receive queue mapping with a backend that does not take the guest's memory: frames are copied.
 
 use e2e::gate::{Gate, Reaction};
-use e2e::mapped::PASS_THROUGH;
+use e2e::mapped::one_wire;
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::wire::Wire;
 use e2e::{Home, Millrace, wait_for};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames each way.
@@ -14,8 +15,8 @@ const FRAMES: u64 = 3000;
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1500;
 
 /// A virtio-user port `wan`, whose backend is a gate in front of a wire.
-fn wan(queues: u16) -> String {
-    format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"gate.sock\"\nqueues = {queues}\n")
+fn wan(queues: i64) -> RawPort {
+    port("wan", VirtioUser { socket: "gate.sock".into(), queues: queues.into(), ..VirtioUser::default() })
 }
 
 /// Waits until the mapping says why it copies.
@@ -40,8 +41,8 @@ fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
         let case = format!("{reaction:?}, REPLY_ACK: {acknowledges}");
         let (home, wire) = (Home::new(), Wire::new());
         let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), reaction, 1, acknowledges);
-        let bystanders = e2e::patch("c", "d");
-        let mut millrace = home.start(&[&wan(1), &e2e::port("fw"), PASS_THROUGH, &bystanders, &e2e::poller()].concat());
+        let bystanders = patched("c", "d");
+        let mut millrace = home.start((wan(1), vhost_user("fw"), one_wire(), bystanders, e2e::poller()));
         millrace.wait_up(&["wan"]);
         let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect());
         let pump = Pump::start(Exchange::new([c?, d?], [3, 4], SIZES, 64));
@@ -85,10 +86,9 @@ fn a_guest_too_many_does_not_disturb_the_first() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Wire::new());
     let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), Reaction::Refuse, 2, true);
-    let mapping =
-        |queue: usize| format!("[[mapping]]\nfrom = \"wan.{queue}\"\nto = \"near{queue}\"\nmode = \"pass-through\"\n");
-    let ports = [e2e::port("near0"), e2e::port("near1")];
-    let millrace = home.start(&[wan(2), ports.concat(), mapping(0), mapping(1), e2e::poller()].concat());
+    let ports = [vhost_user("near0"), vhost_user("near1")];
+    let mappings = [pass_through("wan.0", "near0"), pass_through("wan.1", "near1")];
+    let millrace = home.start((wan(2), ports, mappings, e2e::poller()));
     millrace.wait_up(&["wan"]);
     let first = Options::new(home.socket("near0")).connect()?;
     let far = wire.far().connect()?;

@@ -6,6 +6,7 @@
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Home, Millrace, wait_for};
 use engine::reload::Step;
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::{Result, cpu};
 
@@ -16,11 +17,11 @@ const OTHER: [u8; 6] = [2, 0, 0, 0, 0x0e, 3];
 const EVERYBODY: [u8; 6] = [0xff; 6];
 const GROUP: [u8; 6] = [0x01, 0, 0x5e, 0, 0, 9];
 
-/// Static addresses, so that nothing is flooded to other guests.
-const ADDRESSES: &str = "
-    [[bridge.static]]\nmac = \"02:00:00:00:0e:01\"\nport = \"fw\"
-    [[bridge.static]]\nmac = \"02:00:00:00:0e:02\"\nport = \"wan\"
-    [[bridge.static]]\nmac = \"02:00:00:00:0e:03\"\nport = \"other\"\n";
+/// Returns static addresses, so that nothing is flooded to other guests.
+fn addresses() -> Vec<Section<RawStatic>> {
+    let behind = [("02:00:00:00:0e:01", "fw"), ("02:00:00:00:0e:02", "wan"), ("02:00:00:00:0e:03", "other")];
+    behind.map(|(mac, port)| stationed(mac, port).into()).into()
+}
 
 /// A cable and its far end.
 struct Cable {
@@ -38,9 +39,9 @@ impl Cable {
     fn with_queues(queues: u32) -> Result<Cable> {
         let (here, there) = e2e::cable::two_namespaces_with(queues)?;
         let home = Home::new();
-        let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
-        let patch = "[[patch]]\nports = [\"cable\", \"far\"]\n";
-        let wire = home.start_inside(&there, &[cable, &e2e::port("far"), patch, e2e::SLEEPER].concat());
+        let cable = af_packet("cable", "up1");
+        let patch = patch("cable", "far");
+        let wire = home.start_inside(&there, (cable, vhost_user("far"), patch, sleeper()));
         Ok(Cable { here, _there: there, home, _wire: wire })
     }
 
@@ -49,15 +50,28 @@ impl Cable {
     }
 }
 
-/// Returns a switch whose port `wan` is on this interface and mapped, with `words`, to `fw` in a bridge with `others`.
-fn config(interface: &str, others: &[&str], words: &str, worker: &str) -> String {
-    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"{interface}\"\n");
-    let ports: String = others.iter().map(|name| e2e::port(name)).collect();
-    let named: String = others.iter().map(|name| format!(", \"{name}\"")).collect();
-    let bridge = format!("[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"{named}]\n");
-    let addresses = if others.is_empty() { "" } else { ADDRESSES };
-    let mapping = format!("[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n{words}\n");
-    [&wan, &e2e::port("fw"), &ports, &mapping, &bridge, addresses, worker].concat()
+/// Returns a switch whose port `wan` is this one and mapped to `fw`, so as `how` says, in a bridge with `others`.
+fn config(wan: RawPort, others: &[&str], how: RawMapping, worker: RawWorker) -> RawFile {
+    let ports: Vec<_> = others.iter().map(|name| vhost_user(name)).collect();
+    let statics = if others.is_empty() { Vec::new() } else { addresses() };
+    let bridge = RawBridge { statics, ..bridge("br0", ["wan", "fw"].iter().chain(others).copied()) };
+    file((wan, vhost_user("fw"), ports, how, bridge, worker))
+}
+
+/// Returns a mapping that says nothing of frames for others.
+fn plain() -> RawMapping {
+    mapping("wan", "fw")
+}
+
+/// Returns a mapping that lets in the frames of these ports.
+fn trusting(ports: &[&str]) -> RawMapping {
+    let ports = ports.iter().map(|&port| port.to_owned().into()).collect();
+    RawMapping { trust: Several::List(ports).into(), ..plain() }
+}
+
+/// Returns a mapping that somebody steers frames for.
+fn steered(steering: MappingSteering) -> RawMapping {
+    RawMapping { steering: steering.into(), ..plain() }
 }
 
 /// Returns a frame whose payload repeats one byte, different for each frame.
@@ -102,13 +116,13 @@ const TIMES: usize = 70;
 fn frames_of_others_stay_out_of_the_guests_memory() -> Result<()> {
     let _alone = cpu::alone();
     let [own, secret, public, group, unused] = MARKS;
-    for (interface, worker) in [("up0", e2e::poller()), ("up0", e2e::SLEEPER.to_owned()), ("mv0", e2e::poller())] {
+    for (interface, worker) in [("up0", e2e::poller()), ("up0", sleeper()), ("mv0", e2e::poller())] {
         let (cable, home) = (Cable::new()?, Home::new());
         let virtual_one = ["link", "add", "link", "up0", "name", "mv0", "type", "macvlan", "mode", "passthru"];
         if interface == "mv0" {
             cable.here.run("ip", &virtual_one)?;
         }
-        let config = config(interface, &["other"], "steering = \"mac\"", &worker);
+        let config = config(af_xdp("wan", interface), &["other"], steered(MappingSteering::Mac), worker);
         let millrace = home.start_inside(&cable.here, &config);
         millrace.wait_up(&["wan"]);
         let mut far = cable.far()?;
@@ -144,7 +158,10 @@ fn frames_of_others_stay_out_of_the_guests_memory() -> Result<()> {
 fn steered_frames_pass_whole_and_in_order() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
-    let millrace = home.start_inside(&cable.here, &config("up0", &["other"], "steering = \"mac\"", &e2e::poller()));
+    let millrace = home.start_inside(
+        &cable.here,
+        config(af_xdp("wan", "up0"), &["other"], steered(MappingSteering::Mac), e2e::poller()),
+    );
     millrace.wait_up(&["wan"]);
     let mut guest = Options::new(home.socket("fw")).connect()?;
     let other = Options::new(home.socket("other")).connect()?;
@@ -173,8 +190,8 @@ fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
 fn stay_out(queues: u32) -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::with_queues(queues)?, Home::new());
-    let config = config("up0", &["other"], "steering = \"mac\"", &e2e::poller());
-    let config = config.replace("interface = \"up0\"", &format!("interface = \"up0\"\nqueues = {queues}"));
+    let wan = port("wan", AfXdp { interface: "up0".into(), queues: i64::from(queues).into(), ..AfXdp::default() });
+    let config = config(wan, &["other"], steered(MappingSteering::Mac), e2e::poller());
     let millrace = home.start_inside(&cable.here, &config);
     millrace.wait_up(&["wan"]);
     let mut far = cable.far()?;
@@ -215,21 +232,21 @@ fn stay_out(queues: u32) -> Result<()> {
 fn trust_is_given_and_taken() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home) = (Cable::new()?, Home::new());
-    let worker = e2e::poller();
-    let millrace = home.start_inside(&cable.here, &config("up0", &[], "", &worker));
+    let wan = || af_xdp("wan", "up0");
+    let millrace = home.start_inside(&cable.here, config(wan(), &[], plain(), e2e::poller()));
     millrace.wait_up(&["wan"]);
     let mut far = cable.far()?;
     let mut fw = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
     let mut other = None;
-    for (mark, words, in_place, lets_in) in [
-        (MARKS[0], "", false, false),
-        (MARKS[1], "trust = [\"other\"]", true, true),
-        (MARKS[2], "steering = \"mac\"", true, false),
-        (MARKS[3], "trust = []", false, false),
-        (MARKS[4], "steering = \"given\"", true, true),
+    for (mark, how, in_place, lets_in) in [
+        (MARKS[0], plain(), false, false),
+        (MARKS[1], trusting(&["other"]), true, true),
+        (MARKS[2], steered(MappingSteering::Mac), true, false),
+        (MARKS[3], trusting(&[]), false, false),
+        (MARKS[4], steered(MappingSteering::Given), true, true),
     ] {
-        home.configure(&config("up0", &["other"], words, &worker));
+        home.configure(config(wan(), &["other"], how, e2e::poller()));
         let report = millrace.reload();
         assert!(report.ports(Step::Reopened).is_empty() && report.warnings.is_empty(), "{report:?}");
         let mapping = millrace.mapping();
@@ -245,7 +262,7 @@ fn trust_is_given_and_taken() -> Result<()> {
         }
         deliver(&mut far, &mut [(&mut fw, false), (other, true)], &frame(OTHER, mark), TIMES)?;
         let before = millrace.mapping().in_place;
-        assert_eq!(millrace.mapping().elsewhere > mapping.elsewhere, lets_in, "{words}: {:?}", millrace.mapping());
+        assert_eq!(millrace.mapping().elsewhere > mapping.elsewhere, lets_in, "{:?}", millrace.mapping());
         deliver(&mut far, &mut [(&mut fw, true), (other, false)], &frame(FW, 0x11), TIMES)?;
         assert_eq!(millrace.mapping().in_place > before, in_place, "{:?}", millrace.mapping());
         // The guest's own frames are sent in place all the same.
@@ -254,7 +271,7 @@ fn trust_is_given_and_taken() -> Result<()> {
         assert!(fw.send(&[&answer], 1)?);
         fw.flush();
         wait_for("the answer", || (far.receive(1, |got| is(got, &answer)).unwrap() > 0).then_some(()));
-        assert_eq!(millrace.mapping().sent_in_place, sent + 1, "{words}");
+        assert_eq!(millrace.mapping().sent_in_place, sent + 1);
     }
     assert!(fw.is_connected());
     let memory = fw.leave()();

@@ -1,8 +1,8 @@
 //! A Linux machine whose buffers an interface of the host receives into.
 
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::mapped::PASS_THROUGH;
-use e2e::wire::Cable;
+use e2e::mapped::one_wire;
+use e2e::wire::{Cable, wan};
 use e2e::{Home, Millrace, transfer, wait_for};
 use lab::process::Daemon;
 use lab::{Result, cpu};
@@ -22,7 +22,7 @@ fn it_talks_and_its_frames_are_in_place() -> Result<()> {
         // The kernel leaves checksums to hardware that does not exist.
         cable.there.run("ethtool", &["-K", "up1", "tx", "off"])?;
         cable.there.run("ip", &["address", "add", "192.0.2.1/24", "dev", "up1"])?;
-        let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
+        let millrace = cable.switch(&home, wan(), (one_wire(), e2e::poller()));
         let nic = Nic::new(home.socket("fw"));
         let vm = Vm::builder("a").nic(if packed { nic.packed() } else { nic }).spawn(&kernel)?;
         vm.wait_ready(guest::READY)?;
@@ -58,7 +58,7 @@ fn it_comes_back_while_frames_keep_coming() -> Result<()> {
     cable.there.run("ip", &["address", "add", "192.0.2.1/24", "dev", "up1"])?;
     // Without this, the far end would ask for the machine's address before it sends anything else.
     cable.there.run("ip", &["neighbour", "add", "192.0.2.2", "lladdr", MAC, "dev", "up1", "nud", "permanent"])?;
-    let millrace = cable.switch(&home, "", &[PASS_THROUGH, &e2e::poller()].concat());
+    let millrace = cable.switch(&home, wan(), (one_wire(), e2e::poller()));
     let mut sends = cable.there.command("ping");
     sends.args(["-q", "-i", "0.005", "-s", "1400", "192.0.2.2"]);
     let mut sends = Daemon::spawn("ping", sends)?;

@@ -4,25 +4,27 @@
 use e2e::virtio::{Exchange, Options};
 use e2e::{Home, Millrace, wait_for};
 use engine::reload::{Action, Step};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 use rustix::process::Signal;
 
-/// Returns the switch's configuration with `words` in its mapping. `other` must not be affected.
-fn config(nic: &Home, words: &str) -> String {
-    let socket = nic.socket("wan").display().to_string();
-    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\n");
-    let mapping = format!("[[mapping]]\nfrom = \"wan\"\nto = \"fw\"\n{words}\n");
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
-    [&wan, &e2e::port("fw"), &e2e::port("other"), &mapping, bridge, &e2e::poller()].concat()
+/// Returns the switch's configuration with this mapping. `other` must not be affected.
+fn config(nic: &Home, mapping: RawMapping) -> RawFile {
+    let wan = virtio_user("wan", &nic.socket("wan"));
+    let bridge = bridge("br0", ["wan", "fw", "other"]);
+    file((wan, vhost_user("fw"), vhost_user("other"), mapping, bridge, e2e::poller()))
 }
 
-const TRUST: &str = "trust = [\"other\"]";
+/// Returns a mapping to one guest that trusts the other one.
+fn trusting(to: &str, other: &str) -> RawMapping {
+    RawMapping { trust: Several::List(vec![other.to_owned().into()]).into(), ..mapping("wan", to) }
+}
 
 fn start() -> (Home, Millrace, Home, Millrace) {
     let nic_home = Home::new();
-    let nic = nic_home.start(&(e2e::patch("wan", "far") + e2e::SLEEPER));
+    let nic = nic_home.start((patched("wan", "far"), sleeper()));
     let home = Home::new();
-    let millrace = home.start(&config(&nic_home, TRUST));
+    let millrace = home.start(&config(&nic_home, trusting("fw", "other")));
     millrace.wait_up(&["wan"]);
     (nic_home, nic, home, millrace)
 }
@@ -31,7 +33,7 @@ fn start() -> (Home, Millrace, Home, Millrace) {
 fn recovers(nic_home: &Home, mut nic: Millrace, home: &Home, millrace: Millrace) -> Result<()> {
     nic.daemon.signal(Signal::CONT)?;
     millrace.wait_up(&["wan"]);
-    home.configure(&config(nic_home, TRUST));
+    home.configure(&config(nic_home, trusting("fw", "other")));
     millrace.reload();
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
@@ -52,7 +54,7 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
     millrace.wait_mapped();
     nic.daemon.signal(Signal::STOP)?;
     // Without trust, the guest's buffers must be returned.
-    home.configure(&config(&nic_home, ""));
+    home.configure(&config(&nic_home, mapping("wan", "fw")));
     let mark = millrace.daemon.log().mark();
     millrace.reload();
     millrace.wait_said(mark, "could not be stopped");
@@ -85,7 +87,7 @@ fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
     let mut guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
     nic.daemon.signal(Signal::STOP)?;
-    home.configure(&config(&nic_home, "trust = [\"fw\"]").replace("to = \"fw\"", "to = \"other\""));
+    home.configure(&config(&nic_home, trusting("other", "fw")));
     let mark = millrace.daemon.log().mark();
     let report = millrace.reload();
     assert_eq!((report.ports(Step::Changed), report.ports(Step::Reopened)), (vec!["wan"], vec!["fw", "other"]));

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use e2e::guest::{self, Job, Kernel, Nic, Vm};
-use e2e::mapped::PASS_THROUGH;
+use e2e::mapped::one_wire;
 use e2e::virtio::{Sink, Source};
 use e2e::{Home, SOON, wait_for};
 use engine::stats::MappingStats;
+use lab::millrace::config::*;
 use lab::{Error, Result, cpu};
 
 /// Frames per guest, and the maximum number in flight.
@@ -25,20 +26,14 @@ const FEW: u16 = 8;
 
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
-/// Configuration inside the machine.
-const CONFIG: &str = r#"
-[[port]]
-name = "wan"
-driver = "af_xdp"
-interface = "eth0"
-mode = "zero-copy"
-[[port]]
-name = "fw"
-driver = "vhost-user"
-socket = "/tmp/fw.sock"
-[control]
-socket = "/tmp/control"
-"#;
+/// Returns the configuration inside the machine.
+fn config(between: impl Part, idle: Idle) -> RawFile {
+    let wan = AfXdp { interface: "eth0".into(), mode: MoverKey::ZeroCopy.into(), ..AfXdp::default() };
+    let fw = VhostUser { socket: "/tmp/fw.sock".into(), ..VhostUser::default() };
+    let worker = RawWorker { idle: idle.into(), ..RawWorker::default() };
+    let control = RawControl { socket: "/tmp/control".into() };
+    file((port("wan", wan), port("fw", fw), between, worker, control))
+}
 
 /// The switch in the machine, until it is stopped.
 struct Switch<'v> {
@@ -47,8 +42,8 @@ struct Switch<'v> {
 }
 
 impl<'v> Switch<'v> {
-    fn start(vm: &'v Vm, between: &str, idle: &str) -> Result<Switch<'v>> {
-        let config = format!("{CONFIG}{between}\n[[worker]]\nidle = \"{idle}\"");
+    fn start(vm: &'v Vm, between: impl Part, idle: Idle) -> Result<Switch<'v>> {
+        let config = config(between, idle).text();
         vm.check(&format!("cat >/tmp/m.toml <<'end'\n{config}\nend"))?;
         let job = vm.start("exec millrace run --config /tmp/m.toml")?;
         let switch = Switch { vm, job };
@@ -139,14 +134,14 @@ fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
     let home = Home::new();
     let (vm, near, far) = machine(&home)?;
     // A worker that notifies the driver only when it must, and one that sleeps.
-    for idle in ["poll", "sleep"] {
-        let switch = Switch::start(&vm, "[[patch]]\nports = [\"wan\", \"fw\"]", idle)?;
+    for idle in [Idle::Poll, Idle::Sleep] {
+        let switch = Switch::start(&vm, patch("wan", "fw"), idle)?;
         switch.serve("split", SIZE, &far, &near)?;
         switch.stop()?;
-        let switch = Switch::start(&vm, PASS_THROUGH, idle)?;
+        let switch = Switch::start(&vm, one_wire(), idle)?;
         // On huge pages all buffers can be lent to the driver, otherwise only those within one page. A worker that sleeps also
         // receives into its own buffers, and drops frames that the guest has no buffer for.
-        let few = if idle == "poll" { FEW } else { SIZE };
+        let few = if idle == Idle::Poll { FEW } else { SIZE };
         for (format, size, huge) in
             [("split", SIZE, true), ("packed", SIZE, true), ("packed", SIZE, false), ("split", few, true)]
         {
@@ -154,10 +149,10 @@ fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
             let before = switch.mapping();
             switch.serve(format, size, &far, &near)?;
             let after = wait_for("the mapping to end", || Some(switch.mapping()).filter(|mapping| !mapping.zero_copy));
-            println!("{idle}, {format}, {size} buffers, huge pages: {huge}: {after:?}");
+            println!("{idle:?}, {format}, {size} buffers, huge pages: {huge}: {after:?}");
             let in_place = after.in_place - before.in_place;
             assert_eq!(in_place + after.copied - before.copied, FRAMES);
-            if huge && idle == "poll" {
+            if huge && idle == Idle::Poll {
                 assert_eq!(in_place, FRAMES, "a worker that polls has no need of buffers of its own");
             }
             assert!(!huge || after.sent_in_place > before.sent_in_place + FRAMES / 2);

@@ -2,6 +2,7 @@
 
 use super::frames::{BROADCAST, Packet, hex};
 use super::*;
+use lab::millrace::config::{FailMode, RawOpenflow, bridge, by_flows, sleeper, vhost_user};
 use lab::netns::Namespace;
 use lab::process::Daemon;
 use lab::{Result, cpu};
@@ -18,7 +19,7 @@ fn monitor(home: &Home) -> Daemon {
 fn controllers_are_told_and_send() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = |ports: &[&str]| [&bridge(ports), &listen(""), e2e::SLEEPER].concat();
+    let config = |ports: &[&str]| (switched(ports), channel(), sleeper());
     let millrace = home.start(&config(&["a", "b"]));
     let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
     let mut ends = [b];
@@ -90,7 +91,7 @@ fn controllers_are_told_and_send() -> Result<()> {
 fn idle_flows_end() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
+    let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
     let mut ends = [b];
     of(&home, "add-flow", &["idle_timeout=2,in_port=1,actions=output:2"]);
@@ -119,25 +120,14 @@ fn an_application_lays_a_chain_of_flows() -> Result<()> {
     let _alone = cpu::alone();
     let namespace = Namespace::create()?;
     let homes = [Home::new(), Home::new()];
-    let openflow = |id: u64| {
-        format!(
-            "[openflow]\ncontrollers = [\"tcp:127.0.0.1:6653\"]\nlisten = [\"unix:of.sock\"]\ndatapath-id = {id}\n\
-             fail-mode = \"secure\"\n"
-        )
+    let openflow = |id: i64| {
+        let controllers = ["tcp:127.0.0.1:6653".to_owned()].into_iter().collect();
+        RawOpenflow { controllers, datapath_id: id.into(), ..failing(FailMode::Secure) }
     };
-    let first = homes[0].start_inside(&namespace, &[&bridge(&["a", "up"]), &openflow(1), e2e::SLEEPER].concat());
-    let uplink = format!(
-        "[[port]]\nname = \"up\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n",
-        homes[0].socket("up").display()
-    );
-    let second = [
-        e2e::port("b"),
-        uplink,
-        "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"b\", \"up\"]\n".into(),
-        openflow(2),
-        e2e::SLEEPER.into(),
-    ];
-    let mut second = homes[1].start_inside(&namespace, &second.concat());
+    let first = homes[0].start_inside(&namespace, (switched(&["a", "up"]), openflow(1), sleeper()));
+    let uplink = towards("up", &homes[0], "up");
+    let second = (vhost_user("b"), uplink, by_flows(bridge("br0", ["b", "up"])), openflow(2), sleeper());
+    let mut second = homes[1].start_inside(&namespace, second);
     second.wait_said(0, "cannot connect");
     let mut ends = ["a", "b"].into_iter().zip(&homes).map(|(port, home)| Options::new(home.socket(port)).connect());
     let mut ends = [ends.next().unwrap()?, ends.next().unwrap()?];

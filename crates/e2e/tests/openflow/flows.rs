@@ -2,13 +2,14 @@
 
 use super::frames::{Addresses, BROADCAST, Packet, mac};
 use super::*;
+use lab::millrace::config::{FailMode, RawWorker, sleeper};
 use lab::{Result, cpu};
 
 #[test]
 fn frames_go_where_flows_say() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b", "c"]), &listen(""), e2e::SLEEPER].concat());
+    let millrace = home.start((switched(&["a", "b", "c"]), channel(), sleeper()));
     let mut guests = guests(&home, &millrace, ["a", "b", "c"]);
     let udp = |port| Packet::udp(1, 2, port);
     // Without flows it is a bridge.
@@ -100,7 +101,7 @@ fn frames_go_where_flows_say() -> Result<()> {
 fn headers_are_rewritten_byte_by_byte() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
+    let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     let mut guests = guests(&home, &millrace, ["a", "b"]);
     for flow in [
         "priority=9,udp,udp_dst=1,actions=push_vlan:0x8100,set_field:4196->vlan_vid,set_field:5->vlan_pcp,output:2",
@@ -151,8 +152,8 @@ fn headers_are_rewritten_byte_by_byte() -> Result<()> {
 fn normal_learns_and_secure_is_closed() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = |mode: &str| [&bridge(&["a", "b", "c"]), &listen(mode), e2e::SLEEPER].concat();
-    let millrace = home.start(&config("fail-mode = \"secure\""));
+    let config = |mode| (switched(&["a", "b", "c"]), failing(mode), sleeper());
+    let millrace = home.start(config(FailMode::Secure));
     let mut guests = guests(&home, &millrace, ["a", "b", "c"]);
     let burst = [Packet::udp(1, 2, 1).bytes()];
     send(&mut guests[0], &burst);
@@ -166,7 +167,7 @@ fn normal_learns_and_secure_is_closed() -> Result<()> {
     assert_eq!(millrace.macs().len(), 2);
     // A reload changes the handling of frames while there are no flows.
     of(&home, "del-flows", &[]);
-    home.configure(&config("fail-mode = \"standalone\""));
+    home.configure(config(FailMode::Standalone));
     let report = millrace.reload();
     assert!(report.to_string().starts_with("changed bridge br0 (flows); kept "), "{report}");
     assert!(report.needs_restart.is_empty(), "{report}");
@@ -181,7 +182,7 @@ fn frames_pass_while_thousands_of_flows_change() -> Result<()> {
     const FLOWS: usize = 4000;
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
+    let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     let mut guests = guests(&home, &millrace, ["a", "b"]);
     of(&home, "add-flow", &["priority=1,in_port=1,actions=output:2"]);
     let burst: Vec<_> = (0..32).map(|port| Packet::udp(1, 2, port).bytes()).collect();
@@ -222,7 +223,7 @@ fn frames_pass_while_thousands_of_flows_change() -> Result<()> {
 fn ports_keep_their_numbers() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = |ports: &[&str]| [&bridge(ports), &listen(""), e2e::SLEEPER].concat();
+    let config = |ports: &[&str]| (switched(ports), channel(), sleeper());
     let millrace = home.start(&config(&["a", "b", "c"]));
     let numbers = || {
         let text = of(&home, "dump-ports-desc", &[]);
@@ -254,7 +255,7 @@ fn ports_keep_their_numbers() -> Result<()> {
 fn errors_are_those_of_the_specification() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&[&bridge(&["a", "b"]), &listen(""), e2e::SLEEPER].concat());
+    let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     for (flow, error) in [
         ("priority=1,actions=group:1", "OFPBAC_BAD_OUT_GROUP"),
         ("priority=1,actions=goto_table:16", "OFPBIC_BAD_TABLE_ID"),
@@ -279,9 +280,9 @@ fn errors_are_those_of_the_specification() -> Result<()> {
 fn workers_share_a_table() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let workers =
-        "[[worker]]\nidle = \"sleep\"\nports = [\"a\"]\n[[worker]]\nidle = \"sleep\"\nports = [\"b\", \"c\"]\n";
-    let millrace = home.start(&[&bridge(&["a", "b", "c"]), &listen(""), workers].concat());
+    let listed = |ports: &[&str]| ports.iter().map(|&port| port.to_owned()).collect();
+    let workers = [&["a"][..], &["b", "c"]].map(|ports| RawWorker { ports: listed(ports), ..sleeper() });
+    let millrace = home.start((switched(&["a", "b", "c"]), channel(), workers));
     let mut guests = guests(&home, &millrace, ["a", "b", "c"]);
     of(&home, "add-flow", &["priority=1,actions=output:3"]);
     for round in 0..20 {

@@ -15,6 +15,7 @@ use std::process::Command;
 
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, wait_for};
+use lab::millrace::config::*;
 use millrace::control::{Client, Flow, Flows};
 
 /// Flows of each kind for UDP packets that come in by the first port, by their destination port.
@@ -27,16 +28,25 @@ const FROM_WAN: [&str; 6] = [
     "priority=5,in_port=1,udp,udp_dst=6,actions=drop",
 ];
 
-/// Returns ports in a bridge with `openflow`.
-fn bridge(ports: &[&str]) -> String {
-    let list = ports.iter().map(|port| format!("\"{port}\"")).collect::<Vec<_>>().join(", ");
-    let ports: String = ports.iter().map(|port| e2e::port(port)).collect();
-    format!("{ports}[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [{list}]\n")
+/// Returns ports of guests in a bridge with `openflow`.
+fn switched(ports: &[&str]) -> RawFile {
+    let guests: Vec<_> = ports.iter().map(|port| vhost_user(port)).collect();
+    file((guests, by_flows(bridge("br0", ports.iter().copied()))))
 }
 
-/// Returns a channel for `ovs-ofctl` at `of.sock`, with more keys.
-fn listen(more: &str) -> String {
-    format!("[openflow]\nlisten = [\"unix:of.sock\"]\n{more}\n")
+/// Returns a channel for `ovs-ofctl`.
+fn channel() -> RawOpenflow {
+    listen("unix:of.sock")
+}
+
+/// Returns a channel with this treatment of frames while there are no flows.
+fn failing(fail_mode: FailMode) -> RawOpenflow {
+    RawOpenflow { fail_mode: fail_mode.into(), ..channel() }
+}
+
+/// Returns a port to a backend at the port `far` of another switch.
+fn towards(name: &str, home: &Home, far: &str) -> RawPort {
+    virtio_user(name, &home.socket(far))
 }
 
 /// Builds the command `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`.

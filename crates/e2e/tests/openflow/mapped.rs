@@ -2,23 +2,17 @@
 
 use super::frames::{BROADCAST, Packet};
 use super::*;
+use e2e::mapped::trusted;
 use lab::{Result, cpu};
 
 #[test]
 fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
     let _alone = cpu::alone();
     let (home, wire) = (Home::new(), Home::new());
-    let far = wire.start(&(e2e::patch("wan", "far") + e2e::SLEEPER));
-    let config = [
-        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n", wire.socket("wan").display()),
-        e2e::port("fw"),
-        e2e::port("lan"),
-        "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"wan\", \"fw\", \"lan\"]\n".into(),
-        e2e::mapped::BRIDGE.into(),
-        listen("fail-mode = \"secure\""),
-        e2e::poller(),
-    ];
-    let millrace = home.start(&config.concat());
+    let far = wire.start((patched("wan", "far"), sleeper()));
+    let bridge = by_flows(bridge("br0", ["wan", "fw", "lan"]));
+    let ports = (towards("wan", &wire, "wan"), vhost_user("fw"), vhost_user("lan"));
+    let millrace = home.start((ports, bridge, trusted(), failing(FailMode::Secure), e2e::poller()));
     millrace.wait_up(&["wan"]);
     let [fw, lan] = guests(&home, &millrace, ["fw", "lan"]);
     let mut ends = [Options::new(wire.socket("far")).connect()?, fw, lan];

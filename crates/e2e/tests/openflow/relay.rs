@@ -29,30 +29,18 @@ fn a_switch_relays_flows_to_another_one() -> Result<()> {
     let homes = [Home::new(), Home::new()];
     let own = [2, 0, 0, 0, 1, 1];
     let config = |relay: bool| {
-        [
-            format!("{}aggregate = true\n", e2e::port("wan")),
-            e2e::port("nf"),
-            "[[patch]]\nports = [\"wan\", \"nf\"]\n".into(),
-            "[aggregation]\nmac = \"02:00:00:00:01:01\"\naddresses = [\"192.0.2.1\"]\n".into(),
-            "[[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:02\"\nip = \"192.0.2.2\"\n".into(),
-            listen(&format!("relay = {relay}")),
-            e2e::SLEEPER.into(),
-        ]
-        .concat()
+        let wan = RawPort { aggregate: true.into(), ..vhost_user("wan") };
+        let rules = RawAggregation {
+            next_hops: vec![next_hop(7, "02:00:00:00:01:02", "192.0.2.2").into()],
+            ..aggregation("02:00:00:00:01:01", "192.0.2.1")
+        };
+        let channel = RawOpenflow { relay: relay.into(), ..channel() };
+        (wan, vhost_user("nf"), patch("wan", "nf"), rules, channel, sleeper())
     };
-    let far = homes[1].start(&config(true));
-    let uplink = format!(
-        "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n",
-        homes[1].socket("wan").display()
-    );
-    let near = [
-        e2e::port("a"),
-        uplink,
-        "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"a\", \"wan\"]\n".into(),
-        listen(""),
-        e2e::SLEEPER.into(),
-    ];
-    let near = homes[0].start(&near.concat());
+    let far = homes[1].start(config(true));
+    let uplink = towards("wan", &homes[1], "wan");
+    let near = (vhost_user("a"), uplink, by_flows(bridge("br0", ["a", "wan"])), channel(), sleeper());
+    let near = homes[0].start(near);
     let mut nf = guests(&homes[1], &far, ["nf"]);
     near.wait_up(&["wan"]);
     let table = || -> Vec<(u32, u16)> {
@@ -83,7 +71,7 @@ fn a_switch_relays_flows_to_another_one() -> Result<()> {
     send(&mut nf[0], &[fake]);
     wait_for("the frame to pass", || (near.port("wan").rx() > 0).then_some(()));
     // Without `relay` it is an ordinary packet.
-    homes[1].configure(&config(false));
+    homes[1].configure(config(false));
     assert!(far.reload().needs_restart.is_empty());
     let frame = relay(own, &flow_mod(105, 7));
     expect(&mut nf, &[&[frame]]);

@@ -1,28 +1,12 @@
 //! TCP connections of which flows change the addresses, over a cable whose ends leave work to each other.
 
-use super::{listen, of};
+use super::{channel, of};
 use e2e::cable::two_namespaces;
 use e2e::transfer::move_file;
-use e2e::{Home, SLEEPER, wait_for};
+use e2e::{Home, wait_for};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::{Result, cpu};
-
-const PORTS: &str = r#"
-[[port]]
-name = "tap0"
-driver = "tap"
-interface = "tap0"
-
-[[port]]
-name = "up"
-driver = "af_packet"
-interface = "up0"
-
-[[bridge]]
-name = "br0"
-openflow = true
-ports = ["tap0", "up"]
-"#;
 
 /// Gives an interface an address, and tells it the address of the other end.
 fn address(namespace: &Namespace, interface: &str, address: &str, others: &[&str], mac: &str) -> Result<()> {
@@ -40,7 +24,9 @@ fn mac(namespace: &Namespace, interface: &str) -> Result<String> {
 fn tcp_goes_on_once_the_offloads_are_off_that_the_port_names() -> Result<()> {
     let _alone = cpu::alone();
     let ((here, there), home) = (two_namespaces()?, Home::new());
-    let millrace = home.start_inside(&here, &[PORTS, &listen(""), SLEEPER].concat());
+    let bridge = by_flows(bridge("br0", ["tap0", "up"]));
+    let millrace =
+        home.start_inside(&here, (tap("tap0", "tap0"), af_packet("up", "up0"), bridge, channel(), sleeper()));
     millrace.wait_up(&["tap0", "up"]);
     // Each side knows the other one by an address that flows change.
     address(&here, "tap0", "192.0.2.1", &["192.0.2.99"], &mac(&there, "up1")?)?;

@@ -8,22 +8,14 @@ use lab::{Result, cpu};
 fn flows_send_what_workers_share() -> Result<()> {
     const ROUNDS: u64 = 300;
     let _alone = cpu::alone();
-    for way in ["static-role", "locked"] {
+    for way in [RxSharing::StaticRole, RxSharing::Locked] {
         let (home, wire) = (Home::new(), Home::new());
-        let far = wire.start(&(e2e::patch("wan", "far") + e2e::SLEEPER));
-        let config = [
-            format!(
-                "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{}\"\n",
-                wire.socket("wan").display()
-            ),
-            format!("rx-sharing = \"{way}\"\nworkers = [0, 1, 2]\n"),
-            e2e::port("fw"),
-            e2e::port("lan"),
-            "[[bridge]]\nname = \"br0\"\nopenflow = true\nports = [\"wan\", \"fw\", \"lan\"]\n".into(),
-            listen("fail-mode = \"secure\""),
-            e2e::SLEEPER.repeat(3),
-        ];
-        let millrace = home.start(&config.concat());
+        let far = wire.start((patched("wan", "far"), sleeper()));
+        let workers = [0, 1, 2].into_iter().collect();
+        let wan = RawPort { rx_sharing: way.into(), workers, ..towards("wan", &wire, "wan") };
+        let bridge = by_flows(bridge("br0", ["wan", "fw", "lan"]));
+        let channel = failing(FailMode::Secure);
+        let millrace = home.start((wan, vhost_user("fw"), vhost_user("lan"), bridge, channel, vec![sleeper(); 3]));
         millrace.wait_up(&["wan"]);
         let [fw, lan] = guests(&home, &millrace, ["fw", "lan"]);
         let mut ends = [Options::new(wire.socket("far")).connect()?, fw, lan];

@@ -8,6 +8,7 @@ use e2e::host::Host;
 use e2e::stream::{Arrived, exchange, packet};
 use e2e::virtio::Options;
 use e2e::{Home, SOON, wait_for};
+use lab::millrace::config::*;
 use lab::process::Daemon;
 use lab::{Result, cpu};
 use nf::{Packet, PortOptions, Ports};
@@ -27,7 +28,7 @@ fn start(name: &str, home: &Home, options: &[&str]) -> Result<Daemon> {
 fn forwarded(options: &[&str], workers: usize) -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = [&e2e::patch("a", "left"), &e2e::patch("right", "b"), e2e::SLEEPER].concat();
+    let config = (patched("a", "left"), patched("right", "b"), sleeper());
     let switch = home.start(&config);
     let mut function = start("nf-forward", &home, options)?;
     switch.wait_up(&["left", "right"]);
@@ -119,7 +120,7 @@ fn flow_of(bytes: &[u8]) -> u16 {
 fn two_flows_in_two_queues_with_a_worker_each() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = [&e2e::patch("a", "left"), &e2e::patch("right", "b"), e2e::SLEEPER].concat();
+    let config = (patched("a", "left"), patched("right", "b"), sleeper());
     let switch = home.start(&config);
     let mut function = start("nf-forward", &home, &["--workers", "2", "--sharing", "rss"])?;
     switch.wait_up(&["left", "right"]);
@@ -169,9 +170,8 @@ fn a_router_with_workers() -> Result<()> {
         there.run("ip", &["address", "add", "10.0.1.2/24", "dev", "up1"])?;
         there.run("ip", &["route", "add", "10.0.2.0/24", "via", "10.0.1.1"])?;
         let home = Home::new();
-        let wan = "[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up0\"\n\
-                   [[patch]]\nports = [\"wan\", \"left\"]\n";
-        let config = [&e2e::port("left"), wan, &e2e::patch("right", "host"), e2e::SLEEPER].concat();
+        let wan = (af_packet("wan", "up0"), patch("wan", "left"));
+        let config = (vhost_user("left"), wan, patched("right", "host"), sleeper());
         let switch = home.start_inside(&here, &config);
         let addresses = ["--address", "10.0.1.1/24,10.0.2.1/24"];
         // Longer than it takes, however busy the machine is.

@@ -10,17 +10,17 @@ use e2e::cable::two_namespaces;
 use e2e::transfer::move_file;
 use e2e::virtio::{Exchange, Guest, Options, Pump};
 use e2e::{Home, wait_for};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
 use lab::{Result, cpu};
 use millrace::control::Drops;
 use rustix::process::Signal;
 
-fn tap(name: &str) -> String {
-    format!("[[port]]\nname = \"{name}\"\ndriver = \"tap\"\ninterface = \"{name}\"\n")
+/// Returns the port at the cable.
+fn uplink() -> RawPort {
+    af_packet("up", "up0")
 }
-
-const UPLINK: &str = "[[port]]\nname = \"up\"\ndriver = \"af_packet\"\ninterface = \"up0\"\n";
 
 fn ping(namespace: &Namespace, address: &str, size: &str) -> Result<String> {
     namespace.run("ping", &["-c", "3", "-i", "0.2", "-W", "2", "-s", size, address])
@@ -31,7 +31,7 @@ fn a_tap_and_an_interface_talk() -> Result<()> {
     let _alone = cpu::alone();
     let (here, there) = two_namespaces()?;
     let home = Home::new();
-    let config = [&tap("tap0"), UPLINK, "[[patch]]\nports = [\"tap0\", \"up\"]\n", e2e::SLEEPER].concat();
+    let config = (tap("tap0", "tap0"), uplink(), patch("tap0", "up"), sleeper());
     let millrace = home.start_inside(&here, &config);
     here.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
     there.run("ip", &["address", "add", "192.0.2.2/24", "dev", "up1"])?;
@@ -48,11 +48,11 @@ fn a_tap_and_an_interface_talk() -> Result<()> {
     Ok(())
 }
 
-/// Returns a bridge of access ports in VLANs 10, 20 and 30, and a trunk to the cable.
-fn vlan_bridge(trunk: &str) -> String {
-    let taps = ["10", "20", "30"].map(|vlan| format!("{}vlan = {vlan}\n", tap(&format!("tap{vlan}"))));
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"tap10\", \"tap20\", \"tap30\", \"up\"]\n";
-    [&taps.concat(), UPLINK, "trunk = ", trunk, "\n", bridge, e2e::SLEEPER].concat()
+/// Returns a bridge of access ports in VLANs 10, 20 and 30, and a trunk.
+fn vlan_bridge(trunk: RawPort) -> RawFile {
+    let taps =
+        [10, 20, 30].map(|vlan| (format!("tap{vlan}"), vlan)).map(|(name, vlan)| access(vlan, tap(&name, &name)));
+    file((taps, trunk, bridge("br0", ["tap10", "tap20", "tap30", "up"]), sleeper()))
 }
 
 #[test]
@@ -61,9 +61,9 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
     let (here, there) = two_namespaces()?;
     there.run("ip", &["link", "set", "up1", "arp", "off"])?;
     let (home, other_home) = (Home::new(), Home::new());
-    let millrace = home.start_inside(&here, &vlan_bridge("[10, 20]"));
-    let far_bridge = vlan_bridge("\"all\"").replace("up0", "up1");
-    let other = other_home.start_inside(&there, &far_bridge);
+    let millrace = home.start_inside(&here, vlan_bridge(trunk(&[10, 20], uplink())));
+    let far_bridge = vlan_bridge(trunk_of_all(af_packet("up", "up1")));
+    let other = other_home.start_inside(&there, far_bridge);
     for vlan in ["10", "20", "30"] {
         for (namespace, number) in [(&here, 1), (&there, 2)] {
             let address = format!("198.18.{vlan}.{number}/24");
@@ -100,9 +100,8 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
 fn tags_are_what_goes_over_the_wire() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let ports = [e2e::port("a") + "vlan = 10\n", e2e::port("t") + "trunk = [10, 20]\n"];
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"a\", \"t\"]\n";
-    let millrace = home.start(&[&ports.concat(), bridge, e2e::SLEEPER].concat());
+    let ports = [access(10, vhost_user("a")), trunk(&[10, 20], vhost_user("t"))];
+    let millrace = home.start((ports, bridge("br0", ["a", "t"]), sleeper()));
     let mut access = Options::new(home.socket("a")).connect()?;
     let mut trunk = Options::new(home.socket("t")).packed().connect()?;
     millrace.wait_up(&["a", "t"]);
@@ -136,15 +135,15 @@ fn tags_are_what_goes_over_the_wire() -> Result<()> {
     Ok(())
 }
 
-/// A generator of 1000 frames of 128 bytes.
-const GENERATOR: &str = "[[port]]\nname = \"from\"\ndriver = \"generator\"\nsize = 128\nframes = 1000\n";
-const SINK: &str = "[[port]]\nname = \"to\"\ndriver = \"sink\"\n";
-const PATCH: &str = "[[patch]]\nports = [\"from\", \"to\"]\n";
+/// Returns a port that generates 1000 frames of 128 bytes.
+fn thousand() -> RawPort {
+    port("from", Generator { size: 128.into(), frames: 1000.into(), ..Generator::default() })
+}
 
 /// Runs a patch until `frames` frames came out of it or were dropped, and stops it; returns the drops by stage and
 /// reason. The destination must be opened before the source, or the first frames are dropped.
-fn run_to_end(home: &Home, ports: &[&str], frames: u64) -> BTreeMap<String, BTreeMap<String, u64>> {
-    let millrace = home.start(&[&ports.concat(), PATCH].concat());
+fn run_to_end(home: &Home, ports: [RawPort; 2], frames: u64) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let millrace = home.start((ports, patch("from", "to")));
     let all = || millrace.port("to").tx() + millrace.port("from").dropped();
     wait_for(&format!("{frames} frames, of {:?}", millrace.stats().ports), || (all() == frames).then_some(()));
     std::thread::sleep(Duration::from_millis(20));
@@ -162,8 +161,8 @@ fn run_to_end(home: &Home, ports: &[&str], frames: u64) -> BTreeMap<String, BTre
 #[test]
 fn frames_are_generated_recorded_and_replayed() {
     let home = Home::new();
-    let file = "[[port]]\nname = \"to\"\ndriver = \"pcap\"\nrecord = \"out.pcap\"\n";
-    run_to_end(&home, &[file, GENERATOR, "record-to = \"seen.pcap\"\n"], 1000);
+    let seen = RawPort { record_to: "seen.pcap".into(), ..thousand() };
+    run_to_end(&home, [record("to", "out.pcap"), seen], 1000);
     // File header, and one header per frame.
     let size = 24 + 1000 * (16 + 128);
     for name in ["out.pcap", "seen.pcap"] {
@@ -174,8 +173,7 @@ fn frames_are_generated_recorded_and_replayed() {
     let converted = editcap.status().expect("editcap runs; it is in the Debian package wireshark-common");
     assert!(converted.success(), "editcap: {converted}");
     for name in ["out.pcap", "seen.pcap", "out.pcapng"] {
-        let replay = format!("[[port]]\nname = \"from\"\ndriver = \"pcap\"\nreplay = \"{name}\"\n");
-        run_to_end(&home, &[SINK, &replay], 1000);
+        run_to_end(&home, [sink("to"), replay("from", name)], 1000);
     }
 }
 
@@ -187,14 +185,13 @@ fn captured(path: &Path) -> Vec<Vec<u8>> {
 #[test]
 fn a_loopback_port_returns_what_it_is_sent() {
     let home = Home::new();
-    run_to_end(&home, &["[[port]]\nname = \"to\"\ndriver = \"pcap\"\nrecord = \"in.pcap\"\n", GENERATOR], 1000);
+    run_to_end(&home, [record("to", "in.pcap"), thousand()], 1000);
     // One worker for both halves of the port, or one for each.
-    for workers in ["", "[[worker]]\nidle = \"sleep\"\nports = [\"from\"]\n[[worker]]\nidle = \"sleep\"\n"] {
-        let config = format!(
-            "[[port]]\nname = \"from\"\ndriver = \"pcap\"\nreplay = \"in.pcap\"\nrecord = \"out.pcap\"\nrate = 2000\n\
-             [[port]]\nname = \"to\"\ndriver = \"loopback\"\n[[patch]]\nports = [\"from\", \"to\"]\n{workers}"
-        );
-        let millrace = home.start(&config);
+    let own = RawWorker { ports: ["from".to_owned()].into_iter().collect(), ..sleeper() };
+    for workers in [Vec::new(), vec![own, sleeper()]] {
+        let (replay, record) = ("in.pcap".into(), "out.pcap".into());
+        let from = port("from", Pcap { replay, record, rate: 2000.into(), ..Pcap::default() });
+        let millrace = home.start((from, loopback("to"), patch("from", "to"), workers));
         wait_for("all frames to come back", || (millrace.port("from").tx() == 1000).then_some(()));
         millrace.stop();
         let [sent, back] = ["in.pcap", "out.pcap"].map(|name| captured(&home.path(name)));
@@ -205,9 +202,9 @@ fn a_loopback_port_returns_what_it_is_sent() {
 #[test]
 fn injected_faults_are_counted_and_repeatable() {
     let home = Home::new();
-    let with_seed = |seed: u64| {
-        let fault = format!("[port.fault]\ndrop = 0.2\nseed = {seed}\n");
-        let drops = run_to_end(&home, &[SINK, GENERATOR, &fault], 1000);
+    let with_seed = |seed: i64| {
+        let fault = RawFault { drop: 0.2.into(), seed: seed.into(), ..RawFault::default() };
+        let drops = run_to_end(&home, [sink("to"), RawPort { fault: fault.into(), ..thousand() }], 1000);
         let injected = drops["fault"]["injected"];
         assert_eq!(drops, [("fault".to_owned(), [("injected".to_owned(), injected)].into())].into());
         injected
@@ -221,12 +218,12 @@ fn injected_faults_are_counted_and_repeatable() {
 fn a_reload_disturbs_no_other_port() {
     let _alone = cpu::alone();
     let home = Home::new();
-    let config = format!("{}{}", e2e::patch("a", "b"), e2e::poller());
+    let config = file((patched("a", "b"), e2e::poller()));
     let mut millrace = home.start(&config);
     let [a, b] = ["a", "b"].map(|port| Options::new(home.socket(port)).connect().unwrap());
     millrace.wait_up(&["a", "b"]);
     let pump = Pump::start(Exchange::new([a, b], [1, 2], 60..=1500, 64));
-    let third = config.clone() + "[[port]]\nname = \"c\"\ndriver = \"sink\"\n";
+    let third = file((&config, sink("c")));
     for turn in 0..20 {
         let config = if turn % 2 == 0 { &third } else { &config };
         pump.wait_for(100, e2e::SOON).unwrap();

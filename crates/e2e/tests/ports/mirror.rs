@@ -1,8 +1,9 @@
 //! Mirrors of a mapped guest's frames: they are copied from where they lie, and go on in place.
 
-use e2e::mapped::PASS_THROUGH;
+use e2e::Home;
+use e2e::mapped::one_wire;
 use e2e::virtio::{Exchange, Options};
-use e2e::{Home, SLEEPER};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames each way.
@@ -12,15 +13,14 @@ const FRAMES: u64 = 2000;
 fn a_mapped_guests_frames_are_mirrored_and_pass_in_place() -> Result<()> {
     let _alone = cpu::alone();
     let outside = Home::new();
-    let far = e2e::port("far") + "record-to = \"far.pcap\"\n";
-    let patch = "[[patch]]\nports = [\"wan\", \"far\"]\n";
-    let wire = outside.start(&[&e2e::port("wan"), &far, patch, SLEEPER].concat());
-    let socket = outside.socket("wan").display().to_string();
+    let far = RawPort { record_to: "far.pcap".into(), ..vhost_user("far") };
+    let patch = patch("wan", "far");
+    let wire = outside.start((vhost_user("wan"), far, patch, sleeper()));
     let home = Home::new();
-    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\n");
-    let probe = "[[port]]\nname = \"probe\"\ndriver = \"pcap\"\nrecord = \"probe.pcap\"\n";
-    let mirror = "[[mirror]]\nfrom = [\"wan\"]\nto = \"probe\"\n";
-    let config = [&wan, &e2e::port("fw"), probe, PASS_THROUGH, mirror, &e2e::poller()].concat();
+    let wan = virtio_user("wan", &outside.socket("wan"));
+    let probe = record("probe", "probe.pcap");
+    let mirror = mirror(["wan"], "probe");
+    let config = (wan, vhost_user("fw"), probe, one_wire(), mirror, e2e::poller());
     let millrace = home.start(&config);
     millrace.wait_up(&["wan"]);
     let guest = Options::new(home.socket("fw")).connect()?;

@@ -2,9 +2,10 @@
 //! and to one that gets copies.
 
 use e2e::host::Host;
-use e2e::mapped::{BRIDGE, PASS_THROUGH};
+use e2e::mapped::{one_wire, trusted};
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Home, Millrace, wait_for};
+use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::{Result, cpu};
 
@@ -19,10 +20,11 @@ const V4: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 const V6: [&str; 2] = ["2001:db8::1", "2001:db8::2"];
 const MACS: [&str; 2] = ["02:00:00:00:01:01", "02:00:00:00:01:02"];
 
-/// Returns `[port.vxlan]` of the end with this index.
-fn tunnel(ips: [&str; 2], here: usize) -> String {
-    let end = |index: usize| format!("{{ mac = \"{}\", ip = \"{}\" }}", MACS[index], ips[index]);
-    format!("[port.vxlan]\nvni = 100\nlocal = {}\nremote = {}\n", end(here), end(1 - here))
+/// Makes a tunnel end at a port: this one of its two ends.
+fn tunnelled(ips: [&str; 2], here: usize, port: RawPort) -> RawPort {
+    let end = |index: usize| RawTunnelEnd { mac: MACS[index].into(), ip: ips[index].into() };
+    let (local, remote) = (end(here).into(), end(1 - here).into());
+    RawPort { vxlan: RawVxlan { vni: 100.into(), local, remote, ..RawVxlan::default() }.into(), ..port }
 }
 
 /// Makes the kernel the other end of the tunnel: `up1` is the cable, `vx0` the inner interface.
@@ -54,16 +56,15 @@ fn ping(there: &Namespace, size: u32, to: &str) -> Result<String> {
 }
 
 /// Tests a tunnel from the kernel's own VXLAN to a guest; ping checks the payloads.
-fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
+fn linux_to_guest(driver: fn(&str, &str) -> RawPort, ips: [&str; 2], mapped: bool) -> Result<()> {
     let (here, there) = e2e::cable::two_namespaces()?;
     linux_end(&there, ips)?;
     let home = Home::new();
-    let wan = format!("[[port]]\nname = \"wan\"\ndriver = \"{driver}\"\ninterface = \"up0\"\n");
-    let joined = if mapped { PASS_THROUGH } else { "[[patch]]\nports = [\"wan\", \"fw\"]\n" };
+    let wan = tunnelled(ips, 0, driver("wan", "up0"));
+    let joined = if mapped { file(one_wire()) } else { file(patch("wan", "fw")) };
     // A sleeping worker is not told when the first buffers can be lent.
-    let worker = if mapped { e2e::poller() } else { e2e::SLEEPER.into() };
-    let config = [&wan, &tunnel(ips, 0), &e2e::port("fw"), joined, &worker].concat();
-    let millrace = home.start_inside(&here, &config);
+    let worker = if mapped { e2e::poller() } else { sleeper() };
+    let millrace = home.start_inside(&here, (wan, vhost_user("fw"), joined, worker));
     let host = Host::start(home.socket("fw"), "10.1.0.1");
     millrace.wait_up(&["wan", "fw"]);
     if mapped {
@@ -103,22 +104,22 @@ fn linux_to_guest(driver: &str, ips: [&str; 2], mapped: bool) -> Result<()> {
 #[test]
 fn linux_over_packet_sockets() -> Result<()> {
     let _alone = cpu::alone();
-    linux_to_guest("af_packet", V4, false)?;
-    linux_to_guest("af_packet", V6, false)
+    linux_to_guest(af_packet, V4, false)?;
+    linux_to_guest(af_packet, V6, false)
 }
 
 #[test]
 fn linux_over_xdp() -> Result<()> {
     let _alone = cpu::alone();
-    linux_to_guest("af_xdp", V4, false)?;
-    linux_to_guest("af_xdp", V6, false)
+    linux_to_guest(af_xdp, V4, false)?;
+    linux_to_guest(af_xdp, V6, false)
 }
 
 #[test]
 fn linux_over_xdp_into_a_guests_buffers() -> Result<()> {
     let _alone = cpu::alone();
-    linux_to_guest("af_xdp", V4, true)?;
-    linux_to_guest("af_xdp", V6, true)
+    linux_to_guest(af_xdp, V4, true)?;
+    linux_to_guest(af_xdp, V6, true)
 }
 
 /// A Millrace between `wan.sock`, which the switch connects to, and the port `far`: a NIC and the network behind it. In between
@@ -129,12 +130,11 @@ struct Wire {
 }
 
 impl Wire {
-    /// Creates a wire; `between` are options of that port, `far` those of the far one, and `joined` joins them.
-    fn new(between: &str, far: &str, joined: &str) -> Wire {
+    /// Creates a wire whose port in between is changed; `far` is the far one, and `joined` joins them.
+    fn new(between: impl FnOnce(RawPort) -> RawPort, far: RawPort, joined: impl Part) -> Wire {
         let home = Home::new();
-        let loops = "[[port]]\nname = \"between\"\ndriver = \"virtio-user\"\nsocket = \"back.sock\"\n";
-        let config = [&e2e::patch("wan", "back"), loops, between, &e2e::port("far"), far, joined, e2e::SLEEPER];
-        let millrace = home.start(&config.concat());
+        let between = between(virtio_user("between", "back.sock".as_ref()));
+        let millrace = home.start((patched("wan", "back"), between, far, joined, sleeper()));
         millrace.wait_up(&["between"]);
         Wire { home, _millrace: millrace }
     }
@@ -144,9 +144,9 @@ impl Wire {
     }
 
     /// Returns the configuration of the port that is connected to it.
-    fn port(&self, packed: bool) -> String {
-        let socket = self.home.socket("wan").display().to_string();
-        format!("[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\npacked = {packed}\n")
+    fn port(&self, packed: bool) -> RawPort {
+        let socket = socket(&self.home.socket("wan"));
+        port("wan", VirtioUser { socket, packed: packed.into(), ..VirtioUser::default() })
     }
 }
 
@@ -154,10 +154,10 @@ impl Wire {
 fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
     let _alone = cpu::alone();
     for (packed, ips) in [(false, V4), (true, V4), (false, V6)] {
-        let wire = Wire::new(&tunnel(ips, 1), "", "[[patch]]\nports = [\"between\", \"far\"]\n");
+        let wire = Wire::new(|port| tunnelled(ips, 1, port), vhost_user("far"), patch("between", "far"));
         let home = Home::new();
-        let config = [&wire.port(packed), &tunnel(ips, 0), &e2e::port("fw"), PASS_THROUGH, &e2e::poller()];
-        let millrace = home.start(&config.concat());
+        let wan = tunnelled(ips, 0, wire.port(packed));
+        let millrace = home.start((wan, vhost_user("fw"), one_wire(), e2e::poller()));
         millrace.wait_up(&["wan"]);
         let options = Options::new(home.socket("fw"));
         let guest = if packed { options.packed() } else { options }.connect()?;
@@ -181,12 +181,12 @@ fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
 #[test]
 fn a_tunnel_to_several_guests() -> Result<()> {
     let _alone = cpu::alone();
-    let wire = Wire::new(&tunnel(V4, 1), "", "[[patch]]\nports = [\"between\", \"far\"]\n");
+    let wire = Wire::new(|port| tunnelled(V4, 1, port), vhost_user("far"), patch("between", "far"));
     let home = Home::new();
-    let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\", \"other\"]\n";
-    let ports = [e2e::port("fw"), e2e::port("other")].concat();
-    let config = [&wire.port(false), &tunnel(V4, 0), &ports, BRIDGE, bridge, &e2e::poller()];
-    let millrace = home.start(&config.concat());
+    let bridge = bridge("br0", ["wan", "fw", "other"]);
+    let ports = (vhost_user("fw"), vhost_user("other"));
+    let wan = tunnelled(V4, 0, wire.port(false));
+    let millrace = home.start((wan, ports, trusted(), bridge, e2e::poller()));
     millrace.wait_up(&["wan"]);
     let [guest, other] = ["fw", "other"].map(|port| Options::new(home.socket(port)).connect());
     let far = wire.far()?;
@@ -204,8 +204,10 @@ fn a_tunnel_to_several_guests() -> Result<()> {
     Ok(())
 }
 
-/// The switch's bridge of a mapped port `wan` and its guest.
-const BRIDGED: &str = "[[bridge]]\nname = \"br0\"\nports = [\"wan\", \"fw\"]\n";
+/// Returns the switch's bridge of a mapped port `wan` and its guest.
+fn bridged() -> RawFile {
+    file((trusted(), bridge("br0", ["wan", "fw"])))
+}
 
 /// Exchanges frames between two access ports, whose tags are added and removed at both ends of a trunk, and checks that they
 /// are received into the mapped guest's buffers.
@@ -228,14 +230,12 @@ fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> 
 fn a_tag_is_taken_off_in_place() -> Result<()> {
     let _alone = cpu::alone();
     for vxlan in [false, true] {
-        let joined = "[[bridge]]\nname = \"br1\"\nports = [\"between\", \"far\"]\n";
-        let between = if vxlan { tunnel(V4, 1) } else { String::new() };
-        let wire = Wire::new(&format!("trunk = [10]\n{between}"), "vlan = 10\n", joined);
+        let joined = bridge("br1", ["between", "far"]);
+        let end = |here, port| if vxlan { tunnelled(V4, here, port) } else { port };
+        let wire = Wire::new(|port| trunk(&[10], end(1, port)), access(10, vhost_user("far")), joined);
         let home = Home::new();
-        let end = if vxlan { tunnel(V4, 0) } else { String::new() };
-        let wan = format!("{}trunk = [10]\n{end}", wire.port(false));
-        let fw = format!("{}vlan = 10\n", e2e::port("fw"));
-        let millrace = home.start(&[&wan, &fw, BRIDGE, BRIDGED, &e2e::poller()].concat());
+        let wan = trunk(&[10], end(0, wire.port(false)));
+        let millrace = home.start((wan, access(10, vhost_user("fw")), bridged(), e2e::poller()));
         tags_come_and_go(&millrace, &home, wire.far()?)?;
         millrace.stop();
     }
@@ -249,23 +249,24 @@ fn tags_come_and_go_in_place_by_xdp() -> Result<()> {
     let _alone = cpu::alone();
     let (here, there) = e2e::cable::two_namespaces()?;
     let (home, far) = (Home::new(), Home::new());
-    let cable = "[[port]]\nname = \"cable\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
-    let wire = |[cable_vlan, far_vlan]: [&str; 2]| {
-        let joined = "[[bridge]]\nname = \"br1\"\nports = [\"cable\", \"far\"]\n";
-        [cable, cable_vlan, &e2e::port("far"), far_vlan, joined, e2e::SLEEPER].concat()
+    type Vlans = fn(RawPort) -> RawPort;
+    let wire = |[cable, far]: [Vlans; 2]| {
+        let ports = [cable(af_packet("cable", "up1")), far(vhost_user("far"))];
+        (ports, bridge("br1", ["cable", "far"]), sleeper())
     };
-    let switch = |[wan_vlan, fw_vlan]: [&str; 2]| {
-        let wan = "[[port]]\nname = \"wan\"\ndriver = \"af_xdp\"\ninterface = \"up0\"\n";
-        [wan, wan_vlan, &e2e::port("fw"), fw_vlan, BRIDGE, BRIDGED, &e2e::poller()].concat()
+    let switch = |[wan, fw]: [Vlans; 2]| {
+        let ports = [wan(af_xdp("wan", "up0")), fw(vhost_user("fw"))];
+        (ports, bridged(), e2e::poller())
     };
-    let (trunk, access) = ("trunk = [10]\n", "vlan = 10\n");
-    let wires = far.start_inside(&there, &wire([trunk, access]));
-    let millrace = home.start_inside(&here, &switch([trunk, access]));
+    let (trunk, access, none): (Vlans, Vlans, Vlans) =
+        (|port| trunk(&[10], port), |port| access(10, port), |port| port);
+    let wires = far.start_inside(&there, wire([trunk, access]));
+    let millrace = home.start_inside(&here, switch([trunk, access]));
     tags_come_and_go(&millrace, &home, Options::new(far.socket("far")).connect()?)?;
     millrace.wait_down("fw");
-    far.configure(&wire(["", ""]));
+    far.configure(wire([none, none]));
     wires.reload();
-    home.configure(&switch([access, trunk]));
+    home.configure(switch([access, trunk]));
     millrace.reload();
     tags_are_put_on(&millrace, &home, Options::new(far.socket("far")).connect()?)?;
     millrace.stop();
@@ -304,11 +305,10 @@ fn tags_are_put_on(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<(
 #[test]
 fn a_tag_is_put_on_in_place() -> Result<()> {
     let _alone = cpu::alone();
-    let wire = Wire::new("", "", "[[patch]]\nports = [\"between\", \"far\"]\n");
+    let wire = Wire::new(|port| port, vhost_user("far"), patch("between", "far"));
     let home = Home::new();
-    let wan = format!("{}vlan = 10\n", wire.port(false));
-    let fw = format!("{}trunk = [10]\n", e2e::port("fw"));
-    let millrace = home.start(&[&wan, &fw, BRIDGE, BRIDGED, &e2e::poller()].concat());
+    let ports = [access(10, wire.port(false)), trunk(&[10], vhost_user("fw"))];
+    let millrace = home.start((ports, bridged(), e2e::poller()));
     tags_are_put_on(&millrace, &home, wire.far()?)?;
     millrace.stop();
     Ok(())

@@ -1,11 +1,11 @@
 //! DPDK's router `l3fwd`, compiled unchanged. It wants a NIC that checks checksums, and routes packets without tags: their chains
 //! are VXLAN networks.
 
-use super::rig::Rig;
 use e2e::plugin::plugin;
-use e2e::stream::{aggregation, joined_both_ways, mix, network, patch};
+use e2e::stream::{aggregation, behind, joined_both_ways, mix, network};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, wait_for};
+use lab::millrace::config::*;
 use lab::process::Launch;
 use lab::{Result, cpu, output_of};
 use std::path::{Path, PathBuf};
@@ -118,18 +118,13 @@ fn an_unmodified_router_gets_and_sends_single_packets() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let program = compile(&home)?;
-    let vni = "service-chain-id = \"vni\"\n";
+    let by_vni = |rules| RawAggregation { service_chain_id: ServiceChainId::Vni.into(), ..rules };
     let flows = |to| [(u16::from(VNIS[0]), to)];
-    let switch = [
-        network("wan"),
-        ["near", "out", "far"].map(e2e::port).concat(),
-        patch("near", "wan"),
-        patch("out", "far"),
-        aggregation(0, &flows(1), vni),
-        e2e::SLEEPER.into(),
-    ];
-    let millrace = home.start(&switch.concat());
-    std::fs::write(home.path("nf.toml"), Rig::rules(&aggregation(1, &flows(0), vni))).unwrap();
+    let ports = (network("wan"), ["near", "out", "far"].map(vhost_user));
+    let patches = [patch("near", "wan"), patch("out", "far")];
+    let millrace = home.start((ports, patches, by_vni(aggregation(0, &flows(1))), sleeper()));
+    let rules = behind(by_vni(aggregation(1, &flows(0))), "left");
+    std::fs::write(home.path("nf.toml"), rules.text()).unwrap();
     let routes: String = PORTS.iter().map(|port| format!("R198.18.{port}.0/24 {port}\n")).collect();
     std::fs::write(home.path("routes"), routes).unwrap();
     std::fs::write(home.path("routes6"), "R2001:db8::/32 1\n").unwrap();

@@ -2,8 +2,22 @@
 
 use e2e::Home;
 use e2e::plugin::plugin;
-use e2e::stream::aggregation;
 use std::process::Command;
+
+/// Rules that the driver takes, whose lines it names when they are changed.
+const RIGHT: &str = "
+[aggregation]
+mac = \"02:00:00:00:01:01\"
+addresses = [\"192.0.2.2\"]
+mtu = 1500
+[[aggregation.next-hop]]
+nfi = 1
+mac = \"02:00:00:00:01:00\"
+ip = \"192.0.2.1\"
+[[aggregation.flow]]
+sc = 100
+nfi = 1
+";
 
 /// Starts testpmd with these devices, each in the directory of `home`, and returns what it says until its devices are there.
 fn said(home: &Home, devices: &[&str]) -> String {
@@ -18,12 +32,11 @@ fn said(home: &Home, devices: &[&str]) -> String {
 #[test]
 fn what_is_wrong_is_said() {
     let home = Home::new();
-    let right = aggregation(1, &[(100, 0)], "");
-    std::fs::write(home.path("nf.toml"), &right).unwrap();
-    std::fs::write(home.path("wrong.toml"), right.replace("sc = 100", "sc = 5000\ncs = 1")).unwrap();
+    std::fs::write(home.path("nf.toml"), RIGHT).unwrap();
+    std::fs::write(home.path("wrong.toml"), RIGHT.replace("sc = 100", "sc = 5000\ncs = 1")).unwrap();
     std::fs::write(
         home.path("behind.toml"),
-        right.replace("[[aggregation.next-hop]]\n", "[[aggregation.next-hop]]\nport = \"x\"\n"),
+        RIGHT.replace("[[aggregation.next-hop]]\n", "[[aggregation.next-hop]]\nport = \"x\"\n"),
     )
     .unwrap();
     std::fs::write(home.path("empty.toml"), "").unwrap();

@@ -6,11 +6,12 @@
 //! ```
 
 use e2e::plugin::plugin;
-use e2e::stream::{aggregation, network, patch};
+use e2e::stream::{aggregating, aggregation, behind};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace};
 use lab::Result;
 use lab::dpdk::{self, Builder, Port, Testpmd};
+use lab::millrace::config::*;
 
 /// VLANs: packets of the first two are joined.
 pub const VIDS: [u16; 3] = [100, 101, 300];
@@ -39,18 +40,15 @@ impl Rig {
     pub fn start_with(queues: u16, arguments: &[&str]) -> Result<Rig> {
         let home = Home::new();
         let flows = |to| [(VIDS[0], to), (VIDS[1], to)];
-        let count = format!("queues = {queues}\n");
-        let plain = |name: &str| e2e::port(name) + &count;
-        let switch = [
-            network("wan") + &count,
-            ["near", "out", "far"].map(plain).concat(),
-            patch("near", "wan"),
-            patch("out", "far"),
-            aggregation(0, &flows(1), ""),
-            e2e::SLEEPER.repeat(queues.into()),
-        ];
-        let millrace = home.start(&switch.concat());
-        std::fs::write(home.path("nf.toml"), Rig::rules(&aggregation(1, &flows(0), ""))).unwrap();
+        let port = |name: &str| {
+            let count = QueuesKey::Number(queues.into()).into();
+            port(name, VhostUser { socket: format!("{name}.sock").into(), queues: count, ..VhostUser::default() })
+        };
+        let workers = vec![sleeper(); queues.into()];
+        let ports = (aggregating(port("wan")), ["near", "out", "far"].map(port));
+        let patches = [patch("near", "wan"), patch("out", "far")];
+        let millrace = home.start((ports, patches, aggregation(0, &flows(1)), workers));
+        std::fs::write(home.path("nf.toml"), behind(aggregation(1, &flows(0)), "left").text()).unwrap();
         let port = |name: &str, on: &str, mac: &str| Port::new(home.socket(on)).mac(mac).aggregating("nf.toml", name);
         let testpmd = Testpmd::builder("function").plugin(plugin()).queues(queues);
         let testpmd = testpmd.port(port("left", "wan", MACS[0])).port(port("right", "out", MACS[1]).packed());
@@ -58,11 +56,6 @@ impl Rig {
         testpmd.wait_ready(dpdk::READY)?;
         millrace.wait_up(&["wan", "out"]);
         Ok(Rig { home, millrace, testpmd })
-    }
-
-    /// Puts the next hop behind the left port.
-    pub fn rules(rules: &str) -> String {
-        rules.replace("next-hop]]\n", "next-hop]]\nport = \"left\"\n")
     }
 
     /// Connects the two guests.

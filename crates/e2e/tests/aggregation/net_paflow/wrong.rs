@@ -2,10 +2,11 @@
 
 use e2e::aggregate::{by_hand, malformed};
 use e2e::plugin::plugin;
-use e2e::stream::{aggregation, packet, patch};
+use e2e::stream::{aggregation, packet};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, wait_for};
 use lab::dpdk::{self, Builder, Port, Testpmd};
+use lab::millrace::config::*;
 use lab::{Result, cpu};
 use std::collections::BTreeMap;
 
@@ -20,9 +21,8 @@ struct Echo {
 impl Echo {
     fn start(adapt: impl FnOnce(Builder) -> Builder) -> Result<Echo> {
         let home = Home::new();
-        let ports = ["raw", "left"].map(e2e::port).concat();
-        let millrace = home.start(&(ports + &patch("raw", "left") + e2e::SLEEPER));
-        std::fs::write(home.path("nf.toml"), aggregation(0, &[], "")).unwrap();
+        let millrace = home.start((patched("raw", "left"), sleeper()));
+        std::fs::write(home.path("nf.toml"), aggregation(0, &[]).text()).unwrap();
         let port = Port::new(home.socket("left")).aggregating("nf.toml", "left");
         let mut testpmd = adapt(Testpmd::builder("echo").plugin(plugin()).port(port)).spawn()?;
         testpmd.wait_ready(dpdk::READY)?;

@@ -10,6 +10,7 @@ use self::rig::Form;
 use e2e::cable::quiet_namespace;
 use e2e::{Home, wait_for};
 use engine::stats::ExchangeStats;
+use lab::millrace::config::*;
 use lab::process::Daemon;
 use lab::{Result, cpu};
 
@@ -142,10 +143,10 @@ fn the_kernel_talks_to_a_proxy_over_a_tap() -> Result<()> {
         let form = Form { mtu, exchanges: false };
         let home = Home::new();
         let namespace = quiet_namespace()?;
-        let tap = "[[port]]\nname = \"host\"\ndriver = \"tap\"\ninterface = \"tap0\"\n";
-        let bridge = "[[bridge]]\nname = \"br0\"\nports = [\"far\", \"near\", \"host\"]\n";
-        let ports = [e2e::port("far"), e2e::port("near")].concat();
-        let switch = home.start_inside(&namespace, &[&ports, tap, bridge, e2e::SLEEPER].concat());
+        let tap = tap("host", "tap0");
+        let bridge = bridge("br0", ["far", "near", "host"]);
+        let ports = (vhost_user("far"), vhost_user("near"));
+        let switch = home.start_inside(&namespace, (ports, tap, bridge, sleeper()));
         namespace.run("ip", &["link", "set", "tap0", "mtu", &mtu.to_string()])?;
         namespace.run("ip", &["address", "add", "10.0.0.9/24", "dev", "tap0"])?;
         let _redis = redis::serve_unix(&home.path("redis"))?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use lab::Result;
+use lab::millrace::config::*;
 use lab::process::Daemon;
 
 use e2e::{Home, SOON};
@@ -16,9 +17,9 @@ pub struct Form {
 }
 
 /// Returns the configuration of a switch whose ports `near` and `far` have proxies.
-pub fn config(form: Form) -> String {
-    let exchange = "[[exchange]]\nports = [\"near\", \"far\"]\nbuffer-size = 9216\n";
-    [&*e2e::patch("near", "far"), if form.exchanges { exchange } else { "" }, e2e::SLEEPER].concat()
+pub fn config(form: Form) -> RawFile {
+    let group = || RawExchange { buffer_size: 9216.into(), ..exchange(["near", "far"]) };
+    file((patched("near", "far"), form.exchanges.then(group), sleeper()))
 }
 
 /// Starts a proxy at a port: host `number` of the network 10.0.0.0/24.

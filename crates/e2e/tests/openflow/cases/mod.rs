@@ -10,6 +10,7 @@
 use e2e::Home;
 use e2e::cable::quiet_namespace;
 use e2e::flows::{bridge, join, open_vswitch};
+use lab::millrace::config::RawOpenflow;
 use lab::netns::Namespace;
 use lab::process::{Daemon, Interrupt};
 use lab::{Result, cpu};
@@ -149,8 +150,9 @@ fn outcomes(wanted: impl Fn(&str) -> bool) -> Result<Vec<Outcome>> {
     let namespace = quiet_namespace()?;
     ["1", "2", "3"].iter().try_for_each(|number| join(&namespace, [&format!("s{number}"), &format!("t{number}")]))?;
     let (interrupt, home) = (Interrupt::install()?, Home::new());
-    let channel = "datapath-id = 1\ncontrollers = [\"tcp:127.0.0.1:6653\"]\n";
-    let _millrace = home.start_inside(&namespace, &bridge(["s1", "s2", "s3"], channel));
+    let controllers = ["tcp:127.0.0.1:6653".to_owned()].into_iter().collect();
+    let channel = RawOpenflow { controllers, datapath_id: 1.into(), ..RawOpenflow::default() };
+    let _millrace = home.start_inside(&namespace, bridge(["s1", "s2", "s3"], channel));
 
     let mut outcomes: BTreeMap<(String, String, usize), Outcome> = BTreeMap::new();
     let mut directory = home.path("cases");

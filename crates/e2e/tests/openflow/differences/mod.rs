@@ -3,6 +3,7 @@
 use e2e::Home;
 use e2e::cable::quiet_namespace;
 use e2e::flows::{bridge, join, open_vswitch};
+use lab::millrace::config::listen;
 use lab::process::{Daemon, Interrupt};
 use lab::{Result, cpu};
 use std::time::Duration;
@@ -22,7 +23,7 @@ fn both_switches_send_the_same_packets() -> Result<()> {
         join(&namespace, [&format!("m{number}"), &format!("s{number}")])?;
         join(&namespace, [&format!("o{number}"), &format!("v{number}")])?;
     }
-    let switch = bridge(["s1", "s2", "s3"], "listen = [\"unix:of.sock\"]\n");
+    let switch = bridge(["s1", "s2", "s3"], listen("unix:of.sock"));
     let millrace = home.start_inside(&namespace, &switch);
     millrace.wait_up(&["s1", "s2", "s3"]);
     let interrupt = Interrupt::install()?;

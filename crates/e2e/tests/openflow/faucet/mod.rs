@@ -3,6 +3,7 @@
 use e2e::cable::quiet_namespace;
 use e2e::flows::bridge;
 use e2e::{Home, wait_for};
+use lab::millrace::config::RawOpenflow;
 use lab::netns::{Namespace, cable};
 use lab::process::Daemon;
 use lab::{Result, cpu};
@@ -61,8 +62,9 @@ fn faucet_routes_between_vlans_and_filters() -> Result<()> {
     let programs = faucet();
     let (namespace, home) = (quiet_namespace()?, Home::new());
     let hosts = [host(&namespace, 1)?, host(&namespace, 2)?, host(&namespace, 3)?];
-    let channel = "datapath-id = 1\ncontrollers = [\"tcp:127.0.0.1:6653\"]\n";
-    let _millrace = home.start_inside(&namespace, &bridge(["p1", "p2", "p3"], channel));
+    let controllers = ["tcp:127.0.0.1:6653".to_owned()].into_iter().collect();
+    let channel = RawOpenflow { controllers, datapath_id: 1.into(), ..RawOpenflow::default() };
+    let _millrace = home.start_inside(&namespace, bridge(["p1", "p2", "p3"], channel));
 
     let mut command = namespace.command(programs.join("faucet"));
     command.args(["--ryu-ofp-listen-host=127.0.0.1", "--ryu-ofp-tcp-listen-port=6653"]);

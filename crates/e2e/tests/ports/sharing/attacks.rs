@@ -44,15 +44,16 @@ fn attack(rogue: &mut Rogue, way: usize) {
 #[test]
 fn a_guest_that_attacks_takes_no_frame_from_another() -> Result<()> {
     let _alone = cpu::alone();
-    for keys in [STATIC_ROLES, LOCKED] {
+    for keys in [static_roles(), locked()] {
         let (wire, home) = (forked_wire(), Home::new());
         let ports = ["wan", "fw", "a"];
         let ends = [(1, "fw"), (5, "a"), (2, "wan"), (4, "wan")];
-        let config = [&wire.port(false), keys, &port("fw"), &port("a"), &bridge(&ports, &ends), &workers(3)];
-        let millrace = home.start(&config.concat());
+        let wan = shared(&keys, wire.port(false));
+        let config = (wan, vhost_user("fw"), vhost_user("a"), knowing(&ports, &ends), workers(3));
+        let millrace = home.start(config);
         millrace.wait_up(&["wan"]);
         let exchange = Exchange::new(super::ends(&home, &millrace, &wire)?, [1, 2], SIZES, WINDOW);
-        let pump = Pump::start(if keys == LOCKED { exchange.in_any_order() } else { exchange });
+        let pump = Pump::start(if is(RxSharing::Locked, &keys) { exchange.in_any_order() } else { exchange });
         let (mut sender, mut source) = (wire.guest("far2")?, Source::new(4, 5, SIZES));
         for strike in 0..6 * WAYS {
             let mut rogue = Rogue::connect(&home);

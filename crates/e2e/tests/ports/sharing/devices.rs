@@ -3,7 +3,7 @@
 use super::*;
 use e2e::mapped;
 use e2e::virtio::Pump;
-use e2e::wire::Cable;
+use e2e::wire::{Cable, wan};
 use lab::cpu;
 use lab::dpdk::{self, Testpmd};
 
@@ -13,10 +13,10 @@ const FRAMES: u64 = 5000;
 #[test]
 fn an_af_xdp_queue_has_three_workers() -> Result<()> {
     let _alone = cpu::alone();
-    for (keys, way) in [(STATIC_ROLES, "static-role"), (LOCKED, "locked")] {
+    for (keys, way) in [(static_roles(), "static-role"), (locked(), "locked")] {
         let (cable, home) = (Cable::new()?, Home::new());
         let wire = cable.wire();
-        let millrace = cable.switch(&home, keys, &[PATCH, &workers(3)].concat());
+        let millrace = cable.switch(&home, shared(&keys, wan()), (joined(), workers(3)));
         let ends = ends(&home, &millrace, &wire)?;
         // Workers that take turns overtake each other.
         let exchange = Exchange::new(ends, [1, 2], SIZES, WINDOW);
@@ -42,10 +42,10 @@ fn an_af_xdp_queue_has_three_workers() -> Result<()> {
 #[test]
 fn guests_behind_a_shared_queue_are_killed_and_come_back() -> Result<()> {
     let _alone = cpu::alone();
-    for keys in [STATIC_ROLES, LOCKED] {
+    for keys in [static_roles(), locked()] {
         let (cable, home) = (Cable::new()?, Home::new());
         let wire = cable.wire();
-        let millrace = cable.switch(&home, keys, &[PATCH, &workers(3)].concat());
+        let millrace = cable.switch(&home, shared(&keys, wan()), (joined(), workers(3)));
         let mut far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
         for death in 0..10 {
             let mut victim = mapped::blaster(home.socket("fw"), death % 2 == 0, [1, 2])?;
@@ -61,7 +61,7 @@ fn guests_behind_a_shared_queue_are_killed_and_come_back() -> Result<()> {
         nothing_vanished(&millrace);
         let ends = ends(&home, &millrace, &wire)?;
         let exchange = Exchange::new(ends, [3, 4], SIZES, WINDOW);
-        let mut exchange = if keys == LOCKED { exchange.in_any_order() } else { exchange };
+        let mut exchange = if is(RxSharing::Locked, &keys) { exchange.in_any_order() } else { exchange };
         exchange.run(FRAMES / 5, e2e::SOON).unwrap();
         millrace.stop();
     }
@@ -73,17 +73,18 @@ fn guests_behind_a_shared_queue_are_killed_and_come_back() -> Result<()> {
 fn a_virtio_user_queue_has_three_workers() -> Result<()> {
     let _alone = cpu::alone();
     for packed in [false, true] {
-        for keys in [STATIC_ROLES, &(STATIC_ROLES.replace("[0, 1, 2]", "[2, 1]") + "parent = 0\n"), LOCKED] {
+        for keys in [static_roles(), parented(0, roles(&[2, 1])), locked()] {
             let (wire, home) = (forked_wire(), Home::new());
             let ports = ["wan", "fw", "other"];
             let ends = [(1, "fw"), (3, "other"), (2, "wan"), (4, "wan")];
-            let config = [&wire.port(packed), keys, &port("fw"), &port("other"), &bridge(&ports, &ends), &workers(3)];
-            let millrace = home.start(&config.concat());
+            let guests = [vhost_user("fw"), vhost_user("other")];
+            let wan = shared(&keys, wire.port(packed));
+            let millrace = home.start((wan, guests, knowing(&ports, &ends), workers(3)));
             millrace.wait_up(&["wan"]);
             let pumps = [("fw", "far", [1, 2]), ("other", "far2", [3, 4])].map(|(near, far, numbers)| {
                 let ends = [guest(&home, &millrace, near).unwrap(), wire.guest(far).unwrap()];
                 let exchange = Exchange::new(ends, numbers, SIZES, WINDOW);
-                Pump::start(if keys == LOCKED { exchange.in_any_order() } else { exchange })
+                Pump::start(if is(RxSharing::Locked, &keys) { exchange.in_any_order() } else { exchange })
             });
             for pump in &pumps {
                 pump.wait_for(FRAMES / 4, e2e::SOON).unwrap();
@@ -96,7 +97,7 @@ fn a_virtio_user_queue_has_three_workers() -> Result<()> {
                 assert!(guest.drops().is_empty(), "{:?}", guest.0);
                 sums = [sums[0] + tally.sent[1], sums[1] + tally.sent[0]];
             }
-            let lanes: &[usize] = if keys.contains("parent") { &[2, 1] } else { &[0, 1, 2] };
+            let lanes: &[usize] = if keys.parent.is_some() { &[2, 1] } else { &[0, 1, 2] };
             adds_up(&millrace, "wan", sums, lanes);
             millrace.stop();
         }
@@ -109,8 +110,8 @@ fn dpdk_guests_behind_a_shared_queue() -> Result<()> {
     let _alone = cpu::alone();
     for packed in [false, true] {
         let (wire, home) = (Wire::new(), Home::new());
-        let config = [&wire.port(packed), STATIC_ROLES, &port("fw"), PATCH, &workers(3)];
-        let millrace = home.start(&config.concat());
+        let wan = shared(&static_roles(), wire.port(packed));
+        let millrace = home.start((wan, vhost_user("fw"), joined(), workers(3)));
         millrace.wait_up(&["wan"]);
         let near = dpdk::Port::new(home.socket("fw"));
         let near = if packed { near.packed() } else { near };
@@ -136,11 +137,11 @@ fn eight_workers_that_sleep_are_woken() -> Result<()> {
     const WORKERS: usize = 8;
     let _alone = cpu::alone();
     let list: Vec<usize> = (0..WORKERS).collect();
-    for way in ["static-role", "locked"] {
+    for way in [RxSharing::StaticRole, RxSharing::Locked] {
         let (wire, home) = (Wire::new(), Home::new());
-        let keys = format!("rx-sharing = \"{way}\"\nworkers = {list:?}\n");
-        let workers = "[[worker]]\nidle = \"sleep\"\npatience = \"0s\"\n".repeat(WORKERS);
-        let millrace = home.start(&[&wire.port(false), &*keys, &port("fw"), PATCH, &workers].concat());
+        let wan = shared(&sharing(way, &(0..WORKERS as i64).collect::<Vec<_>>()), wire.port(false));
+        let workers = vec![RawWorker { patience: "0s".into(), ..sleeper() }; WORKERS];
+        let millrace = home.start((wan, vhost_user("fw"), joined(), workers));
         millrace.wait_up(&["wan"]);
         let mut exchange = unordered(ends(&home, &millrace, &wire)?, [1, 2]);
         let frames = 300;

@@ -24,25 +24,30 @@ fn recorded(path: &Path) -> Vec<Vec<u8>> {
     Reader::open(path).unwrap().map(|frame| frame.unwrap().bytes).collect()
 }
 
-fn replay(keys: &str) -> String {
-    format!("[[port]]\nname = \"wan\"\ndriver = \"pcap\"\nreplay = \"in.pcap\"\n{keys}")
+/// Returns a port that replays the file, for workers that share it so.
+fn replayed(keys: &RawPort) -> RawPort {
+    shared(keys, replay("wan", "in.pcap"))
 }
 
-/// A port that records.
-const TAPE: &str = "[[port]]\nname = \"tape\"\ndriver = \"pcap\"\nrecord = \"out.pcap\"\n";
+/// Returns a port that records.
+fn tape() -> RawPort {
+    lab::millrace::config::record("tape", "out.pcap")
+}
 
 #[test]
 fn what_is_replayed_is_recorded_in_its_order() {
     const FRAMES: usize = 20_000;
-    for (workers, more) in [(vec![0, 1, 2], ""), (vec![2, 1], "parent = 0\n"), (vec![1], "parent = 1\n")] {
+    for (workers, parent) in [(vec![0, 1, 2], None), (vec![2, 1], Some(0)), (vec![1], Some(1))] {
         let home = Home::new();
         let sent = record(&home.path("in.pcap"), FRAMES);
-        let keys = format!("rx-sharing = \"static-role\"\nworkers = {workers:?}\nstalled-after = \"10s\"\n{more}");
+        let keys = roles(&workers);
+        let keys = parent.map_or(keys.clone(), |parent| parented(parent, keys));
         // The tape is open before the replay begins.
-        let patch = "[[patch]]\nports = [\"wan\", \"tape\"]\n";
-        let millrace = home.start(&[TAPE, &replay(&keys), patch, &super::workers(3)].concat());
+        let patch = patch("wan", "tape");
+        let millrace = home.start((tape(), replayed(&keys), patch, super::workers(3)));
         millrace.counted("tape", 0, FRAMES as u64);
-        adds_up(&millrace, "wan", [FRAMES as u64, 0], &workers);
+        let lanes: Vec<_> = workers.iter().map(|&worker| worker as usize).collect();
+        adds_up(&millrace, "wan", [FRAMES as u64, 0], &lanes);
         millrace.stop();
         let came = recorded(&home.path("out.pcap"));
         let first = came.iter().zip(&sent).position(|(came, sent)| came != sent);
@@ -59,15 +64,13 @@ fn without_an_order_each_worker_sends_to_a_queue_of_its_own() {
     let _alone = cpu::alone();
     let (home, other) = (Home::new(), Home::new());
     let sent = record(&home.path("in.pcap"), FRAMES);
-    let keys = STATIC_ROLES.to_owned() + "order = \"none\"\n";
-    let without = [port("fw"), workers(WORKERS)].concat();
-    let with = [&replay(&keys), PATCH, &without].concat();
+    let keys = RawPort { order: FrameOrder::None.into(), ..static_roles() };
+    let without = (vhost_user("fw"), workers(WORKERS));
+    let with = (replayed(&keys), joined(), &without);
     let millrace = home.start(&without);
-    let socket = home.socket("fw").display().to_string();
-    let guest = format!(
-        "[[port]]\nname = \"nic\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\nqueues = {WORKERS}\nqueue-size = 1024\n"
-    );
-    let recorder = other.start(&[TAPE, &guest, "[[patch]]\nports = [\"nic\", \"tape\"]\n", SLEEPER].concat());
+    let (socket, queues) = (socket(&home.socket("fw")), (WORKERS as i64).into());
+    let guest = port("nic", VirtioUser { socket, queues, queue_size: 1024.into(), ..VirtioUser::default() });
+    let recorder = other.start((tape(), guest, patch("nic", "tape"), sleeper()));
     recorder.wait_up(&["nic"]);
     millrace.wait_up(&["fw"]);
     let mut total = 0;

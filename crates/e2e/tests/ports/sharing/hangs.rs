@@ -11,9 +11,10 @@ use std::time::Instant;
 const MANY: u64 = 2000;
 
 /// Returns a switch with three workers, the first of which is the parent of `wan`; worker `own` polls `fw`.
-fn switch(home: &Home, wire: &Wire, keys: &str, own: usize) -> Millrace {
-    let worker = |index| if index == own { "[[worker]]\nports = [\"fw\"]\n" } else { "[[worker]]\n" };
-    let millrace = home.start(&[&wire.port(false), keys, &port("fw"), PATCH, worker(0), worker(1), worker(2)].concat());
+fn switch(home: &Home, wire: &Wire, keys: RawPort, own: usize) -> Millrace {
+    let mut workers = vec![RawWorker::default(); 3];
+    workers[own].ports = ["fw".to_owned()].into_iter().collect();
+    let millrace = home.start((shared(&keys, wire.port(false)), vhost_user("fw"), joined(), workers));
     millrace.wait_up(&["wan"]);
     millrace
 }
@@ -99,7 +100,7 @@ fn is_shown(millrace: &Millrace, worker: usize, place: &str) {
 fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
     let _alone = cpu::alone();
     let (wire, home) = (Wire::new(), Home::new());
-    let keys = "rx-sharing = \"static-role\"\nparent = 0\nworkers = [1, 2]\nstalled-after = \"100ms\"\n";
+    let keys = parented(0, RawPort { stalled_after: "100ms".into(), ..roles(&[1, 2]) });
     let millrace = switch(&home, &wire, keys, 0);
     let ends = ends(&home, &millrace, &wire)?;
     let stalled = || millrace.port("wan").drops().get("worker-stalled").copied().unwrap_or(0);
@@ -134,7 +135,7 @@ fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
 fn a_parent_that_hangs_holds_up_its_queue_only() -> Result<()> {
     let _alone = cpu::alone();
     let (wire, home) = (Wire::new(), Home::new());
-    let millrace = switch(&home, &wire, STATIC_ROLES, 1);
+    let millrace = switch(&home, &wire, static_roles(), 1);
     let ends = ends(&home, &millrace, &wire)?;
     while_frames_pass(&millrace, ends, || {
         for step in ["receive", "release"] {

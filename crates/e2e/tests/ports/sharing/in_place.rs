@@ -1,17 +1,19 @@
 //! Shared queues that receive into a guest's buffers.
 
 use super::*;
-use e2e::mapped::{self, PASS_THROUGH};
+use e2e::mapped::{self, one_wire};
 use e2e::virtio::Pump;
-use e2e::wire::Cable;
+use e2e::wire::{Cable, wan};
 use engine::reload::Step;
 use lab::cpu;
 
 /// Frames each way.
 const FRAMES: u64 = 4000;
 
-/// A worker that sleeps is not told when a guest's first buffers can be lent.
-const POLLER: &str = "[[worker]]\n";
+/// Returns workers that poll at first: one that sleeps is not told when a guest's first buffers can be lent.
+fn pollers() -> Vec<RawWorker> {
+    vec![RawWorker::default(); 3]
+}
 
 /// A switch whose port `wan`, at a cable or a virtio NIC, is mapped to `fw` and has these keys.
 struct Scene {
@@ -22,17 +24,17 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(keys: &str, has_cable: bool) -> Result<Scene> {
+    fn new(keys: &RawPort, has_cable: bool) -> Result<Scene> {
         let home = Home::new();
-        let rest = [PASS_THROUGH, &POLLER.repeat(3)].concat();
+        let rest = (one_wire(), pollers());
         if has_cable {
             let cable = Cable::new()?;
             let wire = cable.wire();
-            let millrace = cable.switch(&home, keys, &rest);
+            let millrace = cable.switch(&home, shared(keys, wan()), rest);
             return Ok(Scene { millrace, home, wire, _cable: Some(cable) });
         }
         let wire = Wire::new();
-        let millrace = home.start(&[&wire.port(false), keys, &port("fw"), &rest].concat());
+        let millrace = home.start((shared(keys, wire.port(false)), vhost_user("fw"), rest));
         millrace.wait_up(&["wan"]);
         Ok(Scene { millrace, home, wire, _cable: None })
     }
@@ -42,7 +44,7 @@ impl Scene {
 fn a_mapped_guest_gets_what_workers_share_in_place() -> Result<()> {
     let _alone = cpu::alone();
     for has_cable in [true, false] {
-        for keys in [STATIC_ROLES.to_owned(), STATIC_ROLES.replace("[0, 1, 2]", "[1, 2]") + "parent = 0\n"] {
+        for keys in [static_roles(), parented(0, roles(&[1, 2]))] {
             let Scene { millrace, home, wire, _cable } = Scene::new(&keys, has_cable)?;
             for packed in [false, true] {
                 let options = Options::new(home.socket("fw"));
@@ -70,7 +72,7 @@ fn a_mapped_guest_gets_what_workers_share_in_place() -> Result<()> {
 fn mapped_guests_behind_a_shared_queue_are_killed() -> Result<()> {
     let _alone = cpu::alone();
     for has_cable in [true, false] {
-        let Scene { millrace, home, wire, _cable } = Scene::new(STATIC_ROLES, has_cable)?;
+        let Scene { millrace, home, wire, _cable } = Scene::new(&static_roles(), has_cable)?;
         let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
         mapped::kill_guests(&millrace, &home, 14)?;
         millrace.stop();
@@ -82,7 +84,7 @@ fn mapped_guests_behind_a_shared_queue_are_killed() -> Result<()> {
 fn nothing_is_written_late_by_a_shared_queue() -> Result<()> {
     let _alone = cpu::alone();
     for has_cable in [true, false] {
-        let Scene { millrace, home, wire, _cable } = Scene::new(STATIC_ROLES, has_cable)?;
+        let Scene { millrace, home, wire, _cable } = Scene::new(&static_roles(), has_cable)?;
         mapped::leave_again_and_again(&millrace, &home, wire.guest("far")?)?;
         millrace.stop();
     }
@@ -93,21 +95,16 @@ fn nothing_is_written_late_by_a_shared_queue() -> Result<()> {
 fn workers_of_a_mapped_queue_come_and_go() -> Result<()> {
     let _alone = cpu::alone();
     let (wire, home) = (Wire::new(), Home::new());
-    let config = |keys: &str| [&wire.port(false), keys, &port("fw"), PASS_THROUGH, &POLLER.repeat(3)].concat();
-    let millrace = home.start(&config(STATIC_ROLES));
+    let config = |keys: &RawPort| (shared(keys, wire.port(false)), vhost_user("fw"), one_wire(), pollers());
+    let millrace = home.start(config(&static_roles()));
     millrace.wait_up(&["wan"]);
     let ends = ends(&home, &millrace, &wire)?;
     millrace.wait_mapped();
     let pump = Pump::start(Exchange::new(ends, [1, 2], SIZES, 32));
-    let ways = [
-        STATIC_ROLES.replace("[0, 1, 2]", "[1, 2]") + "parent = 0\n",
-        String::new(),
-        STATIC_ROLES.replace("[0, 1, 2]", "[2]"),
-        STATIC_ROLES.to_owned(),
-    ];
+    let ways = [parented(0, roles(&[1, 2])), RawPort::default(), roles(&[2]), static_roles()];
     for keys in ways.iter().cycle().take(20) {
         pump.wait_for(100, e2e::SOON).unwrap();
-        home.configure(&config(keys));
+        home.configure(config(keys));
         let report = millrace.reload();
         assert_eq!(report.failed(), 0, "{report}");
         assert!(report.ports(Step::Reopened).is_empty(), "{report}");

@@ -10,17 +10,50 @@ mod stages;
 
 use e2e::virtio::{Exchange, Guest, Options, Sizes};
 use e2e::wire::Wire;
-use e2e::{Home, Millrace, Port, SLEEPER, port, wait_for};
+use e2e::{Home, Millrace, Port, wait_for};
 use lab::Result;
+use lab::millrace::config::*;
 
-/// Three workers with a parent.
-const STATIC_ROLES: &str = "rx-sharing = \"static-role\"\nworkers = [0, 1, 2]\nstalled-after = \"10s\"\n";
+/// Returns the keys of a port whose workers share its queues in this way.
+fn sharing(way: RxSharing, workers: &[i64]) -> RawPort {
+    RawPort { rx_sharing: way.into(), workers: workers.iter().copied().collect(), ..RawPort::default() }
+}
 
-/// Three workers under a lock.
-const LOCKED: &str = "rx-sharing = \"locked\"\nworkers = [0, 1, 2]\n";
+/// Returns the keys of static roles, whose workers count as stalled only after a long time.
+fn roles(workers: &[i64]) -> RawPort {
+    RawPort { stalled_after: "10s".into(), ..sharing(RxSharing::StaticRole, workers) }
+}
 
-/// A patch of the shared port with a guest's.
-const PATCH: &str = "[[patch]]\nports = [\"wan\", \"fw\"]\n";
+/// Returns the same with a parent.
+fn parented(parent: i64, keys: RawPort) -> RawPort {
+    RawPort { parent: parent.into(), ..keys }
+}
+
+/// Returns the keys of three workers, the first of which is the parent.
+fn static_roles() -> RawPort {
+    roles(&[0, 1, 2])
+}
+
+/// Returns the keys of three workers under a lock.
+fn locked() -> RawPort {
+    sharing(RxSharing::Locked, &[0, 1, 2])
+}
+
+/// Returns a port with these keys of sharing.
+fn shared(keys: &RawPort, port: RawPort) -> RawPort {
+    let RawPort { rx_sharing, workers, parent, order, stalled_after, .. } = keys.clone();
+    RawPort { rx_sharing, workers, parent, order, stalled_after, ..port }
+}
+
+/// Reports whether workers share in this way.
+fn is(way: RxSharing, keys: &RawPort) -> bool {
+    keys.rx_sharing.iter().any(|at| at.value == way)
+}
+
+/// Returns a patch of the shared port with a guest's.
+fn joined() -> RawPatch {
+    patch("wan", "fw")
+}
 
 /// Every size that fits the usual MTU.
 const SIZES: Sizes = 60..=1514;
@@ -29,8 +62,8 @@ const SIZES: Sizes = 60..=1514;
 const WINDOW: u64 = 64;
 
 /// Returns so many workers: some sleep at once, some poll for a while first.
-fn workers(count: usize) -> String {
-    (0..count).map(|worker| if worker % 2 == 0 { SLEEPER } else { "[[worker]]\n" }).collect()
+fn workers(count: usize) -> Vec<RawWorker> {
+    (0..count).map(|worker| if worker % 2 == 0 { sleeper() } else { RawWorker::default() }).collect()
 }
 
 /// Returns the address of the end of a stream with this number.
@@ -39,10 +72,9 @@ fn mac(number: u8) -> String {
 }
 
 /// Returns a bridge that knows behind which port each of these ends is.
-fn bridge(ports: &[&str], ends: &[(u8, &str)]) -> String {
-    let statics =
-        ends.iter().map(|&(number, port)| format!("[[bridge.static]]\nmac = \"{}\"\nport = \"{port}\"\n", mac(number)));
-    format!("[[bridge]]\nname = \"br0\"\nports = {ports:?}\n{}", statics.collect::<String>())
+fn knowing(ports: &[&str], ends: &[(u8, &str)]) -> RawBridge {
+    let statics = ends.iter().map(|&(number, port)| stationed(&mac(number), port).into()).collect();
+    RawBridge { statics, ..bridge("br0", ports.iter().copied()) }
 }
 
 /// A wire between a virtio-user port and two guests, `far` (number 2) and `far2` (number 4).
@@ -50,7 +82,7 @@ fn forked_wire() -> Wire {
     let home = Home::new();
     let ports = ["wan", "far", "far2"];
     let ends = [(1, "wan"), (3, "wan"), (5, "wan"), (2, "far"), (4, "far2")];
-    let config = [&ports.map(port).concat(), &bridge(&ports, &ends), SLEEPER].concat();
+    let config = (ports.map(vhost_user), knowing(&ports, &ends), sleeper());
     let millrace = home.start(&config);
     Wire::of(home, millrace)
 }

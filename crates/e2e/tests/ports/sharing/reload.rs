@@ -3,33 +3,34 @@
 use super::*;
 use e2e::mapped;
 use e2e::virtio::Pump;
-use e2e::wire::{self, Cable};
+use e2e::wire::{Cable, wan};
 use engine::reload::Step;
 use lab::cpu;
 
-/// Returns the keys of a way to share.
-fn way(way: &str, workers: &[usize], more: &str) -> String {
-    format!("rx-sharing = \"{way}\"\nworkers = {workers:?}\n{more}")
+/// Returns the same keys without an order.
+fn unordered_by(keys: RawPort) -> RawPort {
+    RawPort { order: FrameOrder::None.into(), ..keys }
 }
 
 /// Reloads a switch again and again, with each of `ways` and its number of workers, while frames pass. Nothing is lost, nothing
 /// comes twice, and nobody is disconnected.
-fn changes_while_frames_pass(ways: &[(String, usize)], is_ordered: bool) -> Result<()> {
+fn changes_while_frames_pass(ways: &[(RawPort, usize)], is_ordered: bool) -> Result<()> {
     let _alone = cpu::alone();
     let (wire, home) = (Wire::new(), Home::new());
-    let config =
-        |(keys, count): &(String, usize)| [&wire.port(false), &**keys, &port("fw"), PATCH, &workers(*count)].concat();
-    let millrace = home.start(&config(&ways[0]));
+    let config = |(keys, count): &(RawPort, usize)| {
+        (shared(keys, wire.port(false)), vhost_user("fw"), joined(), workers(*count))
+    };
+    let millrace = home.start(config(&ways[0]));
     millrace.wait_up(&["wan"]);
     let exchange = Exchange::new(ends(&home, &millrace, &wire)?, [1, 2], SIZES, WINDOW);
     let pump = Pump::start(if is_ordered { exchange } else { exchange.in_any_order() });
     for way in ways.iter().skip(1).chain(ways).chain(ways) {
         pump.wait_for(100, e2e::SOON).unwrap();
-        home.configure(&config(way));
+        home.configure(config(way));
         let report = millrace.reload();
         assert_eq!(report.failed(), 0, "{way:?}: {report}");
         assert!(report.ports(Step::Reopened).is_empty(), "{way:?}: {report}");
-        let shares = way.0.contains("static-role") || way.0.contains("locked");
+        let shares = is(RxSharing::StaticRole, &way.0) || is(RxSharing::Locked, &way.0);
         let queue = millrace.port("wan").0.queues[0].clone();
         assert_eq!(queue.sharing.is_some(), shares, "{way:?}: {queue:?}");
         assert_eq!(millrace.stats().workers.len(), way.1);
@@ -50,14 +51,14 @@ fn changes_while_frames_pass(ways: &[(String, usize)], is_ordered: bool) -> Resu
 fn workers_come_and_go_and_frames_keep_their_order() -> Result<()> {
     changes_while_frames_pass(
         &[
-            (way("static-role", &[0, 1, 2], ""), 3),
-            (way("static-role", &[0, 1], ""), 3),
-            (way("static-role", &[0, 1, 2, 3], "parent = 4\n"), 5),
-            (way("static-role", &[3, 1], "parent = 1\n"), 4),
-            (String::new(), 4),
-            (way("static-role", &[0], ""), 1),
-            (way("rss", &[1], ""), 2),
-            (way("locked", &[0], ""), 2),
+            (sharing(RxSharing::StaticRole, &[0, 1, 2]), 3),
+            (sharing(RxSharing::StaticRole, &[0, 1]), 3),
+            (parented(4, sharing(RxSharing::StaticRole, &[0, 1, 2, 3])), 5),
+            (parented(1, sharing(RxSharing::StaticRole, &[3, 1])), 4),
+            (RawPort::default(), 4),
+            (sharing(RxSharing::StaticRole, &[0]), 1),
+            (sharing(RxSharing::Rss, &[1]), 2),
+            (sharing(RxSharing::Locked, &[0]), 2),
         ],
         true,
     )
@@ -67,12 +68,12 @@ fn workers_come_and_go_and_frames_keep_their_order() -> Result<()> {
 fn the_way_changes_while_frames_pass() -> Result<()> {
     changes_while_frames_pass(
         &[
-            (way("locked", &[0, 1, 2], ""), 3),
-            (way("static-role", &[0, 1, 2], "order = \"none\"\n"), 3),
-            (way("rss", &[2], ""), 3),
-            (way("locked", &[3, 0], ""), 4),
-            (String::new(), 2),
-            (way("static-role", &[1], "parent = 0\n"), 2),
+            (sharing(RxSharing::Locked, &[0, 1, 2]), 3),
+            (unordered_by(sharing(RxSharing::StaticRole, &[0, 1, 2])), 3),
+            (sharing(RxSharing::Rss, &[2]), 3),
+            (sharing(RxSharing::Locked, &[3, 0]), 4),
+            (RawPort::default(), 2),
+            (parented(0, sharing(RxSharing::StaticRole, &[1])), 2),
         ],
         false,
     )
@@ -83,20 +84,20 @@ fn the_way_changes_while_frames_pass() -> Result<()> {
 fn the_way_changes_while_all_queues_are_full() -> Result<()> {
     let _alone = cpu::alone();
     let (wire, home) = (Wire::new(), Home::new());
-    let config = |keys: &str| [&wire.port(true), keys, &port("fw"), PATCH, &workers(3)].concat();
-    let millrace = home.start(&config(""));
+    let config = |keys: &RawPort| (shared(keys, wire.port(true)), vhost_user("fw"), joined(), workers(3));
+    let millrace = home.start(config(&RawPort::default()));
     millrace.wait_up(&["wan"]);
     let mut ends =
         [mapped::blaster(home.socket("fw"), false, [1, 2])?, mapped::blaster(wire.home.socket("far"), true, [2, 1])?];
     let ways = [
-        way("static-role", &[0, 1, 2], "stalled-after = \"10s\"\n"),
-        way("locked", &[0, 1, 2], ""),
-        way("static-role", &[1, 2], "parent = 0\norder = \"none\"\nstalled-after = \"10s\"\n"),
-        way("static-role", &[2], "stalled-after = \"10s\"\n"),
-        String::new(),
+        roles(&[0, 1, 2]),
+        sharing(RxSharing::Locked, &[0, 1, 2]),
+        parented(0, unordered_by(roles(&[1, 2]))),
+        roles(&[2]),
+        RawPort::default(),
     ];
     for way in ways.iter().cycle().take(20) {
-        home.configure(&config(way));
+        home.configure(config(way));
         let report = millrace.reload();
         assert_eq!(report.failed(), 0, "{way:?}: {report}");
         let before = ["wan", "fw"].map(|port| millrace.port(port).tx());
@@ -117,10 +118,10 @@ fn the_way_changes_while_all_queues_are_full() -> Result<()> {
 #[test]
 fn a_shared_port_is_removed_and_added_while_frames_arrive() -> Result<()> {
     let _alone = cpu::alone();
-    for keys in [STATIC_ROLES, LOCKED] {
+    for keys in [static_roles(), locked()] {
         let (wire, home) = (Wire::new(), Home::new());
-        let without = [&port("fw"), &*workers(3)].concat();
-        let with = [&wire.port(false), keys, PATCH, &without].concat();
+        let without = (vhost_user("fw"), workers(3));
+        let with = (shared(&keys, wire.port(false)), joined(), &without);
         let millrace = home.start(&with);
         let mut guest = guest(&home, &millrace, "fw")?;
         let mut far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
@@ -153,9 +154,9 @@ fn a_shared_port_is_removed_and_added_while_frames_arrive() -> Result<()> {
 #[test]
 fn the_interface_of_a_shared_port_goes_and_comes_back() -> Result<()> {
     let _alone = cpu::alone();
-    for keys in [STATIC_ROLES, LOCKED] {
+    for keys in [static_roles(), locked()] {
         let (cable, home) = (Cable::new()?, Home::new());
-        let millrace = home.start_inside(&cable.here, &[&wire::af_xdp(keys), &port("fw"), PATCH, &workers(3)].concat());
+        let millrace = home.start_inside(&cable.here, (shared(&keys, wan()), vhost_user("fw"), joined(), workers(3)));
         let mut guest = guest(&home, &millrace, "fw")?;
         for round in 0..4u8 {
             let wire = cable.wire();

@@ -2,7 +2,7 @@
 
 use super::*;
 use e2e::stream::{aggregation, exchange, joined_both_ways, network, uplink};
-use e2e::wire::Cable;
+use e2e::wire::{Cable, wan};
 use lab::cpu;
 
 /// Frames each way.
@@ -14,14 +14,14 @@ fn aggregates_are_split_by_all_workers() -> Result<()> {
     let _alone = cpu::alone();
     let vids: Vec<u16> = (100..104).collect();
     let homes = [Home::new(), Home::new()];
-    let config = |wan: String, node: usize, workers: String| {
+    let config = |wan, node: usize, workers| {
         let flows: Vec<_> = vids.iter().map(|&vid| (vid, 1 - node)).collect();
-        let patch = e2e::stream::patch("nf", "wan");
-        [wan, port("nf"), patch, aggregation(node, &flows, ""), workers].concat()
+        let patch = patch("nf", "wan");
+        (wan, vhost_user("nf"), patch, aggregation(node, &flows), workers)
     };
-    let first = homes[0].start(&config(network("wan"), 0, SLEEPER.into()));
-    let shared = uplink("wan", &homes[0].socket("wan")) + STATIC_ROLES;
-    let second = homes[1].start(&config(shared, 1, workers(3)));
+    let first = homes[0].start(config(network("wan"), 0, vec![sleeper()]));
+    let shared = shared(&static_roles(), uplink("wan", &homes[0].socket("wan")));
+    let second = homes[1].start(config(shared, 1, workers(3)));
     [&first, &second].iter().for_each(|switch| switch.wait_up(&["wan"]));
     let mut ends = [guest(&homes[0], &first, "nf")?, guest(&homes[1], &second, "nf")?];
     exchange(&mut ends, 2 * FRAMES, &vids)?;
@@ -40,14 +40,17 @@ fn aggregates_are_split_by_all_workers() -> Result<()> {
 fn a_tunnel_ends_at_a_shared_port() -> Result<()> {
     let _alone = cpu::alone();
     let (cable, home, far) = (Cable::new()?, Home::new(), Home::new());
-    let tunnel = |here: usize| {
-        let end = |index: usize| format!("{{ mac = \"02:00:00:00:01:0{index}\", ip = \"192.0.2.{index}\" }}");
-        format!("[port.vxlan]\nvni = 100\nlocal = {}\nremote = {}\n", end(here), end(3 - here))
+    let tunnelled = |here: usize, port| {
+        let end = |index: usize| RawTunnelEnd {
+            mac: format!("02:00:00:00:01:0{index}").into(),
+            ip: format!("192.0.2.{index}").into(),
+        };
+        let (local, remote) = (end(here).into(), end(3 - here).into());
+        RawPort { vxlan: RawVxlan { vni: 100.into(), local, remote, ..RawVxlan::default() }.into(), ..port }
     };
-    let wire = "[[port]]\nname = \"wan\"\ndriver = \"af_packet\"\ninterface = \"up1\"\n";
-    let other = far.start_inside(&cable.there, &[wire, &tunnel(2), &port("fw"), PATCH, SLEEPER].concat());
-    let keys = STATIC_ROLES.to_owned() + &tunnel(1);
-    let millrace = cable.switch(&home, &keys, &[PATCH, &workers(3)].concat());
+    let wire = tunnelled(2, af_packet("wan", "up1"));
+    let other = far.start_inside(&cable.there, (wire, vhost_user("fw"), joined(), sleeper()));
+    let millrace = cable.switch(&home, tunnelled(1, shared(&static_roles(), wan())), (joined(), workers(3)));
     let ends = [guest(&home, &millrace, "fw")?, guest(&far, &other, "fw")?];
     Exchange::new(ends, [1, 2], 60..=1464, WINDOW).run(FRAMES, e2e::SOON).unwrap();
     let fw = millrace.counted("fw", FRAMES, FRAMES);
@@ -61,22 +64,20 @@ fn a_tunnel_ends_at_a_shared_port() -> Result<()> {
 #[test]
 fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
     let _alone = cpu::alone();
-    for keys in [STATIC_ROLES, LOCKED] {
+    for keys in [static_roles(), locked()] {
         let outside = Home::new();
-        let far = port("far") + "record-to = \"far.pcap\"\n";
-        let wire = outside.start(&[&port("wan"), &*far, "[[patch]]\nports = [\"wan\", \"far\"]\n", SLEEPER].concat());
+        let far = RawPort { record_to: "far.pcap".into(), ..vhost_user("far") };
+        let wire = outside.start((vhost_user("wan"), far, patch("wan", "far"), sleeper()));
         let home = Home::new();
-        let socket = outside.socket("wan").display().to_string();
-        let wan = format!(
-            "[[port]]\nname = \"wan\"\ndriver = \"virtio-user\"\nsocket = \"{socket}\"\nrecord-to = \"wan.pcap\"\n{keys}"
-        );
-        let probe = "[[port]]\nname = \"probe\"\ndriver = \"pcap\"\nrecord = \"probe.pcap\"\n";
-        let mirror = "[[mirror]]\nfrom = [\"wan\"]\nto = \"probe\"\n";
-        let millrace = home.start(&[&wan, &*port("fw"), probe, PATCH, mirror, &workers(3)].concat());
+        let wan = shared(&keys, virtio_user("wan", &outside.socket("wan")));
+        let wan = RawPort { record_to: "wan.pcap".into(), ..wan };
+        let probe = record("probe", "probe.pcap");
+        let mirror = mirror(["wan"], "probe");
+        let millrace = home.start((wan, vhost_user("fw"), probe, joined(), mirror, workers(3)));
         millrace.wait_up(&["wan"]);
         let ends = [guest(&home, &millrace, "fw")?, guest(&outside, &wire, "far")?];
         let exchange = Exchange::new(ends, [1, 2], SIZES, WINDOW);
-        let mut exchange = if keys == LOCKED { exchange.in_any_order() } else { exchange };
+        let mut exchange = if is(RxSharing::Locked, &keys) { exchange.in_any_order() } else { exchange };
         exchange.run(FRAMES, e2e::SOON).unwrap();
         adds_up(&millrace, "wan", [FRAMES; 2], &[0, 1, 2]);
         let probe = millrace.counted("probe", 0, 2 * FRAMES);
@@ -97,10 +98,10 @@ fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
 fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
     let _alone = cpu::alone();
     let (wire, home) = (Wire::new(), Home::new());
-    let probe = "[[port]]\nname = \"probe\"\ndriver = \"pcap\"\nrecord = \"probe.pcap\"\n";
-    let mirror = "[[mirror]]\nfrom = [\"fw\"]\nto = \"probe\"\ndirection = \"out\"\n";
-    let fw = port("fw") + "record-to = \"fw.pcap\"\n";
-    let millrace = home.start(&[&wire.port(true), STATIC_ROLES, &*fw, probe, PATCH, mirror, &workers(3)].concat());
+    let probe = record("probe", "probe.pcap");
+    let mirror = RawMirror { direction: MirrorDirection::Out.into(), ..mirror(["fw"], "probe") };
+    let fw = RawPort { record_to: "fw.pcap".into(), ..vhost_user("fw") };
+    let millrace = home.start((shared(&static_roles(), wire.port(true)), fw, probe, joined(), mirror, workers(3)));
     millrace.wait_up(&["wan"]);
     Exchange::new(ends(&home, &millrace, &wire)?, [1, 2], SIZES, WINDOW).run(FRAMES, e2e::SOON).unwrap();
     millrace.counted("probe", 0, FRAMES);
@@ -115,8 +116,9 @@ fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
 fn frames_that_are_held_back_leave_in_the_end() -> Result<()> {
     let _alone = cpu::alone();
     let (wire, home) = (Wire::new(), Home::new());
-    let fault = "[port.fault]\ndelay = \"5ms\"\n";
-    let millrace = home.start(&[&wire.port(false), LOCKED, fault, &*port("fw"), PATCH, &workers(3)].concat());
+    let fault = RawFault { delay: "5ms".into(), ..RawFault::default() };
+    let wan = RawPort { fault: fault.into(), ..shared(&locked(), wire.port(false)) };
+    let millrace = home.start((wan, vhost_user("fw"), joined(), workers(3)));
     millrace.wait_up(&["wan"]);
     let mut exchange = unordered(ends(&home, &millrace, &wire)?, [1, 2]);
     for frames in [1, 40, 1, 200] {

@@ -21,6 +21,16 @@ pub fn bridge<N: Into<String>>(name: &str, ports: impl IntoIterator<Item = N>) -
     RawBridge { name: name.into(), ports: names(ports), ..RawBridge::default() }
 }
 
+/// Makes controllers say where the frames of a bridge go, by flows.
+pub fn by_flows(bridge: RawBridge) -> RawBridge {
+    RawBridge { openflow: true.into(), ..bridge }
+}
+
+/// Returns a channel that waits for controllers at this address.
+pub fn listen(address: &str) -> RawOpenflow {
+    RawOpenflow { listen: names([address]), ..RawOpenflow::default() }
+}
+
 /// Returns an address that is behind a port of a bridge for ever.
 pub fn stationed(mac: &str, port: &str) -> RawStatic {
     RawStatic { mac: mac.into(), port: port.into(), ..RawStatic::default() }

@@ -22,10 +22,11 @@ mod tests;
 mod workers;
 
 pub use aggregation::{aggregation, flow, next_hop};
-pub use joints::{bridge, exchange, mapping, mirror, pass_through, patch, patched, stationed};
+pub use joints::{bridge, by_flows, exchange, listen, mapping, mirror, pass_through, patch, patched, stationed};
 pub use part::{Configuration, Part, file};
 pub use ports::{
-    af_packet, af_xdp, generator, loopback, port, record, replay, sink, socket, tap, vhost_user, virtio_user,
+    access, af_packet, af_xdp, generator, loopback, port, record, replay, sink, socket, tap, trunk, trunk_of_all,
+    vhost_user, vhost_user_by, virtio_user,
 };
 pub use workers::{backing_off, pinned, polling, sleeper, unconfined};
 

@@ -42,6 +42,7 @@ macro_rules! sole_sections {
 
 sole_sections! {
     RawAggregation => aggregation,
+    RawControl => control,
     RawMetrics => metrics,
     RawOpenflow => openflow,
     RawConfinement => confinement,

@@ -20,6 +20,11 @@ pub fn vhost_user(name: &str) -> RawPort {
     port(name, VhostUser { socket: format!("{name}.sock").into(), ..VhostUser::default() })
 }
 
+/// Returns the same port, where the switch takes this side of the socket.
+pub fn vhost_user_by(name: &str, side: Side) -> RawPort {
+    port(name, VhostUser { socket: format!("{name}.sock").into(), mode: side.into(), ..VhostUser::default() })
+}
+
 /// Returns a port that drives the backend at this socket.
 pub fn virtio_user(name: &str, path: &Path) -> RawPort {
     port(name, VirtioUser { socket: socket(path), ..VirtioUser::default() })
@@ -63,4 +68,19 @@ pub fn sink(name: &str) -> RawPort {
 /// Returns a port that gives back what it gets.
 pub fn loopback(name: &str) -> RawPort {
     port(name, Loopback {})
+}
+
+/// Makes a port carry these VLANs, tagged.
+pub fn trunk(vlans: &[i64], port: RawPort) -> RawPort {
+    RawPort { trunk: Several::List(vlans.iter().map(|&vlan| vlan.into()).collect()).into(), ..port }
+}
+
+/// Makes a port carry all VLANs, tagged.
+pub fn trunk_of_all(port: RawPort) -> RawPort {
+    RawPort { trunk: Several::All.into(), ..port }
+}
+
+/// Makes a port carry one VLAN, untagged.
+pub fn access(vlan: i64, port: RawPort) -> RawPort {
+    RawPort { vlan: vlan.into(), ..port }
 }
