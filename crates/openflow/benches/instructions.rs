@@ -1,6 +1,6 @@
 //! Instructions per lookup of a burst, counted by valgrind: exact, regardless of the machine's load.
 //!
-//! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
+//! `cargo xtask verify --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
 
 use gungraun::{library_benchmark, library_benchmark_group, main};

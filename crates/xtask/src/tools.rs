@@ -88,16 +88,18 @@ fn packages(context: &Context, wanted: &[&str]) -> Result<(), Failure> {
     apt(&[&["install", "--yes", "--no-install-recommends"], &missing[..]].concat())
 }
 
-/// Requests huge pages. Best effort: it depends on the machine's memory, and nothing fails without them.
+/// Requests huge pages: enough for several switches and loads on DPDK side by side, and at most a quarter of the memory. Best effort:
+/// nothing fails without them.
 fn huge_pages() {
     const PATH: &str = "/proc/sys/vm/nr_hugepages";
-    const WANTED: u32 = 256;
-    let read = || std::fs::read_to_string(PATH).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    const MOST: u64 = 2048;
+    let read = || std::fs::read_to_string(PATH).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let Some(before) = read() else { return println!("huge pages: this kernel has none") };
-    if before < WANTED {
-        let _ = std::fs::write(PATH, WANTED.to_string());
+    let wanted = (rustix::system::sysinfo().totalram / 4 / (2 << 20)).min(MOST);
+    if before < wanted {
+        let _ = std::fs::write(PATH, wanted.to_string());
     }
-    println!("huge pages: {} (before: {before}, wanted: {WANTED})", read().unwrap_or(before));
+    println!("huge pages: {} (before: {before}, wanted: {wanted})", read().unwrap_or(before));
 }
 
 fn nightly(context: &Context) -> Result<(), Failure> {

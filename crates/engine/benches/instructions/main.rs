@@ -2,7 +2,7 @@
 //! that aggregate and with a shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of
 //! the machine's load.
 //!
-//! `cargo xtask test --only instructions` runs this and compares with `bench/baseline/instructions.json`.
+//! `cargo xtask verify --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
 
 mod chain;
