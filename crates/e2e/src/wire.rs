@@ -19,8 +19,8 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Creates the wire of a virtio-user port: between `wan.sock`, which the switch connects to, and the port `far`.
-    pub fn new() -> Wire {
+    /// Starts the wire of a virtio-user port: between `wan.sock`, which the switch connects to, and the port `far`.
+    pub fn start() -> Wire {
         let home = Home::new();
         let millrace = home.start((patched("wan", "far"), sleeper()));
         Wire::of(home, millrace)
@@ -133,7 +133,7 @@ impl Line {
     /// Lays it. The rings of a virtio-user port may be packed.
     pub fn new(kind: Kind, packed: bool) -> Result<Line> {
         if kind == Kind::VirtioUser {
-            let wire = Wire::new();
+            let wire = Wire::start();
             let wan = wire.port(packed);
             return Ok(Line { wire, cable: None, wan });
         }

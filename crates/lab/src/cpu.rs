@@ -1,15 +1,33 @@
 //! Assignment of cores.
 
+use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Waits until no other test of this process uses the cores, and reserves them until the guard is dropped.
+/// Reservation of the cores, until it is dropped.
+#[must_use]
+pub struct Alone {
+    // Released in this order: whoever waits in this process waits for the file next.
+    _file: Option<File>,
+    _process: MutexGuard<'static, ()>,
+}
+
+/// Waits until no other test uses the cores, in this process or in another one of the same build, and reserves them.
 ///
 /// Tests with a poller call it: in parallel they would only compete for the same core.
-pub fn alone() -> MutexGuard<'static, ()> {
+pub fn alone() -> Alone {
     static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    let process = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Alone { _file: locked(), _process: process }
+}
+
+/// Locks a file beside the test's program. Without one, tests of other processes are only slower.
+fn locked() -> Option<File> {
+    let directory = std::env::current_exe().ok()?.parent()?.to_owned();
+    let file = File::create(directory.join("cores.lock")).ok()?;
+    file.lock().ok()?;
+    Some(file)
 }
 
 /// Returns the cores that this process may run on, in ascending order. Never empty.

@@ -1,6 +1,8 @@
 //! Traffic applications: over kernel cables between namespaces with every technique of the kernel, and through Millrace. They need
 //! root.
 
+use lab::millrace::config::{VhostUser, bridge, file, patch, port, socket};
+use lab::millrace::{Files, Millrace, Start};
 use lab::netns::{Namespace, cable};
 use lab::process::{Daemon, Launch};
 use loadgen::app::{AppReport, FlowReport, GO, MEASURED, MEASURING, READY, STOP};
@@ -158,26 +160,23 @@ fn millrace() -> PathBuf {
 }
 
 /// Starts Millrace with this many ports, each patched to the next one or all in one bridge; returns their sockets.
-fn switch(directory: &Path, ports: usize, bridge: bool) -> (Daemon, Vec<String>) {
-    let mut text = format!("[control]\nsocket = \"{}/ctl\"\n", directory.display());
+fn switch(directory: &Path, ports: usize, bridged: bool) -> (Millrace, Vec<String>) {
     let names: Vec<String> = (0..ports).map(|port| format!("p{port}")).collect();
-    let sockets: Vec<String> = names.iter().map(|name| format!("{}/{name}", directory.display())).collect();
-    for (name, socket) in names.iter().zip(&sockets) {
-        text += &format!("[[port]]\nname = {name:?}\ndriver = \"vhost-user\"\nsocket = {socket:?}\n");
-    }
-    if bridge {
-        text += &format!("[[bridge]]\nname = \"br0\"\nports = {names:?}\n");
+    let paths: Vec<PathBuf> = names.iter().map(|name| directory.join(name)).collect();
+    let at = |(name, path): (&String, &PathBuf)| port(name, VhostUser { socket: socket(path), ..VhostUser::default() });
+    let ports: Vec<_> = names.iter().zip(&paths).map(at).collect();
+    let joints = if bridged {
+        file(bridge("br0", &names))
     } else {
-        names.chunks(2).for_each(|pair| text += &format!("[[patch]]\nports = {pair:?}\n"));
-    }
-    let file = directory.join("millrace.toml");
-    std::fs::write(&file, text).unwrap();
-    let mut command = Command::new(millrace());
-    command.args(["run", "--log", "warn", "--config"]).arg(file);
-    let mut daemon = Launch::new("Millrace").spawn(command).unwrap();
-    let there = || sockets.iter().all(|socket| Path::new(socket).exists()).then_some(());
-    daemon.wait_for("its sockets", SOON, there).unwrap_or_else(|error| panic!("{error}"));
-    (daemon, sockets)
+        file(names.chunks(2).map(|pair| patch(&pair[0], &pair[1])).collect::<Vec<_>>())
+    };
+    let files = Files::named(directory, "millrace");
+    files.configure((ports, joints)).unwrap();
+    let switch = Start::new(&millrace()).arguments(&["--log", "warn"]).start(files);
+    let mut switch = switch.unwrap_or_else(|error| panic!("{error}"));
+    let there = || paths.iter().all(|path| path.exists()).then_some(());
+    switch.daemon.wait_for("its sockets", SOON, there).unwrap_or_else(|error| panic!("{error}"));
+    (switch, paths.iter().map(|path| path.display().to_string()).collect())
 }
 
 #[test]

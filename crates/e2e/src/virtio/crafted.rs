@@ -43,14 +43,14 @@ impl Ram {
         self.0.guest_addr
     }
 
-    /// Returns its length in bytes.
-    pub fn len(&self) -> u64 {
+    /// Returns its size in bytes.
+    pub fn size(&self) -> u64 {
         self.0.len
     }
 
     /// Reports whether an address lies in it.
     pub fn has(&self, addr: u64) -> bool {
-        (self.start()..self.start() + self.len()).contains(&addr)
+        (self.start()..self.start() + self.size()).contains(&addr)
     }
 
     /// Returns the contents of its file, including the pages around the region.

@@ -173,21 +173,21 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
         (wan, vhost_user("nf"), patch("nf", "wan"), aggregation(node, flows), sleeper())
     };
     let near = |flows: &[(u16, usize)]| config(network("wan"), 0, flows);
-    let first = homes[0].start(&near(&[]));
-    let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
+    let first = homes[0].start(near(&[]));
+    let second = homes[1].start(config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
     for switch in [&first, &second] {
         switch.wait_up(&["wan"]);
     }
     let mut ends = homes.each_ref().map(|home| Options::new(home.socket("nf")).connect().unwrap());
     exchange(&mut ends, 2000, &[100])?;
     assert_eq!(first.sides("wan")[1].aggregates, 0);
-    homes[0].configure(&near(&[(100, 1)]));
+    homes[0].configure(near(&[(100, 1)]));
     let report = first.reload();
     assert!(report.to_string().starts_with("changed aggregation (next hops, flows); kept "), "{report}");
     exchange(&mut ends, 2000, &[100])?;
     let joined = first.sides("wan")[1].aggregates;
     assert!(joined > 0);
-    homes[0].configure(&near(&[]));
+    homes[0].configure(near(&[]));
     first.reload();
     exchange(&mut ends, 2000, &[100])?;
     assert_eq!(first.sides("wan")[1].aggregates, joined);
@@ -340,7 +340,7 @@ fn a_mapped_port_on_a_cable_aggregates() -> Result<()> {
 #[test]
 fn a_mapped_port_aggregates_for_a_guest_with_few_buffers() -> Result<()> {
     let _alone = cpu::alone();
-    let (home, wire) = (Home::new(), Wire::new());
+    let (home, wire) = (Home::new(), Wire::start());
     let wan = aggregating(wire.port(false));
     let rules = aggregation(0, &[(100, 1)]);
     let millrace = home.start((wan, vhost_user("fw"), one_wire(), rules, e2e::poller()));
@@ -383,7 +383,7 @@ fn a_controller_sets_next_hops() -> Result<()> {
         (wan, vhost_user("nf"), patch("nf", "wan"), aggregation(node, flows), sleeper())
     };
     let first = homes[0].start((config(network("wan"), 0, &[(200, 1)]), listen("unix:of.sock")));
-    let second = homes[1].start(&config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
+    let second = homes[1].start(config(uplink("wan", &homes[0].socket("wan")), 1, &[(100, 0)]));
     for switch in [&first, &second] {
         switch.wait_up(&["wan"]);
     }

@@ -20,7 +20,7 @@ fn every_frame_passes_two_four_and_eight_functions() -> Result<()> {
     let _alone = cpu::alone();
     for functions in [2, 4, 8] {
         let home = Home::new();
-        let millrace = home.start(&config(functions));
+        let millrace = home.start(config(functions));
         let guest = |port: String, packed: bool| -> Result<Guest> {
             let options = Options::new(home.socket(&port)).event_idx();
             if packed { options.packed() } else { options }.connect()

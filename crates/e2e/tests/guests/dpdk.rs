@@ -55,7 +55,7 @@ impl Case {
 
     fn run(self) -> Result<()> {
         let home = Home::new();
-        let millrace = home.start(&self.config());
+        let millrace = home.start(self.config());
         let mut testpmd = self.guest(&home, &millrace)?;
         let deadline = Instant::now() + e2e::SOON;
         while testpmd.stats()?.iter().any(|port| port.rx_packets < WANTED) {
@@ -134,7 +134,7 @@ fn a_port_follows_its_guests() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let case = Case { packed: false, mergeable: true, in_order: false, guest_listens: false, queues: 1 };
-    let millrace = home.start(&case.config());
+    let millrace = home.start(case.config());
     let moved = |queue: usize| {
         let stats = ["a", "b"]
             .map(|name| millrace.port(name).0.queues.get(queue).map_or([0; 2], |q| [q.rx_packets, q.tx_packets]));

@@ -99,7 +99,7 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
 #[test]
 fn queues_of_a_virtio_nic() -> Result<()> {
     let _alone = cpu::alone();
-    let (home, wire) = (Home::new(), Wire::new());
+    let (home, wire) = (Home::new(), Wire::start());
     let nic = virtio_nic(&wire);
     let switch = home.start((nic, functions("near"), e2e::poller()));
     switch.wait_up(&["wan"]);
@@ -237,7 +237,7 @@ fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
 #[test]
 fn a_mapping_of_a_virtio_nic_comes_and_goes() -> Result<()> {
     let _alone = cpu::alone();
-    let (home, wire) = (Home::new(), Wire::new());
+    let (home, wire) = (Home::new(), Wire::start());
     let nic = virtio_nic(&wire);
     let config = file((nic, functions("near"), vhost_user("other"), e2e::poller()));
     let switch = home.start(&config);

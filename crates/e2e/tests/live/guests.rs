@@ -9,7 +9,7 @@ use lab::millrace::config::*;
 #[test]
 fn bad_buffers_without_end() {
     let _alone = cpu::alone();
-    let live = Live::new(&patched("a", "b"));
+    let live = Live::new(patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     for slot in 0..SIZE {

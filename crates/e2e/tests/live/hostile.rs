@@ -26,7 +26,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        let live = Live::new(&patched("a", "b"));
+        let live = Live::new(patched("a", "b"));
         let b = Options::new(live.home.socket("b")).connect().unwrap();
         live.millrace.wait_up(&["b"]);
         let mark = live.millrace.daemon.log().mark();

@@ -69,7 +69,7 @@ fn blaster(home: &Home, port: &str, packed: bool, number: u8, peer: u8) -> Resul
 fn guests_are_killed_under_load() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&config());
+    let millrace = home.start(config());
     let pump = bystanders(&home);
     let _peer = blaster(&home, "b", false, 2, 1)?;
     let began = Instant::now();
@@ -95,7 +95,7 @@ fn guests_are_killed_under_load() -> Result<()> {
 fn dpdk_guests_are_killed_under_load() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let millrace = home.start(&config());
+    let millrace = home.start(config());
     let pump = bystanders(&home);
     for _ in 0..5 {
         let ports = ["a", "b"].map(|name| dpdk::Port::new(home.socket(name)));

@@ -13,7 +13,7 @@ const TABLE: u16 = 1024;
 
 /// Connects the rogue and a guest, which sends to it, at the attacked ports.
 fn scene() -> (Live, Rogue, Guest) {
-    let live = Live::new(&patched("a", "b"));
+    let live = Live::new(patched("a", "b"));
     let rogue = Rogue::connect(&live.home);
     let b = Options::new(live.home.socket("b")).connect().unwrap();
     live.millrace.wait_up(&["a", "b"]);

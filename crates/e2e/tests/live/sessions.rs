@@ -33,7 +33,7 @@ fn fill(event: BorrowedFd<'_>) {
 #[test]
 fn full_notification_counters_in_blocking_mode() {
     let _alone = cpu::alone();
-    let live = Live::new(&patched("a", "b"));
+    let live = Live::new(patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     rogue.write(BUFFERS, &[0; 2048]);
@@ -87,7 +87,7 @@ fn a_frontend_that_is_refused_comes_back_without_end() {
 fn memory_as_large_as_address_spaces() {
     const REGION: u64 = 1 << 37;
     let _alone = cpu::alone();
-    let live = Live::new(&patched("a", "b"));
+    let live = Live::new(patched("a", "b"));
     let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, REGION).unwrap();
     let region = |number: u64| VhostUserMemoryRegionInfo {

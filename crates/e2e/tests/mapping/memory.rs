@@ -45,7 +45,7 @@ impl Random {
 
 /// Returns the first address of a slot; for the slot after the last one, the end of the memory.
 fn slot(ram: &Ram, number: u64) -> u64 {
-    ram.start() + number * ram.len() / SLOTS
+    ram.start() + number * ram.size() / SLOTS
 }
 
 /// Posts a buffer in a slot: at any offset, with any length that is lent, or one that is too short for that. At the edges of

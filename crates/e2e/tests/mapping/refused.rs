@@ -39,7 +39,7 @@ fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
         (Reaction::Silence, true, gave_up, 4),
     ] {
         let case = format!("{reaction:?}, REPLY_ACK: {acknowledges}");
-        let (home, wire) = (Home::new(), Wire::new());
+        let (home, wire) = (Home::new(), Wire::start());
         let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), reaction, 1, acknowledges);
         let bystanders = patched("c", "d");
         let mut millrace = home.start((wan(1), vhost_user("fw"), one_wire(), bystanders, e2e::poller()));
@@ -84,7 +84,7 @@ fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
 #[test]
 fn a_guest_too_many_does_not_disturb_the_first() -> Result<()> {
     let _alone = cpu::alone();
-    let (home, wire) = (Home::new(), Wire::new());
+    let (home, wire) = (Home::new(), Wire::start());
     let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), Reaction::Refuse, 2, true);
     let ports = [vhost_user("near0"), vhost_user("near1")];
     let mappings = [pass_through("wan.0", "near0"), pass_through("wan.1", "near1")];

@@ -54,7 +54,7 @@ fn a_linux_machine() -> Result<()> {
 #[test]
 fn a_chain_behind_a_mapping() -> Result<()> {
     let _alone = cpu::alone();
-    let (home, wire) = (Home::new(), Wire::new());
+    let (home, wire) = (Home::new(), Wire::start());
     let millrace = switch(&home, &wire, (one_wire(), patched("next", "end")));
     let [fw, next, end] = ["fw", "next", "end"].map(|port| Options::new(home.socket(port)).connect());
     let first = Forwarder::start(fw?, next?);
@@ -73,7 +73,7 @@ fn a_chain_behind_a_mapping() -> Result<()> {
 fn a_guest_with_short_buffers() -> Result<()> {
     let _alone = cpu::alone();
     for bridged in [false, true] {
-        let (home, wire) = (Home::new(), Wire::new());
+        let (home, wire) = (Home::new(), Wire::start());
         let joined = if bridged { file((trusted(), bridge("br0", ["wan", "fw"]))) } else { file(one_wire()) };
         let millrace = switch(&home, &wire, joined);
         let guest = Options::new(home.socket("fw")).buffer(1024).connect()?;
@@ -94,7 +94,7 @@ fn a_guest_with_short_buffers() -> Result<()> {
 #[test]
 fn the_wire_is_killed_under_load() -> Result<()> {
     let _alone = cpu::alone();
-    let (home, mut wire) = (Home::new(), Wire::new());
+    let (home, mut wire) = (Home::new(), Wire::start());
     let millrace = switch(&home, &wire, one_wire());
     let guest = Options::new(home.socket("fw")).connect()?;
     let mut guest = Some(guest);

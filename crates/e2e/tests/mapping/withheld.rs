@@ -24,7 +24,7 @@ fn start() -> (Home, Millrace, Home, Millrace) {
     let nic_home = Home::new();
     let nic = nic_home.start((patched("wan", "far"), sleeper()));
     let home = Home::new();
-    let millrace = home.start(&config(&nic_home, trusting("fw", "other")));
+    let millrace = home.start(config(&nic_home, trusting("fw", "other")));
     millrace.wait_up(&["wan"]);
     (nic_home, nic, home, millrace)
 }
@@ -33,7 +33,7 @@ fn start() -> (Home, Millrace, Home, Millrace) {
 fn recovers(nic_home: &Home, mut nic: Millrace, home: &Home, millrace: Millrace) -> Result<()> {
     nic.daemon.signal(Signal::CONT)?;
     millrace.wait_up(&["wan"]);
-    home.configure(&config(nic_home, trusting("fw", "other")));
+    home.configure(config(nic_home, trusting("fw", "other")));
     millrace.reload();
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
@@ -54,7 +54,7 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
     millrace.wait_mapped();
     nic.daemon.signal(Signal::STOP)?;
     // Without trust, the guest's buffers must be returned.
-    home.configure(&config(&nic_home, mapping("wan", "fw")));
+    home.configure(config(&nic_home, mapping("wan", "fw")));
     let mark = millrace.daemon.log().mark();
     millrace.reload();
     millrace.wait_said(mark, "could not be stopped");
@@ -87,7 +87,7 @@ fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
     let mut guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
     nic.daemon.signal(Signal::STOP)?;
-    home.configure(&config(&nic_home, trusting("other", "fw")));
+    home.configure(config(&nic_home, trusting("other", "fw")));
     let mark = millrace.daemon.log().mark();
     let report = millrace.reload();
     assert_eq!((report.ports(Step::Changed), report.ports(Step::Reopened)), (vec!["wan"], vec!["fw", "other"]));

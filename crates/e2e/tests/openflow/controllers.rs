@@ -20,7 +20,7 @@ fn controllers_are_told_and_send() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let config = |ports: &[&str]| (switched(ports), channel(), sleeper());
-    let millrace = home.start(&config(&["a", "b"]));
+    let millrace = home.start(config(&["a", "b"]));
     let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
     let mut ends = [b];
     let mut monitor = monitor(&home);
@@ -76,10 +76,10 @@ fn controllers_are_told_and_send() -> Result<()> {
     drop(ends);
     said(&mut monitor, "PORT_STATUS");
     said(&mut monitor, "MOD: 2(b)");
-    home.configure(&config(&["a", "b", "new"]));
+    home.configure(config(&["a", "b", "new"]));
     millrace.reload();
     said(&mut monitor, "ADD: 3(new)");
-    home.configure(&config(&["a", "new"]));
+    home.configure(config(&["a", "new"]));
     millrace.reload();
     said(&mut monitor, "DEL: 2(b)");
     millrace.stop();

@@ -224,7 +224,7 @@ fn ports_keep_their_numbers() -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
     let config = |ports: &[&str]| (switched(ports), channel(), sleeper());
-    let millrace = home.start(&config(&["a", "b", "c"]));
+    let millrace = home.start(config(&["a", "b", "c"]));
     let numbers = || {
         let text = of(&home, "dump-ports-desc", &[]);
         let lines = text.lines().filter(|line| line.contains("): addr:"));
@@ -232,14 +232,14 @@ fn ports_keep_their_numbers() -> Result<()> {
     };
     assert_eq!(numbers(), ["1(a)", "2(b)", "3(c)"]);
     of(&home, "add-flow", &["in_port=3,actions=output:1"]);
-    home.configure(&config(&["c", "d", "a"]));
+    home.configure(config(&["c", "d", "a"]));
     millrace.reload();
     assert_eq!(numbers(), ["1(a)", "3(c)", "4(d)"]);
     let mut guests = guests(&home, &millrace, ["a", "c", "d"]);
     let burst = [Packet::udp(3, 1, 1).bytes()];
     send(&mut guests[1], &burst);
     expect(&mut guests, &[&burst, &[], &[]]);
-    home.configure(&config(&["a", "b", "c"]));
+    home.configure(config(&["a", "b", "c"]));
     millrace.reload();
     assert_eq!(numbers(), ["1(a)", "2(b)", "3(c)"]);
     let text = of(&home, "dump-ports", &["3"]);

@@ -25,7 +25,7 @@ fn count(said: &str, kind: &str) -> u64 {
 fn values_pass(form: Form) -> Result<()> {
     let _alone = cpu::alone();
     let home = Home::new();
-    let switch = home.start(&rig::config(form));
+    let switch = home.start(rig::config(form));
     let _redis = redis::serve_unix(&home.path("redis"))?;
     let (far, near) = (rig::far(&home, form)?, rig::near(&home, form)?);
     let mut client = Client::wait(&rig::local(&home));

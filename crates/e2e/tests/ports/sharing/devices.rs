@@ -109,7 +109,7 @@ fn a_virtio_user_queue_has_three_workers() -> Result<()> {
 fn dpdk_guests_behind_a_shared_queue() -> Result<()> {
     let _alone = cpu::alone();
     for packed in [false, true] {
-        let (wire, home) = (Wire::new(), Home::new());
+        let (wire, home) = (Wire::start(), Home::new());
         let wan = shared(&static_roles(), wire.port(packed));
         let millrace = home.start((wan, vhost_user("fw"), joined(), workers(3)));
         millrace.wait_up(&["wan"]);
@@ -138,7 +138,7 @@ fn eight_workers_that_sleep_are_woken() -> Result<()> {
     let _alone = cpu::alone();
     let list: Vec<usize> = (0..WORKERS).collect();
     for way in [RxSharing::StaticRole, RxSharing::Locked] {
-        let (wire, home) = (Wire::new(), Home::new());
+        let (wire, home) = (Wire::start(), Home::new());
         let wan = shared(&sharing(way, &(0..WORKERS as i64).collect::<Vec<_>>()), wire.port(false));
         let workers = vec![RawWorker { patience: "0s".into(), ..sleeper() }; WORKERS];
         let millrace = home.start((wan, vhost_user("fw"), joined(), workers));

@@ -33,7 +33,7 @@ impl Scene {
             let millrace = cable.switch(&home, shared(keys, wan()), rest);
             return Ok(Scene { millrace, home, wire, _cable: Some(cable) });
         }
-        let wire = Wire::new();
+        let wire = Wire::start();
         let millrace = home.start((shared(keys, wire.port(false)), vhost_user("fw"), rest));
         millrace.wait_up(&["wan"]);
         Ok(Scene { millrace, home, wire, _cable: None })
@@ -94,7 +94,7 @@ fn nothing_is_written_late_by_a_shared_queue() -> Result<()> {
 #[test]
 fn workers_of_a_mapped_queue_come_and_go() -> Result<()> {
     let _alone = cpu::alone();
-    let (wire, home) = (Wire::new(), Home::new());
+    let (wire, home) = (Wire::start(), Home::new());
     let config = |keys: &RawPort| (shared(keys, wire.port(false)), vhost_user("fw"), one_wire(), pollers());
     let millrace = home.start(config(&static_roles()));
     millrace.wait_up(&["wan"]);

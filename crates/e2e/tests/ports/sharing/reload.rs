@@ -16,7 +16,7 @@ fn unordered_by(keys: RawPort) -> RawPort {
 /// comes twice, and nobody is disconnected.
 fn changes_while_frames_pass(ways: &[(RawPort, usize)], is_ordered: bool) -> Result<()> {
     let _alone = cpu::alone();
-    let (wire, home) = (Wire::new(), Home::new());
+    let (wire, home) = (Wire::start(), Home::new());
     let config = |(keys, count): &(RawPort, usize)| {
         (shared(keys, wire.port(false)), vhost_user("fw"), joined(), workers(*count))
     };
@@ -83,7 +83,7 @@ fn the_way_changes_while_frames_pass() -> Result<()> {
 #[test]
 fn the_way_changes_while_all_queues_are_full() -> Result<()> {
     let _alone = cpu::alone();
-    let (wire, home) = (Wire::new(), Home::new());
+    let (wire, home) = (Wire::start(), Home::new());
     let config = |keys: &RawPort| (shared(keys, wire.port(true)), vhost_user("fw"), joined(), workers(3));
     let millrace = home.start(config(&RawPort::default()));
     millrace.wait_up(&["wan"]);
@@ -119,7 +119,7 @@ fn the_way_changes_while_all_queues_are_full() -> Result<()> {
 fn a_shared_port_is_removed_and_added_while_frames_arrive() -> Result<()> {
     let _alone = cpu::alone();
     for keys in [static_roles(), locked()] {
-        let (wire, home) = (Wire::new(), Home::new());
+        let (wire, home) = (Wire::start(), Home::new());
         let without = (vhost_user("fw"), workers(3));
         let with = (shared(&keys, wire.port(false)), joined(), &without);
         let millrace = home.start(&with);

@@ -97,7 +97,7 @@ fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
 #[test]
 fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
     let _alone = cpu::alone();
-    let (wire, home) = (Wire::new(), Home::new());
+    let (wire, home) = (Wire::start(), Home::new());
     let probe = record("probe", "probe.pcap");
     let mirror = RawMirror { direction: MirrorDirection::Out.into(), ..mirror(["fw"], "probe") };
     let fw = RawPort { record_to: "fw.pcap".into(), ..vhost_user("fw") };
@@ -115,7 +115,7 @@ fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
 #[test]
 fn frames_that_are_held_back_leave_in_the_end() -> Result<()> {
     let _alone = cpu::alone();
-    let (wire, home) = (Wire::new(), Home::new());
+    let (wire, home) = (Wire::start(), Home::new());
     let fault = RawFault { delay: "5ms".into(), ..RawFault::default() };
     let wan = RawPort { fault: fault.into(), ..shared(&locked(), wire.port(false)) };
     let millrace = home.start((wan, vhost_user("fw"), joined(), workers(3)));
