@@ -1,33 +1,40 @@
 //! Assignment of cores.
 
 use std::fs::File;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Reservation of the cores, until it is dropped.
-#[must_use]
-pub struct Alone {
-    // Released in this order: whoever waits in this process waits for the file next.
-    _file: Option<File>,
-    _process: MutexGuard<'static, ()>,
-}
+/// Tests that may use the cores at once, for each core: a poller that backs off takes less than one.
+const TURNS: usize = 2;
 
-/// Waits until no other test uses the cores, in this process or in another one of the same build, and reserves them.
+/// Pause before the next look for a free turn.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Waits until few other tests use the cores, in this process or in others of the same build, and takes a turn until the guard is
+/// dropped.
 ///
-/// Tests with a poller call it: in parallel they would only compete for the same core.
-pub fn alone() -> Alone {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let process = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Alone { _file: locked(), _process: process }
+/// Tests with a poller call it: if many run at once, each takes so much longer that none is gained.
+///
+/// # Panics
+///
+/// Panics if there can be no file beside the test's program.
+pub fn turn() -> Turn {
+    let program = std::env::current_exe().expect("this program has a path");
+    let names = (0..TURNS * available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
+    let turns: Vec<File> = names.map(|name| File::create(name).expect("a file beside the test's program")).collect();
+    loop {
+        if let Some(free) = turns.iter().position(|turn| turn.try_lock().is_ok()) {
+            return Turn { _locked: turns.into_iter().nth(free).expect("it was found there") };
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
-/// Locks a file beside the test's program. Without one, tests of other processes are only slower.
-fn locked() -> Option<File> {
-    let directory = std::env::current_exe().ok()?.parent()?.to_owned();
-    let file = File::create(directory.join("cores.lock")).ok()?;
-    file.lock().ok()?;
-    Some(file)
+/// A turn at using the cores.
+#[must_use]
+pub struct Turn {
+    _locked: File,
 }
 
 /// Returns the cores that this process may run on, in ascending order. Never empty.

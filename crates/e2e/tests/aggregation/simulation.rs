@@ -135,7 +135,7 @@ fn simulated(packets: u64) -> Vec<u64> {
 
 #[test]
 fn switches_join_as_many_packets_as_simulated_ones() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let namespaces = SWITCHES.iter().map(|_| quiet_namespace()).collect::<Result<Vec<Namespace>>>()?;
     for (from, &(_, to)) in SWITCHES.iter().enumerate().filter(|(_, (_, to))| *to < SWITCHES.len()) {
         lay_cable([&namespaces[from], &namespaces[to]], ["out", &format!("in{from}")])?;

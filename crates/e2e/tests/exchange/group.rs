@@ -112,7 +112,7 @@ fn exchanged(switch: &Millrace, from: &str, to: &str, frames: u64, copied: &[(&s
 /// By patches and by bridges, split and packed rings in turn.
 #[test]
 fn a_chain_of_functions_copies_nothing() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let ports = ["e0", "f0a", "f0b", "f1a", "f1b", "e1"];
     let pairs = [["e0", "f0a"], ["f0b", "f1a"], ["f1b", "e1"]];
     let bridges = file(pairs.map(|pair| (pair.map(vhost_user), bridge(pair[0], pair))));
@@ -153,7 +153,7 @@ fn a_chain_of_functions_copies_nothing() -> Result<()> {
 /// Frames of 9000 bytes change hands in one buffer, as buffers are long enough; those below the threshold are copied.
 #[test]
 fn long_frames() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let exchange = RawExchange { buffer_size: 9018.into(), ..exchange_from(Threshold::Bytes(1000), &["a", "b"]) };
     let switch = home.start((patched("a", "b"), exchange, sleeper()));
@@ -183,7 +183,7 @@ fn long_frames() -> Result<()> {
 /// With a measured threshold, frames of any length are exchanged and copied in turn, in both directions, and arrive whole.
 #[test]
 fn both_ways_are_tried() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let exchange = exchange_from(Threshold::Measured, &["a", "b"]);
     let switch = home.start((patched("a", "b"), exchange, sleeper()));
@@ -232,7 +232,7 @@ fn pass_burst(ends: &mut [End; 2], len: usize) {
 /// A guest outside the group, and a function that did not join, get copies.
 #[test]
 fn ports_of_other_kinds_get_copies() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let ports = ["a", "b", "c"].map(vhost_user);
     let bridge = bridge("br", ["a", "b", "c"]);
@@ -283,7 +283,7 @@ fn ports_of_other_kinds_get_copies() -> Result<()> {
 /// A function is killed and comes back, and so is the switch: no buffer is lost.
 #[test]
 fn functions_and_the_switch_come_and_go() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let ports = ["e0", "f0a", "f0b", "e1"];
     let config = (patched("e0", "f0a"), patched("f0b", "e1"), exchange_all(&ports), sleeper());
@@ -322,7 +322,7 @@ fn functions_and_the_switch_come_and_go() -> Result<()> {
 /// A reload that changes the exchange reopens its ports, and the functions join again.
 #[test]
 fn a_reload_changes_the_threshold() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let config = |bytes| (patched("a", "b"), exchange_from(Threshold::Bytes(bytes), &["a", "b"]), sleeper());
     let switch = home.start(config(0));
@@ -348,7 +348,7 @@ fn a_reload_changes_the_threshold() -> Result<()> {
 /// and no seat has more or fewer buffers than it was given.
 #[test]
 fn a_lying_member() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let live = Live::new((patched("a", "b"), exchange_all(&["a", "b"])));
     let mut arena = Arena::new(1 << 20, false).unwrap();
     let membership = Arc::new(Membership::new(600).unwrap());

@@ -67,7 +67,7 @@ fn end(vm: &Vm, job: Job) -> Result<()> {
 
 #[test]
 fn frames_go_by_exchange_of_pages() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let vm = machine()?;
     let began = Instant::now();
 

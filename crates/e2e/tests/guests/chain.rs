@@ -17,7 +17,7 @@ fn config(functions: usize) -> RawFile {
 
 #[test]
 fn every_frame_passes_two_four_and_eight_functions() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for functions in [2, 4, 8] {
         let home = Home::new();
         let millrace = home.start(config(functions));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[test]
 fn every_payload_comes_back_right() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let demo = |options: &[&str]| {
         let output = Command::new(e2e::program()).args(["demo", "--seconds", "2"]).args(options).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

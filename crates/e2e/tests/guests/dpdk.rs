@@ -103,7 +103,7 @@ fn matrix(guest_listens: bool, queues: u16) -> Vec<Case> {
 }
 
 fn run(cases: impl IntoIterator<Item = Case>) {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for case in cases {
         let began = Instant::now();
         if let Err(error) = case.run() {
@@ -131,7 +131,7 @@ fn two_queue_pairs() {
 /// The number of queues is not configured: the port has as many as each guest requests, and sends through those alone.
 #[test]
 fn a_port_follows_its_guests() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let case = Case { packed: false, mergeable: true, in_order: false, guest_listens: false, queues: 1 };
     let millrace = home.start(case.config());

@@ -26,7 +26,7 @@ fn guests(home: &Home) -> (Guest, Guest) {
 
 #[test]
 fn an_idle_switch_uses_no_cpu() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((patched("a", "b"), sleeper()));
     let _guests = guests(&home);
@@ -48,7 +48,7 @@ fn an_idle_switch_uses_no_cpu() {
 
 #[test]
 fn a_lone_frame_wakes_everybody_up() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((patched("a", "b"), sleeper()));
     let (mut a, mut b) = guests(&home);

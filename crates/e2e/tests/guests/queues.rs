@@ -29,7 +29,7 @@ fn virtio_nic(wire: &Wire) -> RawPort {
 
 #[test]
 fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     // A worker for two of the functions, and one for the third, which is also a sender to the NIC.
     let two = ["wan.0", "near0", "wan.1", "near1"].map(str::to_owned).into_iter().collect();
@@ -64,7 +64,7 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
 
 #[test]
 fn a_function_that_dies_disturbs_no_other() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
@@ -98,7 +98,7 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
 /// A virtio NIC, whose backend has one memory table for all queues: it may lose frames of all of them when that changes.
 #[test]
 fn queues_of_a_virtio_nic() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let nic = virtio_nic(&wire);
     let switch = home.start((nic, functions("near"), e2e::poller()));
@@ -133,7 +133,7 @@ fn queues_of_a_virtio_nic() -> Result<()> {
 /// The NIC and the other functions go on, and the function is mapped again.
 #[test]
 fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
@@ -188,7 +188,7 @@ fn remap(switch: &Millrace, home: &Home, config: &RawFile, to: Option<&str>, reo
 /// mapping is gone.
 #[test]
 fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let config = file((config(e2e::poller()), vhost_user("other")));
     let switches = scene.start(&config);
@@ -236,7 +236,7 @@ fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
 /// Its backend keeps its connection, and serves the other queues again after its table of memory has changed.
 #[test]
 fn a_mapping_of_a_virtio_nic_comes_and_goes() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let nic = virtio_nic(&wire);
     let config = file((nic, functions("near"), vhost_user("other"), e2e::poller()));

@@ -12,7 +12,7 @@ const EXCHANGE: &str = "exchange() { \
 
 #[test]
 fn a_machine_uses_redis_in_another() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let home = Home::new();
     let bridge = bridge("br0", ["a", "b"]);

@@ -43,7 +43,7 @@ fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm,
 
 #[test]
 fn a_split_and_a_packed_machine_talk() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
     let nics = [Nic::new(home.socket("a")), Nic::new(home.socket("b")).packed()];
@@ -60,7 +60,7 @@ fn a_split_and_a_packed_machine_talk() -> Result<()> {
 
 #[test]
 fn machines_with_two_queue_pairs_talk() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
     let nics = [Nic::new(home.socket("a")).queues(2), Nic::new(home.socket("b")).queues(2).packed()];
@@ -79,7 +79,7 @@ fn machines_with_two_queue_pairs_talk() -> Result<()> {
 
 #[test]
 fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let host = Namespace::create()?;
     host.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"])?;

@@ -42,7 +42,7 @@ fn rings(queue: usize, shift: u64) -> VringConfigData {
 
 /// Lets a rogue at `a` send these messages endlessly.
 fn besieged(mut say: impl FnMut(&mut Rogue) + Send) {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let live = Live::new(patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);

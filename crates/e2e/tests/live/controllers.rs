@@ -62,7 +62,7 @@ impl Honest {
 
 #[test]
 fn a_controller_sends_packets_without_end() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let live = live();
     let mut controller = Honest::connect(&live.home).0;
     // No buffer, from the controller, one action of 16 bytes: to all ports.
@@ -86,7 +86,7 @@ const CROWD: usize = 150;
 
 #[test]
 fn a_crowd_talks_nonsense() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let live = live();
     let mut honest = Honest::connect(&live.home);
     let nonsense: [Vec<u8>; 6] = [

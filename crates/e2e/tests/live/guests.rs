@@ -8,7 +8,7 @@ use lab::millrace::config::*;
 /// Every chain is invalid, and is offered again as soon as it comes back.
 #[test]
 fn bad_buffers_without_end() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let live = Live::new(patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);

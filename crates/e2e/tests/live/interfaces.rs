@@ -80,7 +80,7 @@ fn wait_for_frames(millrace: &Millrace) {
 
 #[test]
 fn an_interface_that_is_missing_is_waited_for() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for driver in KINDS {
         let (here, there) = (quiet_namespace()?, quiet_namespace()?);
         let (home, far) = (Home::new(), Home::new());
@@ -106,7 +106,7 @@ fn an_interface_that_is_missing_is_waited_for() -> Result<()> {
 
 #[test]
 fn one_that_is_made_again_is_used_again() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for driver in KINDS {
         let (here, there) = two_namespaces()?;
         let (home, far) = (Home::new(), Home::new());
@@ -185,7 +185,7 @@ fn a_missing_privilege_is_named() -> Result<()> {
 /// The tap's state and MTU are followed, too.
 #[test]
 fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let here = quiet_namespace()?;
     let home = Home::new();
     let millrace = home.start_inside(&here, (port(tap, "tap0"), sleeper()));
@@ -219,7 +219,7 @@ fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
 
 #[test]
 fn a_port_is_as_its_interface_is() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for (kind, driver) in EVERY_KIND {
         let (here, there) = if kind == "tap" { (quiet_namespace()?, None) } else { two_namespaces().map(both)? };
         let home = Home::new();
@@ -303,7 +303,7 @@ fn controllers_hear_of_the_carrier() -> Result<()> {
 
 #[test]
 fn what_the_kernel_drops_is_counted() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     const SENT: u64 = 20_000;
     let (here, there) = two_namespaces()?;
     let (home, far) = (Home::new(), Home::new());
@@ -334,7 +334,7 @@ fn what_the_kernel_drops_is_counted() -> Result<()> {
 
 #[test]
 fn files_and_sockets_are_waited_for_as_well() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let replay = replay("from", "later.pcap");
     let patch = patch("from", "sink");

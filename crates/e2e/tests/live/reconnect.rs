@@ -67,7 +67,7 @@ fn blaster(home: &Home, port: &str, packed: bool, number: u8, peer: u8) -> Resul
 
 #[test]
 fn guests_are_killed_under_load() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start(config());
     let pump = bystanders(&home);
@@ -93,7 +93,7 @@ fn guests_are_killed_under_load() -> Result<()> {
 
 #[test]
 fn dpdk_guests_are_killed_under_load() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start(config());
     let pump = bystanders(&home);
@@ -116,7 +116,7 @@ fn dpdk_guests_are_killed_under_load() -> Result<()> {
 
 #[test]
 fn millrace_is_killed_under_load() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let client = |name| vhost_user_by(name, Side::Client);
     let config = (patched("a", "b"), client("c"), client("d"), patch("c", "d"), e2e::poller());
@@ -150,7 +150,7 @@ fn millrace_is_killed_under_load() -> Result<()> {
 
 #[test]
 fn dpdk_guests_survive_millrace() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let client = |name| vhost_user_by(name, Side::Client);
     let patch = patch("a", "b");
@@ -177,7 +177,7 @@ fn dpdk_guests_survive_millrace() -> Result<()> {
 
 #[test]
 fn a_machine_goes_on_after_millrace_was_killed() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let home = Home::new();
     let bridge = bridge("br0", ["a", "b"]);

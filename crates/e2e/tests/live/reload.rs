@@ -24,7 +24,7 @@ fn recorded(mut config: RawFile, name: &str) -> RawFile {
 
 #[test]
 fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let live = Live::new(bridged(&[]));
     let mut guest = Options::new(live.home.socket("a")).connect().unwrap();
     live.millrace.wait_up(&["a"]);

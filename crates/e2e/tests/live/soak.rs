@@ -72,7 +72,7 @@ fn overrun(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
 
 #[test]
 fn through_a_patch() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((patched("a", "b"), e2e::poller()));
     let a = Options::new(home.socket("a")).connect().unwrap();
@@ -87,7 +87,7 @@ fn through_a_patch() {
 
 #[test]
 fn through_a_bridge() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     // The third port shows which frames are flooded.
     let third = (sink("c"), bridge("br", ["a", "b", "c"]));

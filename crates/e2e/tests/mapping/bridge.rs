@@ -129,7 +129,7 @@ fn pump(pair: [Guest; 2], queue: usize) -> Pump {
 
 #[test]
 fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
@@ -191,7 +191,7 @@ fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
 
 #[test]
 fn a_guest_that_comes_and_goes_disturbs_no_other_in_the_bridge() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];

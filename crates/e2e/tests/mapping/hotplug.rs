@@ -192,7 +192,7 @@ impl Machine<'_> {
 
 #[test]
 fn memory_comes_and_goes_under_load() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         for packed in [false, true] {
             let scene = Scene::new(kind)?;
@@ -218,7 +218,7 @@ fn memory_comes_and_goes_under_load() -> Result<()> {
 /// Functions on other queues of the NIC lose nothing meanwhile.
 #[test]
 fn memory_comes_and_goes_beside_other_functions() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let nic = SharedNic::new()?;
     let config = (functions::nic("up0"), functions::functions("near"), e2e::poller());
     let switches = nic.start(&config);

@@ -86,7 +86,7 @@ impl Device {
 
 #[test]
 fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let device = Arc::new(Device::default());
     let options = backend::Options::new(home.socket("wan"), Mode::Server, 1);

@@ -188,7 +188,7 @@ fn longer_than_buffers(
 
 #[test]
 fn only_frames_are_written_and_only_where_they_may_be() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         for packed in [false, true] {
             let scene = Scene::new(kind)?;

@@ -29,7 +29,7 @@ fn copies(millrace: &Millrace, mapping: usize, why: &str) {
 
 #[test]
 fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let refused = "the device refused SET_MEM_TABLE";
     let gave_up = "the backend left, or did not answer, 3 times in a row when it was given a guest's memory";
     for (reaction, acknowledges, why, connections) in [
@@ -83,7 +83,7 @@ fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
 /// A backend that has room for the memory of one guest only.
 #[test]
 fn a_guest_too_many_does_not_disturb_the_first() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), Reaction::Refuse, 2, true);
     let ports = [vhost_user("near0"), vhost_user("near1")];

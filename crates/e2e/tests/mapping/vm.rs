@@ -15,7 +15,7 @@ const MAC: &str = "52:54:00:0e:ff:01";
 
 #[test]
 fn it_talks_and_its_frames_are_in_place() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     for packed in [false, true] {
         let (cable, home) = (Cable::new()?, Home::new());
@@ -51,7 +51,7 @@ fn it_talks_and_its_frames_are_in_place() -> Result<()> {
 /// The machine is killed, or its driver leaves the device, while the far end keeps sending to it.
 #[test]
 fn it_comes_back_while_frames_keep_coming() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let (cable, home) = (Cable::new()?, Home::new());
     cable.there.run("ethtool", &["-K", "up1", "tx", "off"])?;

@@ -29,7 +29,7 @@ fn traffic(kind: Kind) -> (RangeInclusive<usize>, u64) {
 
 #[test]
 fn every_frame_passes_in_place_whole_and_in_order() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         let (sizes, window) = traffic(kind);
         for packed in [false, true] {
@@ -56,7 +56,7 @@ fn every_frame_passes_in_place_whole_and_in_order() -> Result<()> {
 
 #[test]
 fn every_kind_of_dpdk_guest() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         let line = Line::new(kind, false)?;
         for case in 0..8 {
@@ -89,7 +89,7 @@ fn every_kind_of_dpdk_guest() -> Result<()> {
 /// blocks nobody.
 #[test]
 fn others_in_the_bridge_get_theirs() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         let (sizes, _) = traffic(kind);
         let (home, line) = (Home::new(), Line::new(kind, false)?);
@@ -125,7 +125,7 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
 
 #[test]
 fn guests_are_killed_under_load() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         let (home, line) = (Home::new(), Line::new(kind, false)?);
         let millrace = line.switch(&home, (one_wire(), patched("c", "d"), e2e::poller()));
@@ -143,7 +143,7 @@ fn guests_are_killed_under_load() -> Result<()> {
 /// Once a guest's session has ended, nothing is written to its memory any more.
 #[test]
 fn nothing_is_written_late() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         let (home, line) = (Home::new(), Line::new(kind, false)?);
         let millrace = line.switch(&home, (one_wire(), e2e::poller()));
@@ -155,7 +155,7 @@ fn nothing_is_written_late() -> Result<()> {
 
 #[test]
 fn a_switch_that_stops_gives_everything_back() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for kind in KINDS {
         let (sizes, window) = traffic(kind);
         let (home, line) = (Home::new(), Line::new(kind, false)?);

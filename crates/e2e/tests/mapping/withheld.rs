@@ -47,7 +47,7 @@ fn recovers(nic_home: &Home, mut nic: Millrace, home: &Home, millrace: Millrace)
 
 #[test]
 fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (nic_home, mut nic, home, mut millrace) = start();
     let mut guest = Options::new(home.socket("fw")).connect()?;
     let other = Options::new(home.socket("other")).connect()?;
@@ -67,7 +67,7 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
 
 #[test]
 fn a_guest_that_leaves_meanwhile() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (nic_home, mut nic, home, mut millrace) = start();
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
@@ -82,7 +82,7 @@ fn a_guest_that_leaves_meanwhile() -> Result<()> {
 /// The next guest gets no buffer filled before the NIC is connected anew: it may still fill those of the first.
 #[test]
 fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (nic_home, mut nic, home, mut millrace) = start();
     let mut guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();

@@ -130,7 +130,7 @@ fn machine(home: &Home) -> Result<(Vm, PathBuf, UnixDatagram)> {
 #[test]
 #[ignore = "downloads a kernel of another Debian; see CONTRIBUTING.md"]
 fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let (vm, near, far) = machine(&home)?;
     // A worker that notifies the driver only when it must, and one that sleeps.

@@ -17,7 +17,7 @@ fn monitor(home: &Home) -> Daemon {
 
 #[test]
 fn controllers_are_told_and_send() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let config = |ports: &[&str]| (switched(ports), channel(), sleeper());
     let millrace = home.start(config(&["a", "b"]));
@@ -89,7 +89,7 @@ fn controllers_are_told_and_send() -> Result<()> {
 /// A flow without packets expires; one with packets stays.
 #[test]
 fn idle_flows_end() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
@@ -117,7 +117,7 @@ fn idle_flows_end() -> Result<()> {
 /// flows along the chain and sends the packet on.
 #[test]
 fn an_application_lays_a_chain_of_flows() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let namespace = Namespace::create()?;
     let homes = [Home::new(), Home::new()];
     let openflow = |id: i64| {

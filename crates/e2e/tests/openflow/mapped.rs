@@ -7,7 +7,7 @@ use lab::{Result, cpu};
 
 #[test]
 fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Home::new());
     let far = wire.start((patched("wan", "far"), sleeper()));
     let bridge = by_flows(bridge("br0", ["wan", "fw", "lan"]));

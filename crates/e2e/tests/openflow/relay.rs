@@ -25,7 +25,7 @@ fn flow_mod(vid: u16, nfi: u16) -> Vec<u8> {
 
 #[test]
 fn a_switch_relays_flows_to_another_one() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new()];
     let own = [2, 0, 0, 0, 1, 1];
     let config = |relay: bool| {

@@ -7,7 +7,7 @@ use lab::{Result, cpu};
 #[test]
 fn flows_send_what_workers_share() -> Result<()> {
     const ROUNDS: u64 = 300;
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for way in [RxSharing::StaticRole, RxSharing::Locked] {
         let (home, wire) = (Home::new(), Home::new());
         let far = wire.start((patched("wan", "far"), sleeper()));

@@ -26,7 +26,7 @@ fn start(name: &str, home: &Home, options: &[&str]) -> Result<Daemon> {
 
 /// Exchanges packets by way of nf-forward; the order within each VLAN is checked. Each of its ports counts all packets.
 fn forwarded(options: &[&str], workers: usize) -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let config = (patched("a", "left"), patched("right", "b"), sleeper());
     let switch = home.start(&config);
@@ -118,7 +118,7 @@ fn flow_of(bytes: &[u8]) -> u16 {
 /// The order within each flow is checked, and that each flow has a worker of its own.
 #[test]
 fn two_flows_in_two_queues_with_a_worker_each() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let config = (patched("a", "left"), patched("right", "b"), sleeper());
     let switch = home.start(&config);
@@ -161,7 +161,7 @@ fn two_flows_in_two_queues_with_a_worker_each() -> Result<()> {
 /// The kernel, on a cable, pings a host behind a router. Neither it nor the host know of the workers.
 #[test]
 fn a_router_with_workers() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for options in
         [&["--workers", "3"][..], &["--workers", "2", "--parent", "works"], &["--workers", "2", "--sharing", "rss"]]
     {

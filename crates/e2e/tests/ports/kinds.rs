@@ -28,7 +28,7 @@ fn ping(namespace: &Namespace, address: &str, size: &str) -> Result<String> {
 
 #[test]
 fn a_tap_and_an_interface_talk() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (here, there) = two_namespaces()?;
     let home = Home::new();
     let config = (tap("tap0", "tap0"), uplink(), patch("tap0", "up"), sleeper());
@@ -57,7 +57,7 @@ fn vlan_bridge(trunk: RawPort) -> RawFile {
 
 #[test]
 fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (here, there) = two_namespaces()?;
     there.run("ip", &["link", "set", "up1", "arp", "off"])?;
     let (home, other_home) = (Home::new(), Home::new());
@@ -98,7 +98,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
 
 #[test]
 fn tags_are_what_goes_over_the_wire() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let ports = [access(10, vhost_user("a")), trunk(&[10, 20], vhost_user("t"))];
     let millrace = home.start((ports, bridge("br0", ["a", "t"]), sleeper()));
@@ -216,7 +216,7 @@ fn injected_faults_are_counted_and_repeatable() {
 
 #[test]
 fn a_reload_disturbs_no_other_port() {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let config = file((patched("a", "b"), e2e::poller()));
     let mut millrace = home.start(&config);

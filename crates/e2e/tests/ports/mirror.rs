@@ -11,7 +11,7 @@ const FRAMES: u64 = 2000;
 
 #[test]
 fn a_mapped_guests_frames_are_mirrored_and_pass_in_place() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let outside = Home::new();
     let far = RawPort { record_to: "far.pcap".into(), ..vhost_user("far") };
     let patch = patch("wan", "far");

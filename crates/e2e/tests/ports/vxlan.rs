@@ -103,21 +103,21 @@ fn linux_to_guest(driver: fn(&str, &str) -> RawPort, ips: [&str; 2], mapped: boo
 
 #[test]
 fn linux_over_packet_sockets() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     linux_to_guest(af_packet, V4, false)?;
     linux_to_guest(af_packet, V6, false)
 }
 
 #[test]
 fn linux_over_xdp() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     linux_to_guest(af_xdp, V4, false)?;
     linux_to_guest(af_xdp, V6, false)
 }
 
 #[test]
 fn linux_over_xdp_into_a_guests_buffers() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     linux_to_guest(af_xdp, V4, true)?;
     linux_to_guest(af_xdp, V6, true)
 }
@@ -152,7 +152,7 @@ impl Wire {
 
 #[test]
 fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for (packed, ips) in [(false, V4), (true, V4), (false, V6)] {
         let wire = Wire::new(|port| tunnelled(ips, 1, port), vhost_user("far"), patch("between", "far"));
         let home = Home::new();
@@ -180,7 +180,7 @@ fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
 /// Frames for other guests in the bridge are received into the mapped guest's buffers too, and delivered from there.
 #[test]
 fn a_tunnel_to_several_guests() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let wire = Wire::new(|port| tunnelled(V4, 1, port), vhost_user("far"), patch("between", "far"));
     let home = Home::new();
     let bridge = bridge("br0", ["wan", "fw", "other"]);
@@ -228,7 +228,7 @@ fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> 
 /// A guest at an access port behind a trunk: the tag is removed in the guest's own buffers.
 #[test]
 fn a_tag_is_taken_off_in_place() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for vxlan in [false, true] {
         let joined = bridge("br1", ["between", "far"]);
         let end = |here, port| if vxlan { tunnelled(V4, here, port) } else { port };
@@ -246,7 +246,7 @@ fn a_tag_is_taken_off_in_place() -> Result<()> {
 /// directions.
 #[test]
 fn tags_come_and_go_in_place_by_xdp() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (here, there) = e2e::cable::two_namespaces()?;
     let (home, far) = (Home::new(), Home::new());
     type Vlans = fn(RawPort) -> RawPort;
@@ -304,7 +304,7 @@ fn tags_are_put_on(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<(
 
 #[test]
 fn a_tag_is_put_on_in_place() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let wire = Wire::new(|port| port, vhost_user("far"), patch("between", "far"));
     let home = Home::new();
     let ports = [access(10, wire.port(false)), trunk(&[10], vhost_user("fw"))];

@@ -15,7 +15,7 @@ const ARGUMENTS: [&str; 2] = ["--txd=32", "--burst=128"];
 
 #[test]
 fn packets_that_did_not_leave_are_sent_again_in_order() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let mut rig = Rig::start_with(1, &ARGUMENTS)?;
     let [mut near, mut far] = rig.ends()?;
     // testpmd tries again until they leave.

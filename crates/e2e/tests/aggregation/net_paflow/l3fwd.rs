@@ -115,7 +115,7 @@ fn route(ends: &mut [Guest; 2]) {
 
 #[test]
 fn an_unmodified_router_gets_and_sends_single_packets() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let program = compile(&home)?;
     let by_vni = |rules| RawAggregation { service_chain_id: ServiceChainId::Vni.into(), ..rules };

@@ -30,7 +30,7 @@ type Undo = fn(usize, &mut [u8]);
 
 #[test]
 fn modes_that_pass_packets_on() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     for (port, peer) in [(LEFT, PEERS[0]), (RIGHT, PEERS[1])] {
@@ -138,7 +138,7 @@ fn udp_checksum(bytes: &[u8]) -> u16 {
 
 #[test]
 fn modes_that_look_into_packets() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     let numbers = 0..24;
@@ -186,7 +186,7 @@ const SIZES: [(&str, usize); 2] = [("flowgen", 60), ("txonly", 64)];
 
 #[test]
 fn modes_of_one_direction() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     rig.forwarding("rxonly", |rig| {

@@ -25,7 +25,7 @@ struct Way {
 
 #[test]
 fn packets_of_two_queues_stay_apart() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let mut rig = Rig::start(2)?;
     let mut ends = ["near", "far"].map(|port| open(rig.home.socket(port)));
     rig.testpmd.start()?;

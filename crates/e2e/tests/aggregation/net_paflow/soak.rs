@@ -11,7 +11,7 @@ fn packets() -> u64 {
 
 #[test]
 fn many_packets_each_way() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     rig.testpmd.start()?;

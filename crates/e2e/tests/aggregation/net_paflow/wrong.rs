@@ -71,7 +71,7 @@ fn short_packets() -> Vec<Vec<u8>> {
 
 #[test]
 fn a_wrong_aggregate_loses_only_itself_and_is_counted_by_reason() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let mut echo = Echo::start(|testpmd| testpmd)?;
     let packets = short_packets();
     let good = by_hand(&packets);
@@ -92,7 +92,7 @@ fn a_wrong_aggregate_loses_only_itself_and_is_counted_by_reason() -> Result<()> 
 /// testpmd's buffers hold 512 bytes: aggregates come in three of them, and a packet that does not fit into one is dropped.
 #[test]
 fn an_aggregate_in_several_buffers_is_split() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let small = ["--mbuf-size=640", "--enable-scatter", "--max-pkt-len=1518"];
     let mut echo = Echo::start(|testpmd| small.into_iter().fold(testpmd, Builder::argument))?;
     let packets = short_packets();

@@ -23,7 +23,7 @@ fn count(said: &str, kind: &str) -> u64 {
 
 /// Stores and reads values of all lengths, one after the other and over 50 connections at a time.
 fn values_pass(form: Form) -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let switch = home.start(rig::config(form));
     let _redis = redis::serve_unix(&home.path("redis"))?;
@@ -86,7 +86,7 @@ fn values_pass_in_exchanged_buffers_of_9000_bytes() -> Result<()> {
 
 /// Kills everything in turn. A connection ends with Redis or a proxy, and outlives the switch.
 fn all_may_go(form: Form) -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let home = Home::new();
     let config = rig::config(form);
     let mut switch = home.start(&config);
@@ -138,7 +138,7 @@ fn a_group_may_go_and_come_back() -> Result<()> {
 
 #[test]
 fn the_kernel_talks_to_a_proxy_over_a_tap() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for mtu in [1500, 9000] {
         let form = Form { mtu, exchanges: false };
         let home = Home::new();

@@ -144,7 +144,7 @@ fn select(cases: &Path, wanted: impl Fn(&str) -> bool, into: &Path) {
 /// Runs the cases of the files whose descriptions are `wanted`, and those again in which the tester's switch was too slow. Returns
 /// what came of them.
 fn outcomes(wanted: impl Fn(&str) -> bool) -> Result<Vec<Outcome>> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let tester = tester();
     let cases = tester.join("os_ken/tests/switch/of13");
     let namespace = quiet_namespace()?;

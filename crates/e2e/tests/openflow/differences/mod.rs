@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 #[test]
 fn both_switches_send_the_same_packets() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (namespace, home) = (quiet_namespace()?, Home::new());
     // Each switch has three cables, whose other ends are the test's.
     for number in ["1", "2", "3"] {

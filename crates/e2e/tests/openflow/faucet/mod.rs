@@ -58,7 +58,7 @@ fn wait_reached(from: &Namespace, to: &str) {
 
 #[test]
 fn faucet_routes_between_vlans_and_filters() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let programs = faucet();
     let (namespace, home) = (quiet_namespace()?, Home::new());
     let hosts = [host(&namespace, 1)?, host(&namespace, 2)?, host(&namespace, 3)?];

@@ -43,7 +43,7 @@ fn attack(rogue: &mut Rogue, way: usize) {
 
 #[test]
 fn a_guest_that_attacks_takes_no_frame_from_another() -> Result<()> {
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     for keys in [static_roles(), locked()] {
         let (wire, home) = (forked_wire(), Home::new());
         let ports = ["wan", "fw", "a"];

@@ -61,7 +61,7 @@ fn without_an_order_each_worker_sends_to_a_queue_of_its_own() {
     const WORKERS: usize = 3;
     /// As many as the guest has buffers in one queue.
     const FRAMES: usize = 1000;
-    let _alone = cpu::alone();
+    let _turn = cpu::turn();
     let (home, other) = (Home::new(), Home::new());
     let sent = record(&home.path("in.pcap"), FRAMES);
     let keys = RawPort { order: FrameOrder::None.into(), ..static_roles() };
