@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 1 } else { 300 }, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 300 }, failure_persistence: None, ..Default::default() })]
 
     #[test]
     fn what_a_guest_sends_arrives_once_in_order(case in case(), steps in prop::collection::vec(step(), 1..if cfg!(miri) { 16 } else { 200 })) {
