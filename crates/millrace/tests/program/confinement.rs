@@ -98,7 +98,7 @@ fn all_threads_are_confined_and_so_are_those_of_a_reload() {
 fn names_of_owners_are_known_at_a_reload() {
     require_root();
     let directory = tempfile::tempdir().unwrap();
-    let owned = ONE.replace("socket='a.sock'", "socket='a.sock', socket-owner='root', socket-group='switch'");
+    let owned = ONE.replace("socket='a.sock'", "socket='a.sock', socket-owner='root', socket-group='daemon'");
     let switch = start(directory.path(), &owned);
     let more = owned.replace("{name='s'", "{name='t', driver='sink'}, {name='s'");
     let report = reload(&switch, directory.path(), &more).unwrap();
@@ -107,7 +107,7 @@ fn names_of_owners_are_known_at_a_reload() {
     let report = reload(&switch, directory.path(), &owned.replace("'a.sock'", "'a.sock', queues=2")).unwrap();
     assert!(report.contains("reopened port a "), "{report}");
     // The socket of an added port cannot be given away any more: the port stays closed, and everything else goes on.
-    let new = "{name='n', driver='vhost-user', socket='n.sock', socket-group='switch'}, {name='s'";
+    let new = "{name='n', driver='vhost-user', socket='n.sock', socket-group='daemon'}, {name='s'";
     for _ in 0..2 {
         reload(&switch, directory.path(), &owned.replace("{name='s'", new)).unwrap_err();
         let ports = text(&ctl(&switch, &["ports"]).stdout);
@@ -116,10 +116,10 @@ fn names_of_owners_are_known_at_a_reload() {
     }
     reload(&switch, directory.path(), &owned).unwrap();
     // The files needed to look up other names are no longer accessible.
-    let error = reload(&switch, directory.path(), &owned.replace("'switch'", "'games'")).unwrap_err();
+    let error = reload(&switch, directory.path(), &owned.replace("'daemon'", "'games'")).unwrap_err();
     assert!(error.contains("`games`") && error.contains("number"), "{error}");
     let owner = fs::metadata(directory.path().join("a.sock")).unwrap();
-    assert_eq!((owner.uid(), owner.gid()), (0, 1), "root and switch");
+    assert_eq!((owner.uid(), owner.gid()), (0, 1), "root and daemon");
 }
 
 #[test]
