@@ -8,7 +8,7 @@ use e2e::virtio::{Exchange, Options, Sizes};
 use e2e::{Home, Millrace};
 use lab::cpu;
 use lab::millrace::config::*;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// All Ethernet sizes up to jumbo frames.
 const SIZES: Sizes = 60..=9000;
@@ -21,12 +21,23 @@ fn frames() -> u64 {
     wanted.map_or(1_000_000, |number| number.parse().expect("MILLRACE_SOAK_FRAMES is a number"))
 }
 
+/// The cores of this thread before it was pinned, which it gets back: another test may run on it next.
+struct Pinned(CpuSet);
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let _ = sched_setaffinity(None, &self.0);
+    }
+}
+
 /// Keeps this thread away from the switch's core. Call it only once the switch runs: the switch inherits this thread's cores,
 /// and [`cpu::Plan`] sees only those.
-fn pin() {
+fn pin() -> Pinned {
+    let before = sched_getaffinity(None).unwrap();
     let mut set = CpuSet::new();
     set.set(cpu::Plan::detect().guest());
     sched_setaffinity(None, &set).unwrap();
+    Pinned(before)
 }
 
 /// Sends half of the frames each way.
@@ -78,7 +89,7 @@ fn through_a_patch() {
     let a = Options::new(home.socket("a")).connect().unwrap();
     let b = Options::new(home.socket("b")).packed().connect().unwrap();
     millrace.wait_up(&["a", "b"]);
-    pin();
+    let _pinned = pin();
     let mut exchange = Exchange::new([a, b], [1, 2], SIZES, WINDOW);
     soak("patch", &millrace, &mut exchange);
     overrun("patch", &millrace, &mut exchange);
@@ -96,7 +107,7 @@ fn through_a_bridge() {
     let a = Options::new(home.socket("a")).packed().in_order().connect().unwrap();
     let b = Options::new(home.socket("b")).in_order().connect().unwrap();
     millrace.wait_up(&["a", "b"]);
-    pin();
+    let _pinned = pin();
     let mut exchange = Exchange::new([a, b], [1, 2], SIZES, WINDOW);
     // The first frame each way teaches the bridge the two addresses.
     exchange.run(1, e2e::SOON).unwrap();

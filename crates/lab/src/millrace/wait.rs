@@ -2,7 +2,6 @@
 
 use super::{Millrace, Port};
 use crate::Result;
-use engine::stats::Snapshot;
 use std::time::{Duration, Instant};
 
 /// Time limit for anything that should happen at once: far longer than ever needed, however busy the machine is.
@@ -25,11 +24,6 @@ impl Millrace {
             }
             std::thread::sleep(LOOK);
         }
-    }
-
-    /// Waits until its counters are as wanted.
-    pub fn wait_until(&self, what: &str, wanted: impl Fn(&Snapshot) -> bool) -> Result<Snapshot> {
-        self.wait_for(what, || Ok(Some(self.stats()?).filter(|stats| wanted(stats))))
     }
 
     /// Waits until a port is as wanted.

@@ -5,9 +5,9 @@ use ::millrace::config::Config;
 use std::path::Path;
 
 /// Returns what the switch reads from a text.
-fn read(text: &str) -> String {
-    let (config, _) = Config::parse(Path::new("/m.toml"), text).unwrap_or_else(|report| panic!("{text}\n{report}"));
-    format!("{config:#?}")
+fn read(text: &str) -> Config {
+    let read = Config::parse(Path::new("/m.toml"), text);
+    read.unwrap_or_else(|report| panic!("{text}\n{report}")).0
 }
 
 /// Reads a text into the types that this module writes from, and checks that these give the same switch.
