@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Packages whose integration tests start programs of other packages: these run when everything is built.
-const START_PROGRAMS: [&str; 2] = ["e2e", "testbed"];
+/// Packages whose integration tests start programs, their own or others': these run when everything is built.
+const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 
 /// Binaries that run at once, for each processor, and tests that run at once in a binary: most tests wait for processes that
 /// start or end, or for a rare event.
@@ -37,12 +37,15 @@ pub struct Shelf {
 struct State {
     waiting: Vec<Binary>,
     is_building: bool,
+    /// The static library of `paflow-abi`. The driver for DPDK is built with it: cargo would build it again on its own, as its
+    /// dependencies then have other features.
+    library: Option<String>,
 }
 
 impl Shelf {
     /// Returns the empty shelf, for a build that will begin.
     pub fn new() -> Shelf {
-        let state = State { waiting: Vec::new(), is_building: true };
+        let state = State { waiting: Vec::new(), is_building: true, library: None };
         Shelf { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -84,9 +87,13 @@ pub fn build(context: &Context, shelf: &Shelf, reach: &Reach) -> Result<(), Fail
     let words = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
     let mut found = false;
     let built = context.cargo(&words).named("cargo test --no-run").each_line(|line| {
-        let binary = serde_json::from_str::<Value>(line).ok().and_then(|message| Binary::of(&message));
-        found |= binary.is_some();
-        if let Some(binary) = binary.filter(|binary| reach.has(&binary.package(), &binary.target)) {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { return };
+        if let Some(library) = static_library(&message) {
+            shelf.state().library = Some(library);
+        }
+        let Some(binary) = Binary::of(&message) else { return };
+        found = true;
+        if reach.has(&binary.package(), &binary.target) {
             shelf.put(binary);
         }
     });
@@ -99,7 +106,19 @@ pub fn build(context: &Context, shelf: &Shelf, reach: &Reach) -> Result<(), Fail
 pub fn run(context: &Context, shelf: &Shelf) -> Result<(), Failure> {
     let durations = Durations::stored(context)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    pool::run(BINARIES * processors, || Some(shelf.take(&durations)?.run(context)))
+    pool::run(BINARIES * processors, || {
+        let run = shelf.take(&durations)?.run(context);
+        Some(match &shelf.state().library {
+            Some(library) => run.env("PAFLOW_ABI", library),
+            None => run,
+        })
+    })
+}
+
+/// Parses cargo's message about a build product, if that is the static library of `paflow-abi`.
+fn static_library(message: &Value) -> Option<String> {
+    let mut files = message["filenames"].as_array().filter(|_| message["target"]["name"] == "paflow_abi")?.iter();
+    files.find_map(|file| file.as_str().filter(|file| file.ends_with(".a")).map(str::to_owned))
 }
 
 impl Binary {
