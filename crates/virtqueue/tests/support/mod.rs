@@ -97,7 +97,7 @@ impl Driver {
 pub fn frame(number: u32, len: usize) -> Vec<u8> {
     const LAP: usize = 512;
     static LAPS: LazyLock<Vec<u8>> = LazyLock::new(|| {
-        let lap: Vec<u8> = (0..LAP).map(|i| (i * 7 >> 1) as u8).collect();
+        let lap: Vec<u8> = (0..LAP).map(|i| ((i * 7) >> 1) as u8).collect();
         lap.repeat(2 + (1 << 17) / LAP)
     });
     let start = number as usize * 31 % LAP;
