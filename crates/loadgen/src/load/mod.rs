@@ -37,8 +37,6 @@ use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
 const CONNECT: Duration = Duration::from_secs(15);
 /// Time limit after that until every port has received a frame.
 const FIRST: Duration = Duration::from_secs(20);
-/// Seconds without any frame after which those in flight are given up.
-const PATIENCE: f64 = 0.2;
 /// Usual size of a receive buffer, for a guest that does not know the frame sizes; more only for longer frames.
 const USUAL_BUFFER: usize = 2048;
 
@@ -112,7 +110,7 @@ fn measure<T: Touch>(
     alive: &dyn Fn() -> bool,
 ) -> Result<Report, LoadError> {
     let hz = cycles::frequency();
-    let mut pump = Pump::new(ports, load.topology(), load.window, (PATIENCE * hz) as u64, alive);
+    let mut pump = Pump::new(ports, load.topology(), load.window, (load.patience * hz) as u64, alive);
     let began = Instant::now();
     while !pump.begin::<T>((0.05 * hz) as u64)? {
         if began.elapsed() > FIRST {

@@ -73,6 +73,10 @@ pub struct LoadOptions {
     /// Seconds to run before that
     #[arg(long, default_value_t = 0.5)]
     pub warmup: f64,
+    /// Seconds without any frame after which those under way count as lost: more, where the switch loses none, and may have to wait
+    /// for a processor
+    #[arg(long, default_value_t = 0.2)]
+    pub patience: f64,
     /// Processor to run on
     #[arg(long)]
     pub cpu: Option<usize>,

@@ -131,6 +131,7 @@ fn load_options(options: &FunctionOptions) -> LoadOptions {
         window: WINDOW,
         seconds: options.seconds,
         warmup: WARM_UP,
+        patience: SILENCE.as_secs_f64(),
         cpu: options.cpu,
     }
 }
