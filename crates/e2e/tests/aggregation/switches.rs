@@ -345,7 +345,7 @@ fn a_mapped_port_aggregates_for_a_guest_with_few_buffers() -> Result<()> {
     let rules = aggregation(0, &[(100, 1)]);
     let millrace = home.start((wan, vhost_user("fw"), one_wire(), rules, e2e::poller()));
     let mut guest = Options::new(home.socket("fw")).queue_size(16).connect()?;
-    let mut sender = wire.far().connect()?;
+    let mut sender = wire.guest("far")?;
     wait_for("both ends of the mapping", || millrace.mapping().zero_copy.then_some(()));
     millrace.wait_up(&["wan", "fw"]);
     let packets: Vec<_> =

@@ -46,7 +46,7 @@ fn every_frame_passes_both_ways() -> Result<()> {
         assert!(said.starts_with("interface up0, copied by the kernel") && said.contains(detail), "{said}");
         assert!(said.ends_with("native XDP, MTU 1500"), "{said}");
         let guest = Options::new(home.socket("fw")).connect()?;
-        let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest, wire.guest("far")?], [1, 2], SIZES, 32);
         if let Err(error) = exchange.run(FRAMES, e2e::SOON) {
             panic!("{error}; {:?}; Millrace said:\n{}", millrace.stats().ports, millrace.daemon.log().tail(40));
         }
@@ -130,7 +130,7 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     let mut guest = Some(Options::new(home.socket("fw")).connect()?);
     for _ in 0..3 {
         let wire = cable.wire();
-        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far().connect()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.guest("far")?], [1, 2], SIZES, 32);
         exchange.run(500, e2e::SOON)?;
         let [back, _] = exchange.into_guests();
         guest = Some(back);
@@ -164,7 +164,7 @@ fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
         let millrace = home.start_inside(&cable.here, &config);
         millrace.wait_up(&["wan"]);
         let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
-        let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest, wire.guest("far")?], [1, 2], SIZES, 32);
         // Until then the queue may stop for a moment, in which frames are lost.
         wait_for(why, || millrace.mapping().reason.filter(|reason| reason.contains(why)));
         exchange.run(FRAMES / 4, e2e::SOON)?;
@@ -188,7 +188,7 @@ fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
         millrace.wait_up(&["wan"]);
         millrace.wait_mapped();
         let before = millrace.mapping().in_place;
-        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.far().connect()?], [1, 2], SIZES, 32);
+        let mut exchange = Exchange::new([guest.take().expect("it is back"), wire.guest("far")?], [1, 2], SIZES, 32);
         exchange.run(1000, e2e::SOON)?;
         assert!(millrace.mapping().in_place > before + 500, "{:?}", millrace.mapping());
         let [back, _] = exchange.into_guests();
@@ -220,7 +220,7 @@ fn generic_xdp_does_it_too() -> Result<()> {
     assert!(said.contains("(XDP is generic), generic XDP (native: "), "{said}");
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
-    let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 32);
+    let mut exchange = Exchange::new([guest, wire.guest("far")?], [1, 2], SIZES, 32);
     exchange.run(FRAMES / 4, e2e::SOON)?;
     look(&millrace, FRAMES / 4);
     millrace.stop();
@@ -298,7 +298,7 @@ fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
     let wire = cable.wire();
     let millrace = cable.switch(&home, wan(), (one_wire(), sleeper()));
     let mut guest = Options::new(home.socket("fw")).connect()?;
-    let mut far = wire.far().connect()?;
+    let mut far = wire.guest("far")?;
     wait_for("the mapping", || millrace.mapping().zero_copy.then_some(()));
     for round in 0..40u8 {
         let sent = millrace.mapping().sent_in_place;

@@ -197,7 +197,7 @@ fn memory_comes_and_goes_under_load() -> Result<()> {
         for packed in [false, true] {
             let scene = Scene::new(kind)?;
             let mut machine = Machine::connect(&scene.millrace, 0, &scene.home.socket("fw"), packed);
-            let load = Load::start(scene.wire.far().connect()?);
+            let load = Load::start(scene.wire.guest("far")?);
             machine.in_place();
             for early in [false, true] {
                 for by in [By::Slot, By::Table, By::Slot, By::Table] {

@@ -201,7 +201,7 @@ fn only_frames_are_written_and_only_where_they_may_be() -> Result<()> {
             let slots = (0..SLOTS).filter(|number| !senders.contains(number));
             slots.for_each(|number| post(&mut guest, &ram, number, random));
             guest.publish();
-            let mut far = scene.wire.far().connect()?;
+            let mut far = scene.wire.guest("far")?;
             wait_for("the mapping", || (scene.millrace.mapping().on_loan > 0).then_some(()));
             for _ in 0..ROUNDS {
                 round(kind, &mut guest, &ram, &mut far, random)?;

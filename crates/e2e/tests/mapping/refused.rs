@@ -51,7 +51,7 @@ fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
         millrace.wait_said(0, why);
         assert_eq!(gate.connections(), connections, "{case}");
         millrace.wait_up(&["wan"]);
-        let mut exchange = Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 64);
+        let mut exchange = Exchange::new([guest, wire.guest("far")?], [1, 2], SIZES, 64);
         exchange.run(FRAMES, e2e::SOON)?;
         let mapping = millrace.mapping();
         assert!(mapping.in_place == 0 && mapping.sent_in_place == 0, "{case}: {mapping:?}");
@@ -70,7 +70,7 @@ fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
         };
         drop(far);
         millrace.wait_mapped();
-        Exchange::new([guest, wire.far().connect()?], [1, 2], SIZES, 64).run(FRAMES, e2e::SOON)?;
+        Exchange::new([guest, wire.guest("far")?], [1, 2], SIZES, 64).run(FRAMES, e2e::SOON)?;
         assert!(millrace.mapping().in_place > FRAMES / 2, "{case}: {:?}", millrace.mapping());
         pump.wait_for(100, e2e::SOON)?;
         let tally = pump.stop()?;
@@ -91,7 +91,7 @@ fn a_guest_too_many_does_not_disturb_the_first() -> Result<()> {
     let millrace = home.start((wan(2), ports, mappings, e2e::poller()));
     millrace.wait_up(&["wan"]);
     let first = Options::new(home.socket("near0")).connect()?;
-    let far = wire.far().connect()?;
+    let far = wire.guest("far")?;
     millrace.wait_mapped();
     let pump = Pump::start(Exchange::new([first, far], [1, 2], SIZES, 64));
     for _ in 0..10 {

@@ -58,7 +58,7 @@ fn a_chain_behind_a_mapping() -> Result<()> {
     let millrace = switch(&home, &wire, (one_wire(), patched("next", "end")));
     let [fw, next, end] = ["fw", "next", "end"].map(|port| Options::new(home.socket(port)).connect());
     let first = Forwarder::start(fw?, next?);
-    let far = wire.far().connect()?;
+    let far = wire.guest("far")?;
     millrace.wait_mapped();
     Exchange::new([end?, far], [1, 2], SIZES, 32).run(FRAMES / 4, e2e::SOON)?;
     assert_eq!(first.stop()?, FRAMES / 2);
@@ -77,10 +77,11 @@ fn a_guest_with_short_buffers() -> Result<()> {
         let joined = if bridged { file((trusted(), bridge("br0", ["wan", "fw"]))) } else { file(one_wire()) };
         let millrace = switch(&home, &wire, joined);
         let guest = Options::new(home.socket("fw")).buffer(1024).connect()?;
-        let far = wire.far().connect()?;
+        let far = wire.guest("far")?;
         wait_for("the mapping to copy", || {
             millrace.mapping().reason.filter(|reason| reason.contains("buffers of 1024 bytes"))
         });
+        millrace.wait_up(&["wan", "fw"]);
         // Mergeable buffers also take longer frames.
         let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 64);
         exchange.run(FRAMES / 4, e2e::SOON)?;
@@ -101,7 +102,7 @@ fn the_wire_is_killed_under_load() -> Result<()> {
     for _ in 0..10 {
         millrace.wait_up(&["wan"]);
         millrace.wait_mapped();
-        let far = wire.far().connect()?;
+        let far = wire.guest("far")?;
         let mut exchange = Exchange::new([guest.take().expect("it is back"), far], [1, 2], SIZES, 64);
         exchange.run(2000, e2e::SOON)?;
         let [back, far] = exchange.into_guests();

@@ -39,7 +39,7 @@ fn every_frame_passes_in_place_whole_and_in_order() -> Result<()> {
             for _ in 0..3 {
                 let options = Options::new(home.socket("fw"));
                 let guest = if packed { options.packed() } else { options }.connect()?;
-                let far = line.wire.far().connect()?;
+                let far = line.wire.guest("far")?;
                 millrace.wait_mapped();
                 let mut exchange = Exchange::new([guest, far], [1, 2], sizes.clone(), window);
                 exchange.run(FRAMES / 2, e2e::SOON)?;
@@ -74,7 +74,9 @@ fn every_kind_of_dpdk_guest() -> Result<()> {
             wait_for("frames to go round", || (millrace.mapping().in_place > FRAMES).then_some(()));
             testpmd.stop()?;
             let stats = testpmd.stats()?;
-            assert!(stats.iter().all(|port| port.rx_packets > FRAMES / 2), "{kind:?}, case {case}: {stats:?}");
+            // The kernel's cable drops frames if its other end has no processor.
+            let wanted = if kind == Kind::VirtioUser { FRAMES / 2 } else { 1 };
+            assert!(stats.iter().all(|port| port.rx_packets > wanted), "{kind:?}, case {case}: {stats:?}");
             testpmd.quit(e2e::SOON)?;
             wait_for("the guest to be gone", || (!millrace.mapping().zero_copy).then_some(()));
             let reason = millrace.mapping().reason;
@@ -95,7 +97,7 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
         let (home, line) = (Home::new(), Line::new(kind, false)?);
         let bridge = bridge("br0", ["wan", "fw", "other"]);
         let millrace = line.switch(&home, (trusted(), vhost_user("other"), bridge, e2e::poller()));
-        let mut far = line.wire.far().connect()?;
+        let mut far = line.wire.guest("far")?;
         let mut other = Options::new(home.socket("other")).connect()?;
         // Without a guest, with one that takes its frames, and with one that has posted its buffers but never looks again.
         for step in 0..3 {
@@ -147,7 +149,7 @@ fn nothing_is_written_late() -> Result<()> {
     for kind in KINDS {
         let (home, line) = (Home::new(), Line::new(kind, false)?);
         let millrace = line.switch(&home, (one_wire(), e2e::poller()));
-        mapped::leave_again_and_again(&millrace, &home, line.wire.far().connect()?)?;
+        mapped::leave_again_and_again(&millrace, &home, line.wire.guest("far")?)?;
         millrace.stop();
     }
     Ok(())
@@ -162,7 +164,7 @@ fn a_switch_that_stops_gives_everything_back() -> Result<()> {
         for _ in 0..3 {
             let millrace = line.switch(&home, (one_wire(), e2e::poller()));
             let guest = Options::new(home.socket("fw")).connect()?;
-            let far = line.wire.far().connect()?;
+            let far = line.wire.guest("far")?;
             millrace.wait_mapped();
             let mut exchange = Exchange::new([guest, far], [1, 2], sizes.clone(), window);
             exchange.run(2000, e2e::SOON)?;

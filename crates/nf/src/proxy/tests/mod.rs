@@ -139,6 +139,16 @@ proptest! {
 }
 
 /// Connects, and returns both local ends.
+/// A case of the test above that fails: one proxy resets a connection on which it has bytes of the answer left to send.
+#[test]
+#[ignore = "not mended yet: the end of the answer is lost"]
+fn a_reset_cuts_no_answer_off() {
+    let limits = Limits { buffer: 65_536, ..Limits::default() };
+    let faults = Faults { lost: 64, repeated: 23, swapped: 3, damaged: 30 };
+    let setup = Setup { mtu: 1500, faults, seed: 9_476_055_787_927_433_348, near: limits, far: limits };
+    exchange(&mut World::new(setup), &[(38_300, 46_820), (34_472, 14_904)]);
+}
+
 fn connect(world: &mut World, service: &std::os::unix::net::UnixListener) -> (UnixStream, UnixStream) {
     let client = world.client("client");
     let server = world.until("the service to be connected", |_| service.accept().ok()).0;
