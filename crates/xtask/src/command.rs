@@ -169,7 +169,7 @@ impl Run<'_> {
     fn ended(&self, time: Duration, status: ExitStatus) -> Result<(), Failure> {
         let name = self.name.as_ref().unwrap_or(&self.shown);
         self.context.account().times.push((name.clone(), time));
-        if status.success() { Ok(()) } else { Err(format!("`{}` failed: {status}", self.shown).into()) }
+        if status.success() { Ok(()) } else { Err(format!("`{name}` failed: {status}").into()) }
     }
 
     /// Runs it and returns its standard output.
