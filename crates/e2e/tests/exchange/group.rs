@@ -45,7 +45,10 @@ struct End {
 
 impl End {
     fn connect(socket: PathBuf, packed: bool, buffer_size: usize) -> End {
-        let port = PortOptions { packed, ..PortOptions::new(socket) };
+        End::by(PortOptions { packed, ..PortOptions::new(socket) }, buffer_size)
+    }
+
+    fn by(port: PortOptions, buffer_size: usize) -> End {
         let options = nf::Options { exchange: nf::Exchange::Group, buffer_size, ..nf::Options::new(vec![port]) };
         let ports = Ports::open(options, &AtomicBool::new(false)).unwrap();
         End { ports, burst: Vec::new(), sent: 0, arrived: Arrived::default(), count: 0 }
@@ -187,7 +190,9 @@ fn both_ways_are_tried() {
     let home = Home::new();
     let exchange = exchange_from(Threshold::Measured, &["a", "b"]);
     let switch = home.start((patched("a", "b"), exchange, sleeper()));
-    let mut ends = [("a", true), ("b", false)].map(|(port, packed)| End::connect(home.socket(port), packed, 2048));
+    let mut ends = [("a", true), ("b", false)].map(|(port, packed)| {
+        End::by(PortOptions { packed, queue_size: RING, ..PortOptions::new(home.socket(port)) }, 2048)
+    });
     let pairs = || [("a", "b"), ("b", "a")].map(|(from, to)| pair(&switch, from, to));
     switch.wait_up(&["a", "b"]);
     for len in [60, 1500] {
@@ -207,9 +212,10 @@ fn both_ways_are_tried() {
     switch.stop();
 }
 
-/// Frames that an end may have under way: as many as take the switch longer than a pause that ends its measurements, so that it
-/// measures even if all take turns on one processor.
-const UNDER_WAY: u64 = 1024;
+/// Frames that an end may have under way, and a ring with room for them: enough for the switch to measure them without a pause, even
+/// if all take turns on one processor.
+const UNDER_WAY: u64 = 640;
+const RING: u16 = 1024;
 
 /// Lets each end send a burst, unless too many frames are under way, and receive one.
 fn pass_burst(ends: &mut [End; 2], len: usize) {
