@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+/// Tests that may use the cores at once, beyond one for each core: pollers back off, and tests often wait.
+const MORE: usize = 1;
+
 /// Pause before the next look for a free turn.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until fewer other tests than there are cores use them, in this process or in others of the same build, and takes a turn until
-/// the guard is dropped.
+/// Waits until few other tests use the cores, in this process or in others of the same build, and takes a turn until the guard is
+/// dropped.
 ///
 /// Tests with a poller call it: if many run at once, each takes so much longer that none is gained.
 ///
@@ -18,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Panics if there can be no file beside the test's program.
 pub fn turn() -> Turn {
     let program = std::env::current_exe().expect("this program has a path");
-    let names = (0..available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
+    let names = (0..available().len() + MORE).map(|number| program.with_file_name(format!("turn-{number}.lock")));
     let turns: Vec<File> = names.map(|name| File::create(name).expect("a file beside the test's program")).collect();
     loop {
         if let Some(free) = turns.iter().position(|turn| turn.try_lock().is_ok()) {

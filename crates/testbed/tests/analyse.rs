@@ -53,7 +53,7 @@ fn rings_of_all_sizes_move_frames() {
 fn a_model_of_the_caches_tells_the_parts_apart() {
     let out = tempfile::tempdir().unwrap();
     let words = ["analyse", "cache", "--json", "--pattern", "a,e", "--ring", "split", "--size", "1514"];
-    testbed(&[&words[..], &["--virtual", "1024:256", "--frames", "500"]].concat(), out.path());
+    testbed(&[&words[..], &["--virtual", "1024:256", "--frames", "1000"]].concat(), out.path());
     let results = results(out.path());
     let misses = |point: usize, part: usize| results["points"][point]["parts"][part]["d1_misses"].as_f64().unwrap();
     assert_eq!(results["points"][0]["parts"][0]["part"], "SW_R");
