@@ -10,10 +10,10 @@
 use e2e::Home;
 use e2e::cable::quiet_namespace;
 use e2e::flows::{bridge, join, open_vswitch};
+use lab::Result;
 use lab::millrace::config::RawOpenflow;
 use lab::netns::Namespace;
 use lab::process::{Daemon, Interrupt};
-use lab::{Result, cpu};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -158,7 +158,6 @@ fn select(cases: &Path, wanted: impl Fn(&str) -> bool, into: &Path) {
 
 /// Runs the cases of the files whose descriptions are `wanted`, in several rigs. Returns what came of them.
 fn outcomes(wanted: impl Fn(&str) -> bool + Sync) -> Result<Vec<Outcome>> {
-    let _turn = cpu::turn();
     let tester = &tester();
     std::thread::scope(|scope| {
         let rigs: Vec<_> = (0..RIGS)
