@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Tests that may use the cores at once, beyond one for each core: pollers back off, and tests often wait.
-const MORE: usize = 1;
+/// Tests that may use the cores at once, for each core: pollers back off, and a test often waits.
+const TURNS: usize = 2;
 
 /// Pause before the next look for a free turn.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Panics if there can be no file beside the test's program.
 pub fn turn() -> Turn {
     let program = std::env::current_exe().expect("this program has a path");
-    let names = (0..available().len() + MORE).map(|number| program.with_file_name(format!("turn-{number}.lock")));
+    let names = (0..TURNS * available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
     let turns: Vec<File> = names.map(|name| File::create(name).expect("a file beside the test's program")).collect();
     loop {
         if let Some(free) = turns.iter().position(|turn| turn.try_lock().is_ok()) {
