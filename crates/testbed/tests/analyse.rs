@@ -120,7 +120,7 @@ fn a_nic_that_compares_sees_what_was_not_copied() {
         let sockets = ["nic", "nf"].map(|name| directory.path().join(format!("{pattern}-{name}.sock")));
         let mut wire = Command::new(TESTBED);
         wire.args(["wire", "--json", "--touch", "payload", "--size", "512", "--seconds", "0.2"]).args(&sockets);
-        let mut wire = Running(wire.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        let mut wire = Running(wire.stdout(Stdio::piped()).spawn().unwrap());
         let mut switch = Command::new(TESTBED);
         switch.args(["analyse", "switch", "--pattern", pattern]).args(&sockets).stdin(Stdio::piped());
         let _switch = Running(switch.spawn().unwrap());

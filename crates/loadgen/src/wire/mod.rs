@@ -28,7 +28,7 @@ const DRAIN: f64 = 0.005;
 /// Maximum number of drains, after which the rest is given up.
 const DRAINS: usize = 40;
 /// Time limit for the first frame to come back.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Error that prevents a measurement.
 #[derive(Debug, thiserror::Error)]

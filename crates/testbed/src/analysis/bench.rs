@@ -13,7 +13,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Time limit for an operation of a program.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 /// Time between the start of the load and the first observation of the switch, and between the last one and the load's end.
 const MARGIN: Duration = Duration::from_millis(20);
 

@@ -18,7 +18,7 @@ const FRAME: usize = NET_HEADER as usize + 64;
 /// Offset of the frame's number, behind the Ethernet header.
 const NUMBER: usize = NET_HEADER as usize + 16;
 /// Time limit for connecting, and for one frame.
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Error of a guest.
 #[derive(Debug, thiserror::Error)]
