@@ -71,6 +71,8 @@ fn on_a_cable(options: &[&str]) -> Result<()> {
     let function = Function::start(&homes[1], Some(&namespaces[1]), rules, options);
     second.wait_up(&["left", "right"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
+    first.wait_up(&["wan", "nf"]);
+    second.wait_up(&["wan", "left", "right", "guest"]);
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
     joined_both_ways(&received, &sent, PACKETS);
@@ -119,6 +121,7 @@ fn behind_a_mapping(native: bool) -> Result<()> {
     second.wait_mapped();
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
     first.wait_up(&["wan", "nf"]);
+    second.wait_up(&["guest"]);
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
     joined_both_ways(&received, &sent, PACKETS);
@@ -162,8 +165,10 @@ fn on_trunks(native: bool) -> Result<()> {
     let (first, second) = (homes[0].start(near), homes[1].start((trunk(wan), sides, bridges, sleeper())));
     let rules = behind(tagged(aggregation(1, &flows(0))), "left");
     let function = Function::start(&homes[1], None, rules, native_if(native));
-    second.wait_up(&["wan", "left", "right"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[1].socket("guest")).connect()?];
+    // A bridge drops frames to a port that is not up yet.
+    first.wait_up(&["wan", "nf"]);
+    second.wait_up(&["wan", "left", "right", "guest"]);
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
     joined_both_ways(&received, &sent, PACKETS);
@@ -198,9 +203,9 @@ fn in_the_middle(native: bool, transport: Transport) -> Result<()> {
     ];
     let rules = between(rules(1, &[(200, 0), (100, 2)]));
     let function = Function::start(&homes[1], None, rules, native_if(native));
-    switches[1].wait_up(&["west", "east", "left", "right"]);
-    switches[2].wait_up(&["wan"]);
     let mut ends = [Options::new(homes[0].socket("nf")).connect()?, Options::new(homes[2].socket("nf")).connect()?];
+    switches[1].wait_up(&["west", "east", "left", "right"]);
+    [&switches[0], &switches[2]].iter().for_each(|end| end.wait_up(&["wan", "nf"]));
     exchange(&mut ends, PACKETS, &[100, 200, 300])?;
     for switch in [&switches[0], &switches[2]] {
         let [received, sent] = switch.sides("wan");
