@@ -16,7 +16,8 @@ pub fn miri(context: &Context) -> Result<(), Failure> {
     const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance";
     let miri = |package: &str, tests: &[&str]| {
         let run = context.cargo(&["+nightly", "miri", "test", "--package", package]).args(tests);
-        run.env("MIRIFLAGS", FLAGS).env("CARGO_TARGET_DIR", context.target("miri")).run()
+        let run = run.env("MIRIFLAGS", FLAGS).env("CARGO_TARGET_DIR", context.target("miri"));
+        run.named(format!("Miri: {package}")).run()
     };
     miri("millrace-packet", &["--lib", "--", "frame", "copy"])?;
     miri("millrace-roles", &["--lib", "--tests"])?;

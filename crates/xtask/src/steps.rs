@@ -233,7 +233,10 @@ fn build(context: &Context, shared: &Shared) -> Result<(), Failure> {
 }
 
 fn clippy(context: &Context, _: &Shared) -> Result<(), Failure> {
-    context.cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"]).run()
+    context
+        .cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
+        .named("cargo clippy")
+        .run()
 }
 
 fn product(context: &Context, _: &Shared) -> Result<(), Failure> {
@@ -241,6 +244,6 @@ fn product(context: &Context, _: &Shared) -> Result<(), Failure> {
 }
 
 fn doc(context: &Context, _: &Shared) -> Result<(), Failure> {
-    context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").run()?;
+    context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").named("cargo doc").run()?;
     context.cargo(&["test", "--workspace", "--doc"]).run()
 }
