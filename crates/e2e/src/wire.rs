@@ -120,7 +120,7 @@ pub enum Kind {
 /// All kinds.
 pub const KINDS: [Kind; 2] = [Kind::VirtioUser, Kind::AfXdp];
 
-/// What leads from a switch to a wire: a port `wan` of either kind.
+/// The way from a switch to a wire: a port `wan` of either kind.
 pub struct Line {
     /// The other side.
     pub wire: Wire,

@@ -1,4 +1,4 @@
-//! What threads hand over to each other without waiting for a lock. Each thing has a model, which runs through the
+//! Threads hand things over to each other without waiting for a lock. Each thing has a model, which runs through the
 //! interleavings that the memory model allows.
 //!
 //! - [`ordering`]: the words of virtio rings, which a guest shares;

@@ -1,4 +1,4 @@
-//! What goes with a packet.
+//! Metadata of a packet for a controller.
 
 /// Metadata of a packet for a controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What holds in all interleavings (loom), and in every access to memory (Miri).
+//! Proofs: loom runs models in all interleavings, and Miri checks each access to memory.
 
 use crate::command::Context;
 use crate::failure::Failure;

@@ -1,4 +1,4 @@
-//! What of the workspace a change can reach: the packages whose files changed, all that depend on them, and the tests that read
+//! The part of the workspace that a change can reach: the packages whose files changed, all that depend on them, and the tests that read
 //! files outside of packages.
 
 use crate::command::Context;
@@ -40,7 +40,7 @@ const VERIFIED: &[(&str, &[&str], &[&str])] = &[
     ("dependencies", &[], &["deny.toml", "Cargo.toml", "Cargo.lock"]),
 ];
 
-/// What a change can reach.
+/// The reach of a change.
 pub enum Reach {
     /// Everything.
     All,

@@ -19,7 +19,7 @@ const FUZZ_SECONDS: u32 = 3;
 pub enum Tier {
     /// All that anybody runs after a change.
     Test,
-    /// What a maintainer and continuous integration run besides.
+    /// Checks that a maintainer and continuous integration run besides.
     Verify,
 }
 
@@ -33,7 +33,7 @@ impl Tier {
     }
 }
 
-/// What steps of a run share.
+/// State that the steps of a run share.
 struct Shared {
     shelf: Shelf,
     reach: Reach,

@@ -1,4 +1,4 @@
-//! What a Millrace holds of the machine while nothing comes or goes.
+//! Resources that a Millrace holds while nothing comes or goes.
 
 use super::{Millrace, SOON};
 use crate::process::Usage;

@@ -1,4 +1,4 @@
-//! What joins ports.
+//! Joints of ports.
 
 use super::*;
 

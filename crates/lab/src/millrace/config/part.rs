@@ -122,7 +122,7 @@ pub fn file(parts: impl Part) -> RawFile {
     file
 }
 
-/// What a file is written from: its parts; or its text, where that is the point.
+/// The source of a file: its parts, or its text where that is the point.
 pub trait Configuration {
     /// Returns the text of the file.
     fn text(self) -> String;

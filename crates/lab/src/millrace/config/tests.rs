@@ -1,4 +1,4 @@
-//! What is written is what the switch reads.
+//! The switch reads back the configuration that was written.
 
 use super::*;
 use ::millrace::config::Config;
