@@ -1,8 +1,9 @@
 //! Operations on a guest's network.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{PATIENCE, Vm};
+use crate::SOON;
 use lab::{Error, Result};
 
 /// Port that a file is received on.
@@ -33,6 +34,18 @@ impl Vm {
         let job = self.start(&format!("ping -c {count} -i 0.2 -W 5 {address}"))?;
         let outcome = self.finish(job, PATIENCE + Duration::from_secs(count.into()))?;
         PingReport::parse(&outcome.output)
+    }
+
+    /// Sends echo requests until `answers` have come: for a network that may lose some, as its switch starts again or is flooded.
+    pub fn ping_until(&self, address: &str, answers: u32) -> Result<()> {
+        let (began, mut received) = (Instant::now(), 0);
+        while received < answers {
+            if began.elapsed() > SOON {
+                return Err(Error::malformed("answers to ping", format!("{received} of {answers} within {SOON:?}")));
+            }
+            received += self.ping(address, answers - received)?.received;
+        }
+        Ok(())
     }
 }
 

@@ -86,12 +86,12 @@ fn it_comes_back_while_frames_keep_coming() -> Result<()> {
     Ok(())
 }
 
-/// Waits until the machine's buffers are lent, and checks that frames pass in place, both ways.
+/// Waits until the machine's buffers are lent, and checks that frames pass in place, both ways. A slow machine may lose some.
 fn it_answers(cable: &Cable, vm: &Vm, millrace: &Millrace) -> Result<()> {
     millrace.wait_mapped();
     let before = millrace.mapping();
     cable.there.run("ping", &["-c", "10", "-i", "0.1", "-W", "10", "-s", "1000", "192.0.2.2"])?;
-    assert_eq!(vm.ping("192.0.2.1", 5)?.received, 5);
+    vm.ping_until("192.0.2.1", 5)?;
     let now = millrace.mapping();
     assert!(now.zero_copy && now.in_place >= before.in_place + 15, "{now:?}");
     assert!(now.sent_in_place >= before.sent_in_place + 10, "{now:?}");

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 const MARGIN: Duration = Duration::from_millis(100);
 
 /// Time that a load may take beyond its configured duration.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Error of a measurement.
 #[derive(Debug, thiserror::Error)]
@@ -202,13 +202,12 @@ impl Bench<'_> {
     }
 
     fn own_load(&self, switch: &mut Switch, mut load: Daemon) -> Result<Found, MeasureError> {
-        switch.wait_up(|| load.check("the switch's ports"))?;
+        // It begins by itself when frames pass. On a busy machine a short load may be over before this looks at the ports.
         load.wait_for_line("its first frames", LIMIT, |line| line == RUNNING)?;
         let (seconds, warmup) = self.durations();
         self.interrupt.sleep(warmup + MARGIN)?;
         let before = switch.look()?;
         self.interrupt.sleep(seconds.saturating_sub(2 * MARGIN).max(MARGIN))?;
-        // On a busy machine the load may have ended by now: only its report counts.
         let after = switch.look()?;
         let report: Report = serde_json::from_str(&load.finish(seconds + LIMIT)?)?;
         // Use its own time: a switch may take long to accept it.

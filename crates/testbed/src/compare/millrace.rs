@@ -38,8 +38,9 @@ pub fn start(
 ) -> Result<Millrace, MillraceError> {
     let files = Files::named(directory, "millrace");
     let mut millrace = millrace::start(path, files, configuration(sockets, setup), Surroundings::default(), interrupt)?;
-    // A wire creates its own socket.
-    let there = || sockets.iter().all(|socket| socket.exists()).then_some(());
+    // A wire creates the first socket, and removes it if it ends.
+    let own = &sockets[usize::from(setup.wire.is_some())..];
+    let there = || own.iter().all(|socket| socket.exists()).then_some(());
     millrace.daemon.wait_for("its sockets", SOON, there)?;
     if setup.forward == Forward::Openflow {
         set_flows(&directory.join(CHANNEL))?;
