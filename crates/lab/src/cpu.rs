@@ -5,23 +5,20 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Tests that may use the cores at once, for each core: pollers back off, and a test often waits.
-const TURNS: usize = 2;
-
 /// Pause before the next look for a free turn.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until few other tests use the cores, in this process or in others of the same build, and takes a turn until the guard is
-/// dropped.
+/// Waits until fewer other tests than there are cores have a turn, in this process or in others of the same build, and takes a turn
+/// until the guard is dropped.
 ///
-/// Tests with a poller call it: if many run at once, each takes so much longer that none is gained.
+/// Tests that keep a core busy call it: if many run at once, each takes so much longer that nothing is gained.
 ///
 /// # Panics
 ///
 /// Panics if there can be no file beside the test's program.
 pub fn turn() -> Turn {
     let program = std::env::current_exe().expect("this program has a path");
-    let names = (0..TURNS * available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
+    let names = (0..available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
     let turns: Vec<File> = names.map(|name| File::create(name).expect("a file beside the test's program")).collect();
     loop {
         if let Some(free) = turns.iter().position(|turn| turn.try_lock().is_ok()) {

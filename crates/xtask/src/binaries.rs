@@ -15,7 +15,7 @@ const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 
 /// Binaries that run at once, for each processor, and tests that run at once in a binary: most tests wait for processes that
 /// start or end, or for a rare event.
-const BINARIES: usize = 2;
+const BINARIES: usize = 4;
 const THREADS: usize = 3;
 
 /// A test binary.

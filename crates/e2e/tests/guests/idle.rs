@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use e2e::Home;
 use e2e::virtio::{Guest, Options, Sink, Source};
-use lab::cpu;
 use lab::millrace::config::*;
 
 /// Length and maximum number of the observations: activity left over from the start is not counted.
@@ -26,7 +25,6 @@ fn guests(home: &Home) -> (Guest, Guest) {
 
 #[test]
 fn an_idle_switch_uses_no_cpu() {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((patched("a", "b"), sleeper()));
     let _guests = guests(&home);
@@ -48,7 +46,6 @@ fn an_idle_switch_uses_no_cpu() {
 
 #[test]
 fn a_lone_frame_wakes_everybody_up() {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((patched("a", "b"), sleeper()));
     let (mut a, mut b) = guests(&home);

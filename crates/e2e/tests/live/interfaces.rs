@@ -219,7 +219,6 @@ fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
 
 #[test]
 fn a_port_is_as_its_interface_is() -> Result<()> {
-    let _turn = cpu::turn();
     for (kind, driver) in EVERY_KIND {
         let (here, there) = if kind == "tap" { (quiet_namespace()?, None) } else { two_namespaces().map(both)? };
         let home = Home::new();

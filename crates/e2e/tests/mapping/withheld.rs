@@ -4,8 +4,8 @@
 use e2e::virtio::{Exchange, Options};
 use e2e::{Home, Millrace, wait_for};
 use engine::reload::{Action, Step};
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 use rustix::process::Signal;
 
 /// Returns the switch's configuration with this mapping. `other` must not be affected.
@@ -47,7 +47,6 @@ fn recovers(nic_home: &Home, mut nic: Millrace, home: &Home, millrace: Millrace)
 
 #[test]
 fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
-    let _turn = cpu::turn();
     let (nic_home, mut nic, home, mut millrace) = start();
     let mut guest = Options::new(home.socket("fw")).connect()?;
     let other = Options::new(home.socket("other")).connect()?;
@@ -67,7 +66,6 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
 
 #[test]
 fn a_guest_that_leaves_meanwhile() -> Result<()> {
-    let _turn = cpu::turn();
     let (nic_home, mut nic, home, mut millrace) = start();
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
@@ -82,7 +80,6 @@ fn a_guest_that_leaves_meanwhile() -> Result<()> {
 /// The next guest gets no buffer filled before the NIC is connected anew: it may still fill those of the first.
 #[test]
 fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
-    let _turn = cpu::turn();
     let (nic_home, mut nic, home, mut millrace) = start();
     let mut guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();

@@ -2,10 +2,10 @@
 
 use super::frames::{BROADCAST, Packet, hex};
 use super::*;
+use lab::Result;
 use lab::millrace::config::{FailMode, RawOpenflow, bridge, by_flows, sleeper, vhost_user};
 use lab::netns::Namespace;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 
 /// Starts `ovs-ofctl monitor`, which prints the switch's asynchronous messages.
 fn monitor(home: &Home) -> Daemon {
@@ -17,7 +17,6 @@ fn monitor(home: &Home) -> Daemon {
 
 #[test]
 fn controllers_are_told_and_send() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let config = |ports: &[&str]| (switched(ports), channel(), sleeper());
     let millrace = home.start(config(&["a", "b"]));
@@ -89,7 +88,6 @@ fn controllers_are_told_and_send() -> Result<()> {
 /// A flow without packets expires; one with packets stays.
 #[test]
 fn idle_flows_end() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
@@ -117,7 +115,6 @@ fn idle_flows_end() -> Result<()> {
 /// flows along the chain and sends the packet on.
 #[test]
 fn an_application_lays_a_chain_of_flows() -> Result<()> {
-    let _turn = cpu::turn();
     let namespace = Namespace::create()?;
     let homes = [Home::new(), Home::new()];
     let openflow = |id: i64| {

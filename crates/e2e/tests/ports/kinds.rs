@@ -28,7 +28,6 @@ fn ping(namespace: &Namespace, address: &str, size: &str) -> Result<String> {
 
 #[test]
 fn a_tap_and_an_interface_talk() -> Result<()> {
-    let _turn = cpu::turn();
     let (here, there) = two_namespaces()?;
     let home = Home::new();
     let config = (tap("tap0", "tap0"), uplink(), patch("tap0", "up"), sleeper());
@@ -57,7 +56,6 @@ fn vlan_bridge(trunk: RawPort) -> RawFile {
 
 #[test]
 fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
-    let _turn = cpu::turn();
     let (here, there) = two_namespaces()?;
     there.run("ip", &["link", "set", "up1", "arp", "off"])?;
     let (home, other_home) = (Home::new(), Home::new());

@@ -103,21 +103,18 @@ fn linux_to_guest(driver: fn(&str, &str) -> RawPort, ips: [&str; 2], mapped: boo
 
 #[test]
 fn linux_over_packet_sockets() -> Result<()> {
-    let _turn = cpu::turn();
     linux_to_guest(af_packet, V4, false)?;
     linux_to_guest(af_packet, V6, false)
 }
 
 #[test]
 fn linux_over_xdp() -> Result<()> {
-    let _turn = cpu::turn();
     linux_to_guest(af_xdp, V4, false)?;
     linux_to_guest(af_xdp, V6, false)
 }
 
 #[test]
 fn linux_over_xdp_into_a_guests_buffers() -> Result<()> {
-    let _turn = cpu::turn();
     linux_to_guest(af_xdp, V4, true)?;
     linux_to_guest(af_xdp, V6, true)
 }
@@ -246,7 +243,6 @@ fn a_tag_is_taken_off_in_place() -> Result<()> {
 /// directions.
 #[test]
 fn tags_come_and_go_in_place_by_xdp() -> Result<()> {
-    let _turn = cpu::turn();
     let (here, there) = e2e::cable::two_namespaces()?;
     let (home, far) = (Home::new(), Home::new());
     type Vlans = fn(RawPort) -> RawPort;

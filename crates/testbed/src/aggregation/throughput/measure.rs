@@ -3,10 +3,14 @@
 use super::results::{Load, Spent};
 use crate::aggregation::rig::{Interval, Node, Packets, Placement, Rig, RigError, TwoNodes, TwoNodesConfig, replay};
 use engine::stats::{MappingStats, Snapshot, WorkerStats};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time for a new load to fill the rings and wake up sleepers before measuring.
 const SETTLE: Duration = Duration::from_millis(100);
+
+/// Longest measurement of a load of which nothing comes through: on a busy machine a node may not have had its processor for longer
+/// than a short one.
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// A look at a node.
 struct Moment {
@@ -45,15 +49,21 @@ impl<'r> Loaded<'r> {
         let interrupt = self.rig.interrupt();
         interrupt.sleep(SETTLE)?;
         self.nodes.link().take_cycles()?;
-        let before = self.look()?;
-        interrupt.sleep(Duration::from_secs_f64(seconds))?;
-        let after = self.look()?;
+        let (before, began) = (self.look()?, Instant::now());
+        let after = loop {
+            interrupt.sleep(Duration::from_secs_f64(seconds))?;
+            let after = self.look()?;
+            let node = Interval { before: &before[1].counters, after: &after[1].counters };
+            if node.growth(out) > 0 || began.elapsed() > LONGEST {
+                break after;
+            }
+        };
         let link_cycles = self.nodes.link().take_cycles()?;
         let function = self.nodes.stop_function()?;
 
         let [a, b] = [0, 1].map(|node| Interval { before: &before[node].counters, after: &after[node].counters });
         let passed = b.after.uptime_seconds - b.before.uptime_seconds;
-        let out = b.growth(|s| packets(s, "out").1);
+        let out = b.growth(out);
         // Aggregates sent by the function are counted as frames.
         let packed = if self.placement.in_function() && function.frames > 0 {
             function.packets as f64 / function.frames as f64
@@ -91,6 +101,11 @@ impl<'r> Loaded<'r> {
 fn packets(snapshot: &Snapshot, port: &str) -> (u64, u64) {
     let queues = snapshot.ports.iter().filter(|p| p.name == port).flat_map(|p| &p.queues);
     queues.fold((0, 0), |(rx, tx), queue| (rx + queue.rx_packets, tx + queue.tx_packets))
+}
+
+/// Returns the frames that the second node sent after they had passed both.
+fn out(snapshot: &Snapshot) -> u64 {
+    packets(snapshot, "out").1
 }
 
 /// Returns the packets that the first node sent to the second one, and their number of frames.
