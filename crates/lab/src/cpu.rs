@@ -8,30 +8,52 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 /// Pause before the next look for a free turn.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until fewer other tests than there are cores have a turn, in this process or in others of the same build, and takes a turn
-/// until the guard is dropped.
+/// Waits until few other tests have a turn, in this process or in others of the same build, and takes a turn until the guard is dropped.
 ///
-/// Tests that keep a core busy call it: if many run at once, each takes so much longer that nothing is gained.
+/// Tests that keep a core busy call it: if many run at once, each takes so much longer that nothing is gained. There are half as many
+/// turns again as cores: even these tests wait now and then.
 ///
 /// # Panics
 ///
 /// Panics if there can be no file beside the test's program.
 pub fn turn() -> Turn {
-    let program = std::env::current_exe().expect("this program has a path");
-    let names = (0..available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
-    let turns: Vec<File> = names.map(|name| File::create(name).expect("a file beside the test's program")).collect();
+    let turns = turns();
     loop {
-        if let Some(free) = turns.iter().position(|turn| turn.try_lock().is_ok()) {
-            return Turn { _locked: turns.into_iter().nth(free).expect("it was found there") };
+        // The last one, if possible: tests that measure need the first ones.
+        if let Some(free) = turns.iter().rposition(|turn| turn.try_lock().is_ok()) {
+            return Turn { _locked: turns.into_iter().skip(free).take(1).collect() };
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// A turn at using the cores.
+/// Takes as many turns as there are cores, when other tests have given them back.
+///
+/// Tests that measure call it: what they start polls on all cores, and takes precedence over everything else.
+///
+/// # Panics
+///
+/// Panics if there can be no file beside the test's program.
+pub fn turn_of_each_core() -> Turn {
+    let mut turns = turns();
+    turns.truncate(available().len());
+    // In the same order in each test: no two wait for each other.
+    turns.iter().for_each(|turn| turn.lock().expect("a file can be locked"));
+    Turn { _locked: turns }
+}
+
+/// Opens the files whose locks are the turns.
+fn turns() -> Vec<File> {
+    let program = std::env::current_exe().expect("this program has a path");
+    let count = (3 * available().len()).div_ceil(2);
+    let names = (0..count).map(|number| program.with_file_name(format!("turn-{number}.lock")));
+    names.map(|name| File::create(name).expect("a file beside the test's program")).collect()
+}
+
+/// A turn at keeping a core busy, or several.
 #[must_use]
 pub struct Turn {
-    _locked: File,
+    _locked: Vec<File>,
 }
 
 /// Returns the cores that this process may run on, in ascending order. Never empty.

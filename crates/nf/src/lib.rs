@@ -12,9 +12,11 @@ mod aggregate;
 pub mod cli;
 pub mod crew;
 mod cycles;
+#[cfg(feature = "functions")]
 pub mod function;
 pub mod memory;
 mod port;
+#[cfg(feature = "functions")]
 pub mod proxy;
 mod run;
 pub mod wire;

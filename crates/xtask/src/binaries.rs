@@ -13,10 +13,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Packages whose integration tests start programs, their own or others': these run when everything is built.
 const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 
-/// Binaries that run at once, for each processor, and tests that run at once in a binary: most tests wait for processes that
-/// start or end, or for a rare event.
+/// Binaries that run at once, for each processor, and tests that run at once in one that starts programs: tests that wait leave the
+/// processors to those that have a turn (`lab::cpu::turn`), but if there are too many, they make each other slow.
 const BINARIES: usize = 4;
-const THREADS: usize = 3;
+const THREADS: usize = 2;
 
 /// A test binary.
 struct Binary {
@@ -154,9 +154,8 @@ impl Binary {
         let program = std::env::var_os("MILLRACE").unwrap_or_else(|| built().into());
         let run = context.command(&self.program).inside(&self.package).env("MILLRACE", program).named(self.name());
         // The same cases each time: a check finds what a change broke, and does not depend on luck. `cargo test` searches further.
-        let run = run.env("RUST_TEST_THREADS", THREADS.to_string()).env("PROPTEST_RNG_SEED", "1");
-        // Tests of the testbed measure, but nobody reads the figures.
-        run.env("LAB_NO_PRECEDENCE", "1")
+        let run = run.env("PROPTEST_RNG_SEED", "1");
+        if self.starts_programs() { run.env("RUST_TEST_THREADS", THREADS.to_string()) } else { run }
     }
 }
 

@@ -177,7 +177,6 @@ fn dpdk_guests_survive_millrace() -> Result<()> {
 
 #[test]
 fn a_machine_goes_on_after_millrace_was_killed() -> Result<()> {
-    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let home = Home::new();
     let bridge = bridge("br0", ["a", "b"]);

@@ -62,7 +62,7 @@ fn it_comes_back_while_frames_keep_coming() -> Result<()> {
     let mut sends = cable.there.command("ping");
     sends.args(["-q", "-i", "0.005", "-s", "1400", "192.0.2.2"]);
     let mut sends = Daemon::spawn("ping", sends)?;
-    for packed in [false, true, false] {
+    for packed in [true, false] {
         let nic = Nic::new(home.socket("fw")).mac(MAC);
         let vm = Vm::builder("a").nic(if packed { nic.packed() } else { nic }).spawn(&kernel)?;
         vm.wait_ready(guest::READY)?;

@@ -23,10 +23,6 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Time for the pipes of a process that has ended to be read to their end; a grandchild may hold them open for longer.
 const LAST_OUTPUT: Duration = Duration::from_secs(10);
 
-/// Variable of the environment that keeps parts of measurements from taking precedence: they would starve all else, such as
-/// other tests.
-const NO_PRECEDENCE: &str = "LAB_NO_PRECEDENCE";
-
 /// A running child process; dropping it kills it and waits for it to end.
 #[derive(Debug)]
 pub struct Daemon {
@@ -67,12 +63,7 @@ impl Daemon {
 
     /// Gives the process and its descendants precedence over everything else on the machine, if the kernel has autogroups and
     /// this program is root's. A descendant with a session of its own has it only if this is called after its start.
-    ///
-    /// Does nothing if `LAB_NO_PRECEDENCE` is in the environment.
     pub fn take_precedence(&self) {
-        if std::env::var_os(NO_PRECEDENCE).is_some() {
-            return;
-        }
         for pid in self.tree() {
             // A session is an autogroup, so this has the effect that nice has without autogroups. Who lacks the right goes on
             // without precedence.

@@ -25,8 +25,9 @@ use std::time::{Duration, Instant};
 const KICK_ROUNDS: u64 = 64;
 /// Seconds of draining: if the switch keeps its processor, all frames in flight arrive.
 const DRAIN: f64 = 0.005;
-/// Maximum number of drains, after which the rest is given up.
-const DRAINS: usize = 40;
+/// Maximum number of drains, after which the rest is given up: two seconds, in which the switch gets its processor on a busy machine,
+/// too.
+const DRAINS: usize = 400;
 /// Time limit for the first frame to come back.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,8 +1,11 @@
 //! Protocol headers, read and written in place. Reading checks a header first, and returns `None` if it is invalid.
 
+#[cfg(feature = "functions")]
 pub mod arp;
 pub mod ethernet;
+#[cfg(feature = "functions")]
 pub mod icmp;
+#[cfg(feature = "functions")]
 pub mod ipv4;
 
 pub use packet::MacAddr;

@@ -245,7 +245,7 @@ mod tests {
     fn millrace_takes_the_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let namespace = Namespace::create().unwrap_or_else(|error| panic!("as root: {error}"));
-        let interrupt = Interrupt::install().unwrap();
+        let interrupt = Interrupt::never();
         let socket = |number| SwitchPort::VhostUser(directory.path().join(format!("p{number}.sock")));
         let ports = [socket(0), socket(1), SwitchPort::Interface("p2".to_owned()), socket(3)];
         let setup = Setup {

@@ -8,7 +8,7 @@ use crate::pages::{Random, area, whole};
 use crate::{Failed, ensure, raw};
 use zcopy::{Area, Pair};
 
-/// Pages of each area: over all times, far more than the machine has.
+/// Pages of each area: over all times, far more than [`SLACK`].
 const PAGES: u32 = 256;
 
 /// Memory that may differ afterwards, in KiB.

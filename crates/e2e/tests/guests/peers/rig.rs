@@ -66,7 +66,7 @@ impl Surroundings {
             processors: &vec![plan.switch; switch.processors()],
             others: plan.guest(),
             pages,
-            interrupt: &Interrupt::install()?,
+            interrupt: &Interrupt::never(),
         })
     }
 
