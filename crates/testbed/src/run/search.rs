@@ -10,9 +10,10 @@ use loadgen::app::Rate;
 
 /// Greatest rate that is tried, relative to what came through when the load sent as fast as it could.
 const BEYOND: f64 = 1.5;
-/// Long trials that must agree, and their number's effort at most.
+/// Long trials that must agree.
 const TRIALS: f64 = 3.0;
-const LIMITS: Limits = Limits { trials: 60, seconds: 120.0 };
+/// Longest search in seconds of its trials.
+const LONGEST: f64 = 120.0;
 /// Short trials, relative to long ones.
 const SHORT: f64 = 0.4;
 
@@ -24,7 +25,8 @@ pub fn search(bench: &mut Bench<'_>, point: &Point, timing: Timing) -> Result<Se
     let long = timing.trial;
     let max = BEYOND * greatest(bench, point, timing)?;
     let goal = |goal: Goal| Goal { initial: SHORT * long, seconds: long, sum: TRIALS * long, ..goal };
-    let search = Search::new(max, [goal(Goal::NDR), goal(Goal::PDR)], LIMITS);
+    let limits = Limits { trials: timing.trials, seconds: LONGEST };
+    let search = Search::new(max, [goal(Goal::NDR), goal(Goal::PDR)], limits);
     Ok(conduct(search, |request| trial(bench, point, timing, request))?.into())
 }
 

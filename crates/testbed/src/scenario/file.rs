@@ -49,11 +49,13 @@ pub struct Timing {
     pub rounds: u32,
     /// Seconds of the long trials of a search, which decide.
     pub trial: f64,
+    /// Trials after which a search ends with what it has found.
+    pub trials: usize,
 }
 
 impl Default for Timing {
     fn default() -> Timing {
-        Timing { seconds: 2.0, warm_up: 0.3, cool_down: 0.2, rounds: 5, trial: 1.0 }
+        Timing { seconds: 2.0, warm_up: 0.3, cool_down: 0.2, rounds: 5, trial: 1.0, trials: 60 }
     }
 }
 
@@ -179,8 +181,8 @@ impl Scenario {
 
 impl Timing {
     fn is_possible(&self) -> bool {
-        let Timing { seconds, warm_up, cool_down, rounds, trial } = *self;
-        let positive = [seconds, trial].iter().all(|value| value.is_finite() && *value > 0.0);
+        let Timing { seconds, warm_up, cool_down, rounds, trial, trials } = *self;
+        let positive = trials > 0 && [seconds, trial].iter().all(|value| value.is_finite() && *value > 0.0);
         positive && [warm_up, cool_down].iter().all(|value| *value >= 0.0) && (1..=1000).contains(&rounds)
     }
 }
