@@ -28,4 +28,4 @@ pub mod virtio;
 pub mod wire;
 
 pub use lab::millrace::{Port, SOON};
-pub use switch::{Home, Millrace, companion, function, poller, program, wait_for};
+pub use switch::{Home, Millrace, companion, function, poller, program, rest, wait_for};

@@ -11,7 +11,7 @@ use lab::millrace::config::{RawMapping, Several, mapping, pass_through};
 use lab::process::{Daemon, Launch};
 use lab::{Result, cpu};
 
-use crate::{Home, Millrace, SOON, companion, wait_for};
+use crate::{Home, Millrace, SOON, companion, rest, wait_for};
 
 /// Returns the mapping of a port `wan` to the guest's port, which makes the two one wire.
 pub fn one_wire() -> RawMapping {
@@ -81,7 +81,7 @@ pub fn leave_again_and_again(millrace: &Millrace, home: &Home, mut far: Guest) -
         while !stopped.load(Ordering::Relaxed) && far.is_connected() {
             far.reap().and_then(|_| far.send(&[&frame], 1)).unwrap();
             far.flush();
-            std::thread::yield_now();
+            rest();
         }
     });
     for round in 0..20 {

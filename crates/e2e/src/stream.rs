@@ -173,7 +173,6 @@ pub fn exchange_through(
                 })
                 .unwrap();
         }
-        std::thread::yield_now();
         arrived.iter().all(|arrived| arrived.count == packets).then_some(())
     });
     Ok(())

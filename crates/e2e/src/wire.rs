@@ -62,7 +62,12 @@ impl Wire {
     /// Connects a guest at a far port, and waits until frames reach it.
     pub fn guest(&self, port: &str) -> Result<Guest> {
         let guest = Options::new(self.home.socket(port)).connect()?;
-        self.millrace.as_ref().expect("it lives").wait_up(&[port]);
+        let millrace = self.millrace.as_ref().expect("it lives");
+        millrace.wait_up(&[port]);
+        // The switch's end of a virtio-user port may be up before this one, which drops frames until then.
+        if millrace.stats().ports.iter().any(|port| port.name == "wan") {
+            millrace.wait_up(&["wan"]);
+        }
         Ok(guest)
     }
 }

@@ -10,8 +10,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until few other tests have a turn, in this process or in others of the same build, and takes a turn until the guard is dropped.
 ///
-/// Tests that keep a core busy call it: if many run at once, each takes so much longer that nothing is gained. There are half as many
-/// turns again as cores: even these tests wait now and then.
+/// Tests that keep a core busy call it: if many run at once, each takes so much longer that nothing is gained. There are twice as many
+/// turns as cores: even these tests often wait.
 ///
 /// # Panics
 ///
@@ -45,8 +45,7 @@ pub fn turn_of_each_core() -> Turn {
 /// Opens the files whose locks are the turns.
 fn turns() -> Vec<File> {
     let program = std::env::current_exe().expect("this program has a path");
-    let count = (3 * available().len()).div_ceil(2);
-    let names = (0..count).map(|number| program.with_file_name(format!("turn-{number}.lock")));
+    let names = (0..2 * available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
     names.map(|name| File::create(name).expect("a file beside the test's program")).collect()
 }
 

@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use e2e::virtio::Options;
 
@@ -41,7 +40,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         }
         guest.flush();
         if received == 0 && frames.len() == before {
-            std::thread::sleep(Duration::from_micros(50));
+            e2e::rest();
         }
     }
     Err("the switch has gone".into())

@@ -1,5 +1,6 @@
 //! A running Millrace that a test looks at.
 
+use super::wait_for;
 use ::millrace::control::{Drops, ReloadReport};
 use engine::stats::{AggregationSide, AggregationStats, MacEntry, MappingStats, Snapshot};
 use lab::Result;
@@ -45,6 +46,19 @@ impl Millrace {
     /// Returns all its counters.
     pub fn stats(&self) -> Snapshot {
         sure(self.0.stats())
+    }
+
+    /// Waits until the only worker, which does not sleep, has made a whole round from now on.
+    pub fn wait_round(&self) {
+        let cycles = || {
+            let worker = &self.stats().workers[0];
+            worker.busy_cycles + worker.idle_cycles
+        };
+        // The first growth may be that of a round which had begun before.
+        for _ in 0..2 {
+            let before = cycles();
+            wait_for("a round", || (cycles() > before).then_some(()));
+        }
     }
 
     /// Returns the counters of a port.

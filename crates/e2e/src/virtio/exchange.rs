@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Guest, Sink, Sizes, Source};
+use crate::rest;
 use lab::{Error, Result};
 
 /// Frames sent or received at a time.
@@ -74,7 +75,7 @@ impl Exchange {
     pub fn overrun(&mut self, goal: u64, receive: bool) -> Result<()> {
         let sent = self.send(goal, u64::MAX)?;
         if receive && !self.receive()? || !sent {
-            std::thread::yield_now();
+            rest();
         }
         Ok(())
     }
@@ -113,7 +114,7 @@ impl Exchange {
             if self.receive()? {
                 last = Instant::now();
             } else {
-                std::thread::yield_now();
+                rest();
             }
         }
         Ok(self.tally())
@@ -126,7 +127,7 @@ impl Exchange {
         let (mut before, mut last) = (self.tally().total(), Instant::now());
         loop {
             if !self.step(goal)? {
-                std::thread::yield_now();
+                rest();
             }
             let tally = self.tally();
             if tally.received == [goal; 2] {
@@ -168,8 +169,7 @@ impl Pump {
         let thread = std::thread::spawn(move || {
             while !stopping.load(Ordering::Relaxed) {
                 if !exchange.step(u64::MAX)? {
-                    // Leave the core to others.
-                    std::thread::sleep(Duration::from_micros(50));
+                    rest();
                 }
                 let tally = exchange.tally();
                 counters.iter().zip(tally.received).for_each(|(c, n)| c.store(n, Ordering::Relaxed));

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::Guest;
+use crate::rest;
 use lab::{Error, Result};
 
 /// Frames per burst.
@@ -27,8 +27,7 @@ impl Forwarder {
             while !stopping.load(Ordering::Relaxed) {
                 let moved = forward(&mut a, &mut b)? + forward(&mut b, &mut a)?;
                 if moved == 0 {
-                    // Leave the core to others.
-                    std::thread::sleep(Duration::from_micros(50));
+                    rest();
                 }
                 frames += moved;
             }
@@ -57,7 +56,7 @@ fn forward(from: &mut Guest, to: &mut Guest) -> Result<u64> {
         while !to.send(&[frame], 1)? {
             to.flush();
             to.reap()?;
-            std::thread::yield_now();
+            rest();
         }
         Ok(())
     })?;

@@ -43,7 +43,7 @@ impl Load {
                 source.send(&mut far)?;
                 far.flush();
                 far.receive(64, |_| Ok(()))?;
-                std::thread::yield_now();
+                e2e::rest();
             }
             Ok(())
         });

@@ -82,6 +82,8 @@ fn a_guest_with_short_buffers() -> Result<()> {
             millrace.mapping().reason.filter(|reason| reason.contains("buffers of 1024 bytes"))
         });
         millrace.wait_up(&["wan", "fw"]);
+        // Only then does the worker offer buffers of its own.
+        millrace.wait_round();
         // Mergeable buffers also take longer frames.
         let mut exchange = Exchange::new([guest, far], [1, 2], SIZES, 64);
         exchange.run(FRAMES / 4, e2e::SOON)?;

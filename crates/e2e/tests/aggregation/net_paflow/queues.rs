@@ -53,7 +53,6 @@ fn packets_of_two_queues_stay_apart() -> Result<()> {
                 queues[queue].arrived.take(way as u64, &VIDS[queue..queue + 1], &packet);
             }
         }
-        std::thread::yield_now();
         ways.iter().flatten().all(|way| way.arrived.count() == PACKETS).then_some(())
     });
     assert_eq!(ends.each_ref().map(|end| end.counters()[0].full), [0, 0]);
