@@ -80,13 +80,8 @@ impl Connection {
             self.told = true;
         }
         match socket.state() {
-            State::TimeWait | State::Closed if self.local_ended && self.network_ended => {
-                if self.told {
-                    Standing::Ended
-                } else {
-                    Standing::Open
-                }
-            }
+            State::TimeWait | State::Closed if self.both_ended() && !self.told => Standing::Open,
+            State::TimeWait | State::Closed if self.both_ended() && socket.send_queue() == 0 => Standing::Ended,
             // A reset takes a request that was not accepted yet back to the beginning.
             State::Closed | State::Listen => Standing::NetworkReset,
             _ => Standing::Open,
@@ -95,7 +90,13 @@ impl Connection {
 
     /// Reports whether the stack has given up the peer. Right after it has sent what was due, nothing else closes a socket.
     pub(super) fn was_given_up(&self, socket: &Socket<'_>) -> bool {
-        socket.state() == State::Closed && !(self.local_ended && self.network_ended)
+        // Bytes from the network still go to the local side; bytes that the peer did not acknowledge are lost.
+        let goes_on = self.both_ended() && (!self.told || socket.send_queue() == 0);
+        socket.state() == State::Closed && !goes_on
+    }
+
+    fn both_ended(&self) -> bool {
+        self.local_ended && self.network_ended
     }
 
     /// Moves bytes from the network; `None` if the local side is gone.
