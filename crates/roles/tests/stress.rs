@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const BATCHES: usize = if cfg!(miri) { 200 } else { 40_000 };
+const BATCHES: usize = if cfg!(miri) { 200 } else { 20_000 };
 const WORKERS: usize = 8;
 const ROOM: usize = 8;
 /// Looks at a batch that does not come back before the parent goes on without it.
 const PATIENCE: u32 = 20;
-/// Nothing takes as long, however busy the machine is.
+/// No batch takes as long, however busy the machine is.
 const FAR: Duration = Duration::from_secs(120);
 
 /// The fate of a batch, by its number.
@@ -118,7 +118,7 @@ fn each_batch_is_claimed_once_and_comes_back_once() {
     let (mut parent, mut workers) = share(ROOM, WORKERS + 1, || 0);
     let mut own = workers.pop().unwrap();
     let mut account = Account { returned: vec![None; BATCHES], ..Account::default() };
-    let end = Instant::now() + FAR;
+    let mut end = Instant::now() + FAR;
     thread::scope(|scope| {
         let over = Over(&world.is_over);
         for (number, worker) in workers.into_iter().enumerate() {
@@ -133,6 +133,7 @@ fn each_batch_is_claimed_once_and_comes_back_once() {
                     *batch = 2 * published;
                     batch.publish();
                     published += 1;
+                    end = Instant::now() + FAR;
                 }
                 None => thread::yield_now(),
             }
