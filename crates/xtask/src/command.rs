@@ -74,11 +74,6 @@ impl Context {
         self.command("cargo").args(arguments)
     }
 
-    /// Prepares `cargo` with `arguments` for work that no test waits for: it has the processors that tests leave.
-    pub fn cargo_aside(&self, arguments: &[&str]) -> Run<'_> {
-        self.command("nice").args(&["-n", "19", "cargo"]).args(arguments)
-    }
-
     /// Replaces a file of the workspace.
     pub fn write(&self, path: &str, text: &str) -> Result<(), Failure> {
         std::fs::write(self.root.join(path), text).map_err(|e| format!("cannot write {path}: {e}"))?;

@@ -234,7 +234,7 @@ fn build(context: &Context, shared: &Shared) -> Result<(), Failure> {
 
 fn clippy(context: &Context, _: &Shared) -> Result<(), Failure> {
     context
-        .cargo_aside(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
+        .cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
         .named("cargo clippy")
         .run()
 }
@@ -244,7 +244,6 @@ fn product(context: &Context, _: &Shared) -> Result<(), Failure> {
 }
 
 fn doc(context: &Context, _: &Shared) -> Result<(), Failure> {
-    let pages = context.cargo_aside(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings");
-    pages.named("cargo doc").run()?;
-    context.cargo_aside(&["test", "--workspace", "--doc"]).named("cargo test --workspace --doc").run()
+    context.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings").named("cargo doc").run()?;
+    context.cargo(&["test", "--workspace", "--doc"]).run()
 }

@@ -217,6 +217,8 @@ impl Daemon {
         let deadline = Instant::now() + timeout;
         loop {
             if let Some(status) = self.exit_status()? {
+                // On a busy machine the threads that read its pipes may be far behind.
+                self.log.wait_closed(Instant::now() + LAST_OUTPUT);
                 return Ok(status);
             }
             self.check_interrupt()?;
