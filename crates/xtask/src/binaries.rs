@@ -16,7 +16,7 @@ const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 /// Binaries that run at once, for each processor, and tests that run at once in one that starts programs: tests that wait leave the
 /// processors to those that have a turn (`lab::cpu::turn`), but if there are too many, they make each other slow.
 const BINARIES: usize = 2;
-const THREADS: usize = 3;
+const THREADS: usize = 2;
 
 /// A test binary.
 struct Binary {
