@@ -84,10 +84,10 @@ fn measure<T: Touch>(wire: &WireOptions, mut device: Device, mut connected: Conn
     eprintln!("{RUNNING}");
     pump::<T>(wire.window, &mut device, function, (wire.warmup * hz) as u64, &mut tally)?;
     drain::<T>(&mut device, function, hz)?;
-    let before = Accounts { counts: vec![device.counts()], tally };
-    let mark = cycles::Mark::now();
     let began = Instant::now();
     loop {
+        let before = Accounts { counts: vec![device.counts()], tally };
+        let mark = cycles::Mark::now();
         pump::<T>(wire.window, &mut device, function, (wire.seconds * hz) as u64, &mut tally)?;
         let elapsed = mark.elapsed();
         let received = device.counts().received;
