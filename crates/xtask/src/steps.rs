@@ -2,10 +2,11 @@
 //! lane one after the other.
 
 use crate::account::{Account, Tests};
-use crate::binaries::{self, Shelf};
+use crate::binaries;
 use crate::command::Context;
 use crate::durations::{Durations, clock};
 use crate::failure::Failure;
+use crate::shelf::Shelf;
 use crate::since::Reach;
 use crate::tools::{Need, prepare};
 use crate::{dependencies, fuzz, instructions, proofs};

@@ -8,7 +8,8 @@ use lab::millrace::Port;
 use lab::process::Usage;
 use std::ops::{Deref, DerefMut};
 
-/// A running Millrace; dropping it kills it. If the test fails, it shows its counters and its log first.
+/// A running Millrace; dropping it kills it. If it still runs then, the test has failed before its end: it shows its counters and its
+/// log first.
 pub struct Millrace(lab::millrace::Millrace);
 
 impl Deref for Millrace {
@@ -27,7 +28,7 @@ impl DerefMut for Millrace {
 
 impl Drop for Millrace {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if std::thread::panicking() || self.0.daemon.exit_status().is_ok_and(|status| status.is_none()) {
             eprintln!("{:#?}\nMillrace said:\n{}", self.0.stats(), self.0.daemon.log().tail(40));
         }
     }

@@ -12,6 +12,9 @@ use lab::{Error, Result};
 /// Frames sent or received at a time.
 const BURST: usize = 32;
 
+/// Pause of a pump after each step: others get the processors meanwhile.
+const PACE: Duration = Duration::from_micros(500);
+
 /// Silence after which no more frames are expected. It is waited out only when frames are lost.
 const LAST: Duration = Duration::from_secs(5);
 
@@ -153,7 +156,7 @@ impl Exchange {
     }
 }
 
-/// A slow exchange on a separate thread, until it is stopped.
+/// An exchange on a separate thread, of a burst at a time, until it is stopped.
 pub struct Pump {
     stop: Arc<AtomicBool>,
     received: Arc<[AtomicU64; 2]>,
@@ -168,9 +171,8 @@ impl Pump {
         let (stopping, counters) = (stop.clone(), received.clone());
         let thread = std::thread::spawn(move || {
             while !stopping.load(Ordering::Relaxed) {
-                if !exchange.step(u64::MAX)? {
-                    rest();
-                }
+                exchange.step(u64::MAX)?;
+                std::thread::sleep(PACE);
                 let tally = exchange.tally();
                 counters.iter().zip(tally.received).for_each(|(c, n)| c.store(n, Ordering::Relaxed));
             }
