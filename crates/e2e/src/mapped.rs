@@ -23,7 +23,7 @@ pub fn trusted() -> RawMapping {
     RawMapping { trust: Several::All.into(), ..mapping("wan", "fw") }
 }
 
-/// Starts a guest in a separate process, which sends as fast as it can.
+/// Starts a guest in a separate process, which sends bursts without end.
 pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon> {
     let mut command = Command::new(companion("e2e-guest"));
     command.arg(socket).arg(if packed { "packed" } else { "split" }).args(numbers.map(|n| n.to_string()));

@@ -8,10 +8,10 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 /// Pause before the next look for a free turn.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until few other tests have a turn, in this process or in others of the same build, and takes a turn until the guard is dropped.
+/// Waits until fewer tests than there are cores have a turn, in this process and in others of the same build, and takes a turn until the
+/// guard is dropped.
 ///
-/// Tests that keep a core busy call it: if many run at once, each takes so much longer that nothing is gained. There are twice as many
-/// turns as cores: even these tests often wait.
+/// Tests that keep a core busy call it: if more run at once, each takes so much longer that nothing is gained.
 ///
 /// # Panics
 ///
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub fn turn() -> Turn {
     let turns = turns();
     loop {
-        // The last one, if possible: tests that measure need the first ones.
+        // The last one, if possible: tests that measure take the first one first.
         if let Some(free) = turns.iter().rposition(|turn| turn.try_lock().is_ok()) {
             return Turn { _locked: turns.into_iter().skip(free).take(1).collect() };
         }
@@ -27,7 +27,7 @@ pub fn turn() -> Turn {
     }
 }
 
-/// Takes as many turns as there are cores, when other tests have given them back.
+/// Takes the turns of all cores, when other tests have given them back.
 ///
 /// Tests that measure call it: what they start polls on all cores, and takes precedence over everything else.
 ///
@@ -35,8 +35,7 @@ pub fn turn() -> Turn {
 ///
 /// Panics if there can be no file beside the test's program.
 pub fn turn_of_each_core() -> Turn {
-    let mut turns = turns();
-    turns.truncate(available().len());
+    let turns = turns();
     // In the same order in each test: no two wait for each other.
     turns.iter().for_each(|turn| turn.lock().expect("a file can be locked"));
     Turn { _locked: turns }
@@ -45,7 +44,7 @@ pub fn turn_of_each_core() -> Turn {
 /// Opens the files whose locks are the turns.
 fn turns() -> Vec<File> {
     let program = std::env::current_exe().expect("this program has a path");
-    let names = (0..2 * available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
+    let names = (0..available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
     names.map(|name| File::create(name).expect("a file beside the test's program")).collect()
 }
 

@@ -2,7 +2,7 @@
 
 mod backend;
 
-use backend::Echo;
+use backend::{Echo, rest};
 use nf::crew::{Crew, CrewOptions, ParentRole, Sharing, Verdict, View};
 use nf::memory::HEADROOM;
 use nf::{Aggregation, Idle, Options, Packet, Placement, PortOptions, Ports};
@@ -109,7 +109,7 @@ impl Rig {
         while burst.len() < count {
             self.ports[0].receive(&mut burst);
             assert!(start.elapsed() < DEADLINE, "{} of {count} packets came", burst.len());
-            std::thread::yield_now();
+            rest();
         }
         burst
     }
@@ -128,7 +128,7 @@ impl Rig {
                 return (burst, dropped.collect());
             }
             assert!(start.elapsed() < DEADLINE, "the frame did not come");
-            std::thread::yield_now();
+            rest();
         }
     }
 }

@@ -32,7 +32,7 @@ fn all_copy_patterns_move_frames() {
     let _turn = lab::cpu::turn_of_each_core();
     let out = tempfile::tempdir().unwrap();
     let words = ["analyse", "patterns", "--pattern", "a,b,c,d,e,f,g,h", "--size", "64"];
-    testbed(&[&words[..], &["--rounds", "1", "--seconds", "0.2"]].concat(), out.path());
+    testbed(&[&words[..], &["--rounds", "1", "--seconds", "0.05"]].concat(), out.path());
     all_moved(&results(out.path()), 2, 8);
     for picture in ["chart.svg", "formats.svg"] {
         assert!(std::fs::read_to_string(out.path().join(picture)).unwrap().ends_with("</svg>\n"));
@@ -45,7 +45,7 @@ fn rings_of_all_sizes_move_frames() {
     let out = tempfile::tempdir().unwrap();
     let words =
         ["analyse", "rings", "--physical", "64,8192", "--virtual", "64,16384", "--transmit", "256:1024,4096:64"];
-    let output = testbed(&[&words[..], &["--rounds", "1", "--seconds", "0.2"]].concat(), out.path());
+    let output = testbed(&[&words[..], &["--rounds", "1", "--seconds", "0.05"]].concat(), out.path());
     all_moved(&results(out.path()), 4, 4);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("tx 4096:64 16384") && text.contains("(e) 8192"), "{text}");

@@ -17,7 +17,6 @@ fn testpmd(port: impl Into<AnyPort>, pairs: u16) -> Builder {
 
 /// Connects our guest several times to a testpmd that sends every frame back.
 fn guest_at_testpmd(mode: Mode, pairs: u16, features: u64) {
-    let _turn = lab::cpu::turn();
     let _turn = cpu::turn();
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("vhost.sock");
@@ -56,7 +55,6 @@ fn packed_in_order_guest_at_testpmd_that_connects() {
 
 /// Runs testpmd as the guest of our device, which sends every frame back.
 fn testpmd_as_guest(mode: Mode, pairs: u16, format: Format) {
-    let _turn = lab::cpu::turn();
     let _turn = cpu::turn();
     let bench = Bench::new(mode, pairs);
     for _ in 0..2 {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Parts that run at once, for each processor: tests that wait leave the processors to those that have a turn (`lab::cpu::turn`), but
 /// if there are too many, they make each other slow.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 3;
 
 /// Builds the test binaries, and the programs that tests start: those of packages that have integration tests. Puts those within
 /// reach on the shelf.

@@ -12,9 +12,9 @@ use lab::millrace::SOON;
 use lab::millrace::config::{RawWorker, backing_off, pinned};
 use std::time::{Duration, Instant};
 
-/// Returns a worker on the core reserved for the switch, which leaves the core to others while nothing arrives.
+/// Returns a worker on the core reserved for the switch, which leaves the core to others as soon as nothing arrives.
 pub fn poller() -> RawWorker {
-    pinned(lab::cpu::Plan::detect().switch, backing_off())
+    RawWorker { patience: "0s".to_owned().into(), ..pinned(lab::cpu::Plan::detect().switch, backing_off()) }
 }
 
 /// Leaves the processor to others when nothing has moved. A thread that only yields stays runnable, and keeps those that wake up

@@ -8,10 +8,10 @@ use e2e::stream::{
 };
 use e2e::virtio::Options;
 use e2e::{Home, SOON};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 
 const PACKETS: u64 = 4000;
 
@@ -57,7 +57,6 @@ fn between(rules: RawAggregation) -> RawAggregation {
 
 /// Runs a switch that aggregates, a cable, and a switch that doesn't, with a network function that does.
 fn on_a_cable(options: &[&str]) -> Result<()> {
-    let _turn = cpu::turn();
     let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
     let vids = [100, 101, 300];
     let flows = |to| [(100, to), (101, to)];
@@ -105,7 +104,6 @@ fn a_native_network_function_on_a_cable() -> Result<()> {
 /// Puts the function behind a mapping: a port that does not aggregate receives whole aggregates into the function's buffers, and
 /// sends what the function joins from there.
 fn behind_a_mapping(native: bool) -> Result<()> {
-    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new()];
     let vids = [100, 101, 300];
     let flows = |to| [(100, to), (101, to)];
@@ -152,7 +150,6 @@ fn a_native_network_function_behind_a_mapping_gets_aggregates_in_place() -> Resu
 
 /// Puts the function between bridges that carry two VLANs and no untagged frames: aggregates are tagged as well.
 fn on_trunks(native: bool) -> Result<()> {
-    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new()];
     let vids = [100, 101];
     let tagged = |rules| with_hops(rules, |_, hop| RawNextHop { vlan: 101.into(), ..hop });
@@ -188,7 +185,6 @@ fn aggregates_with_a_tag_cross_bridges_that_want_one() -> Result<()> {
 
 /// Puts the function between two switches that aggregate: VLAN 100 is joined on the way there, 200 on the way back, 300 never.
 fn in_the_middle(native: bool, transport: Transport) -> Result<()> {
-    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new(), Home::new()];
     let rules = |node, flows: &[(u16, usize)]| carried(aggregation(node, flows), transport);
     let end = |wan, rules| (wan, vhost_user("nf"), patch("nf", "wan"), rules, sleeper());
@@ -236,7 +232,6 @@ fn a_native_network_function_between_two_switches() -> Result<()> {
 /// each in its own placement. Sends mixes of sizes and VLANs: each VLAN is joined on its way east, west or nowhere, different
 /// ones between different nodes.
 fn chain_of_three(native: [bool; 2]) -> Result<()> {
-    let _turn = cpu::turn();
     let (far, near) = (100..104, 200..204);
     let homes = [Home::new(), Home::new(), Home::new()];
     let namespaces = [e2e::cable::quiet_namespace()?, e2e::cable::quiet_namespace()?, e2e::cable::quiet_namespace()?];

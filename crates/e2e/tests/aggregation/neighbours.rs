@@ -3,9 +3,9 @@
 use e2e::stream::{aggregating, aggregation, exchange, mac, network, uplink, with_hops};
 use e2e::virtio::Options;
 use e2e::{Home, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 
 const V4: &str = "192.0.2.1";
 const V6: &str = "2001:db8::1";
@@ -41,7 +41,6 @@ fn finds(there: &Namespace, device: &str) {
 }
 
 fn a_kernel_asks(driver: fn(&str, &str) -> RawPort) -> Result<()> {
-    let _turn = cpu::turn();
     let (here, there) = e2e::cable::two_namespaces()?;
     addresses(&there, "up1")?;
     let home = Home::new();
@@ -79,7 +78,6 @@ fn question() -> Vec<u8> {
 /// The switch has its addresses in the VLAN of the next hop and in no other; it forwards the requests that it does not answer.
 #[test]
 fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let rules = both(|hop| RawNextHop { vlan: 7.into(), ..hop });
     let millrace = home.start((network("wan"), vhost_user("nf"), patch("nf", "wan"), rules, sleeper()));
@@ -112,7 +110,6 @@ fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
 /// Requests beyond the switch's limit are dropped by name, and packets pass all the while.
 #[test]
 fn who_asks_too_much_disturbs_nobody() -> Result<()> {
-    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new()];
     // Both the other switch and the flooding guest are at ports that aggregate.
     let asker = (network("asker"), vhost_user("idle"), patch("asker", "idle"));

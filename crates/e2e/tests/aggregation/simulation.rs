@@ -15,9 +15,9 @@ use e2e::cable::quiet_namespace;
 use e2e::stream::{aggregating, aggregation};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -135,7 +135,6 @@ fn simulated(packets: u64) -> Vec<u64> {
 
 #[test]
 fn switches_join_as_many_packets_as_simulated_ones() -> Result<()> {
-    let _turn = cpu::turn();
     let namespaces = SWITCHES.iter().map(|_| quiet_namespace()).collect::<Result<Vec<Namespace>>>()?;
     for (from, &(_, to)) in SWITCHES.iter().enumerate().filter(|(_, (_, to))| *to < SWITCHES.len()) {
         lay_cable([&namespaces[from], &namespaces[to]], ["out", &format!("in{from}")])?;

@@ -14,9 +14,9 @@ use e2e::virtio::Options;
 use e2e::wire::Wire;
 use e2e::{Home, Millrace, wait_for};
 use engine::stats::AggregationSide;
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 use rustix::process::Signal;
 
 /// Returns the aggregates of one way of a port, and the packets in them.
@@ -27,7 +27,6 @@ fn joined(side: &AggregationSide) -> (u64, u64) {
 
 /// Runs two switches with a cable between them and a guest at either end.
 fn pair(transport: Transport) -> Result<()> {
-    let _turn = cpu::turn();
     let vids: Vec<u16> = (100..108).collect();
     // VLANs from 104 on are in no flow.
     let flows = |to| (100..104).map(|vid| (vid, to)).collect::<Vec<_>>();
@@ -80,7 +79,6 @@ fn packets_are_joined_and_split_inside_vxlan() -> Result<()> {
 /// Three switches between two guests; the middle one has a bridge.
 #[test]
 fn packets_pass_a_chain_of_three() -> Result<()> {
-    let _turn = cpu::turn();
     let vids = [100, 200];
     let homes = [Home::new(), Home::new(), Home::new()];
     let flows = |to: usize| [(100, to), (200, to)];
@@ -117,7 +115,6 @@ fn packets_pass_a_chain_of_three() -> Result<()> {
 
 #[test]
 fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let rules = RawAggregation { unknown_chains: UnknownChains::Drop.into(), ..aggregation(0, &[(100, 1)]) };
     let millrace = home.start((network("wan"), vhost_user("nf"), patch("nf", "wan"), rules, sleeper()));
@@ -167,7 +164,6 @@ fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
 /// Flows and next hops change while packets are in flight.
 #[test]
 fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
-    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new()];
     let config = |wan, node: usize, flows: &[(u16, usize)]| {
         (wan, vhost_user("nf"), patch("nf", "wan"), aggregation(node, flows), sleeper())
@@ -201,7 +197,6 @@ fn a_reload_changes_the_table_and_loses_nothing() -> Result<()> {
 /// Uses kernel interfaces, which drop frames longer than the MTU, and bridges that add and remove tags.
 #[test]
 fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
-    let _turn = cpu::turn();
     let (namespaces, homes) = (cable()?, [Home::new(), Home::new()]);
     let bridge = bridge("br0", ["nf", "wan"]);
     let start = |node: usize| {
@@ -226,7 +221,6 @@ fn packets_are_joined_on_a_cable_between_kernels() -> Result<()> {
 /// Packets sent by several guests in one round leave together; those of a single guest leave unchanged.
 #[test]
 fn packets_of_several_guests_are_joined_in_a_round() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let names = ["n0", "n1", "n2", "n3"];
     let ports = names.map(|name| trunk_of_all(vhost_user(name)));
@@ -318,7 +312,6 @@ fn mapped(
 /// once, out of aggregates.
 #[test]
 fn a_mapped_port_aggregates() -> Result<()> {
-    let _turn = cpu::turn();
     let guests: [fn(Options) -> Options; 2] = [|guest| guest, Options::packed];
     for guest in guests {
         let homes = [Home::new(), Home::new()];
@@ -330,7 +323,6 @@ fn a_mapped_port_aggregates() -> Result<()> {
 
 #[test]
 fn a_mapped_port_on_a_cable_aggregates() -> Result<()> {
-    let _turn = cpu::turn();
     let wans = [af_packet("wan", "up0"), af_xdp("wan", "up1")].map(aggregating);
     let homes = [Home::new(), Home::new()];
     mapped(&homes, wans, Some(&cable()?), |guest| guest)
@@ -339,7 +331,6 @@ fn a_mapped_port_on_a_cable_aggregates() -> Result<()> {
 /// A guest that has fewer buffers than an aggregate has packets still gets them, and its mapping copies.
 #[test]
 fn a_mapped_port_aggregates_for_a_guest_with_few_buffers() -> Result<()> {
-    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let wan = aggregating(wire.port(false));
     let rules = aggregation(0, &[(100, 1)]);
@@ -377,7 +368,6 @@ fn a_mapped_port_aggregates_for_a_guest_with_few_buffers() -> Result<()> {
 /// A real controller sets the table of a confined switch, and overrides the configuration.
 #[test]
 fn a_controller_sets_next_hops() -> Result<()> {
-    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new()];
     let config = |wan, node: usize, flows: &[(u16, usize)]| {
         (wan, vhost_user("nf"), patch("nf", "wan"), aggregation(node, flows), sleeper())

@@ -10,9 +10,9 @@ use e2e::stream::{Arrived, packet};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, SOON, wait_for};
 use engine::stats::ExchangePair;
+use lab::Result;
 use lab::millrace::config::*;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 use nf::{Packet, PortOptions, Ports};
 use vhost_user::Mode;
 use vhost_user::frontend::{DriverQueue, Exchange, FrontendOptions, Link, Member, Membership};
@@ -189,7 +189,6 @@ fn long_frames() -> Result<()> {
 /// With a measured threshold, frames of any length are exchanged and copied in turn, in both directions, and arrive whole.
 #[test]
 fn both_ways_are_tried() {
-    let _turn = cpu::turn();
     let home = Home::new();
     let exchange = exchange_from(Threshold::Measured, &["a", "b"]);
     let switch = home.start((patched("a", "b"), exchange, sleeper()));
@@ -250,7 +249,6 @@ fn pass_burst(ends: &mut [End; 2], len: usize) {
 /// A guest outside the group, and a function that did not join, get copies.
 #[test]
 fn ports_of_other_kinds_get_copies() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let ports = ["a", "b", "c"].map(vhost_user);
     let bridge = bridge("br", ["a", "b", "c"]);
@@ -364,7 +362,6 @@ fn a_reload_changes_the_threshold() -> Result<()> {
 /// and no seat has more or fewer buffers than it was given.
 #[test]
 fn a_lying_member() {
-    let _turn = cpu::turn();
     let live = Live::new((patched("a", "b"), exchange_all(&["a", "b"])));
     let mut arena = Arena::new(1 << 20, false).unwrap();
     let membership = Arc::new(Membership::new(600).unwrap());

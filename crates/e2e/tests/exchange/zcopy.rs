@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use e2e::guest::{self, Accel, Kernel, Module, Vm};
-use lab::{Result, cpu};
+use lab::Result;
 
 /// Time limit for a check, even emulated on a busy machine.
 const LONG: Duration = Duration::from_secs(1200);
@@ -98,21 +98,18 @@ fn everything(kernel: &Kernel, memory_mib: usize) -> Result<()> {
 
 #[test]
 fn pages_change_hands_in_a_machine() -> Result<()> {
-    let _turn = cpu::turn();
     everything(&Kernel::prepare_with_headers()?, MEMORY_MIB)
 }
 
 #[test]
 #[ignore = "downloads a kernel of the backports; see CONTRIBUTING.md"]
 fn pages_change_hands_with_a_recent_kernel() -> Result<()> {
-    let _turn = cpu::turn();
     everything(&Kernel::prepare_backported_with_headers()?, MEMORY_MIB)
 }
 
 #[test]
 #[ignore = "needs a kernel that kmod/zcopy/debug-kernel.sh builds; see CONTRIBUTING.md"]
 fn pages_change_hands_under_the_eyes_of_a_checking_kernel() -> Result<()> {
-    let _turn = cpu::turn();
     let directory = std::env::var_os("E2E_KERNEL").expect("E2E_KERNEL names the directory of the kernel");
     everything(&Kernel::at(directory), CHECKED_MEMORY_MIB)
 }

@@ -2,8 +2,8 @@
 
 use e2e::Home;
 use e2e::virtio::{Exchange, Forwarder, Guest, Options};
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 const FRAMES: u64 = 3000;
 
@@ -17,7 +17,6 @@ fn config(functions: usize) -> RawFile {
 
 #[test]
 fn every_frame_passes_two_four_and_eight_functions() -> Result<()> {
-    let _turn = cpu::turn();
     for functions in [2, 4, 8] {
         let home = Home::new();
         let millrace = home.start(config(functions));

@@ -10,7 +10,7 @@ use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames that each case must move each way.
-const WANTED: u64 = 100_000;
+const WANTED: u64 = 20_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Case {

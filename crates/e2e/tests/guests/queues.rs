@@ -29,7 +29,6 @@ fn virtio_nic(wire: &Wire) -> RawPort {
 
 #[test]
 fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
-    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     // A worker for two of the functions, and one for the third, which is also a sender to the NIC.
     let two = ["wan.0", "near0", "wan.1", "near1"].map(str::to_owned).into_iter().collect();
@@ -64,7 +63,6 @@ fn each_function_gets_the_frames_of_its_queue() -> Result<()> {
 
 #[test]
 fn a_function_that_dies_disturbs_no_other() -> Result<()> {
-    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
@@ -133,7 +131,6 @@ fn queues_of_a_virtio_nic() -> Result<()> {
 /// The NIC and the other functions go on, and the function is mapped again.
 #[test]
 fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
-    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
@@ -188,7 +185,6 @@ fn remap(switch: &Millrace, home: &Home, config: &RawFile, to: Option<&str>, reo
 /// mapping is gone.
 #[test]
 fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
-    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let config = file((config(e2e::poller()), vhost_user("other")));
     let switches = scene.start(&config);

@@ -2,8 +2,8 @@
 
 use e2e::Home;
 use e2e::guest::{self, Kernel, Nic, Vm};
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 /// A shell function that stores a value of so many bytes in the other machine, and compares what comes back.
 const EXCHANGE: &str = "exchange() { \
@@ -12,7 +12,6 @@ const EXCHANGE: &str = "exchange() { \
 
 #[test]
 fn a_machine_uses_redis_in_another() -> Result<()> {
-    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let home = Home::new();
     let bridge = bridge("br0", ["a", "b"]);

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::{Home, Millrace, transfer};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 
 /// Size of the files to move.
 const FILE: usize = 4 << 20;
@@ -43,7 +43,6 @@ fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm,
 
 #[test]
 fn a_split_and_a_packed_machine_talk() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
     let nics = [Nic::new(home.socket("a")), Nic::new(home.socket("b")).packed()];
@@ -60,7 +59,6 @@ fn a_split_and_a_packed_machine_talk() -> Result<()> {
 
 #[test]
 fn machines_with_two_queue_pairs_talk() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
     let nics = [Nic::new(home.socket("a")).queues(2), Nic::new(home.socket("b")).queues(2).packed()];
@@ -79,7 +77,6 @@ fn machines_with_two_queue_pairs_talk() -> Result<()> {
 
 #[test]
 fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
-    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let host = Namespace::create()?;
     host.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"])?;

@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 use e2e::live::Live;
 use e2e::virtio::{Guest, Options};
 use e2e::{SOON, wait_for};
-use lab::cpu;
 use lab::millrace::config::*;
 
 const LIMIT: u32 = 256;
@@ -43,7 +42,6 @@ fn came(guest: &mut Guest, wanted: &[u8]) -> usize {
 fn a_guest_makes_addresses_up_and_evicts_nobody() {
     const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const FRIEND: [u8; 6] = [2, 0, 0, 0, 0, 2];
-    let _turn = cpu::turn();
     let ports = ["a", "v", "w"].map(vhost_user);
     let bridge = RawBridge { learned_limit: i64::from(LIMIT).into(), ..bridge("br0", ["a", "v", "w"]) };
     let live = Live::new((ports, bridge));
@@ -130,7 +128,6 @@ fn a_controller_asks_without_end_and_reads_nothing() {
     const FLOWS: u16 = 4000;
     /// More than the switch may hold for a few controllers, but far less than all the answers.
     const ROOM: u64 = 32 << 20;
-    let _turn = cpu::turn();
     let bridge = by_flows(bridge("br0", ["a", "b"]));
     let channel = listen("unix:of.sock");
     let live = Live::new((vhost_user("a"), vhost_user("b"), bridge, channel));

@@ -3,7 +3,6 @@
 use e2e::live::Live;
 use e2e::virtio::rogue::{BUFFERS, HEADER, LENGTH, RX, Rogue, SIZE, START, TX, available, descriptors, used};
 use e2e::{Home, wait_for};
-use lab::cpu;
 use lab::millrace::config::*;
 use rustix::fd::AsRawFd;
 use vhost::vhost_user::VhostUserFrontend;
@@ -42,7 +41,6 @@ fn rings(queue: usize, shift: u64) -> VringConfigData {
 
 /// Lets a rogue at `a` send these messages endlessly.
 fn besieged(mut say: impl FnMut(&mut Rogue) + Send) {
-    let _turn = cpu::turn();
     let live = Live::new(patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use e2e::live::Live;
 use e2e::{Home, wait_for};
-use lab::cpu;
 use lab::millrace::config::*;
 
 const HELLO: u8 = 0;
@@ -62,7 +61,6 @@ impl Honest {
 
 #[test]
 fn a_controller_sends_packets_without_end() {
-    let _turn = cpu::turn();
     let live = live();
     let mut controller = Honest::connect(&live.home).0;
     // No buffer, from the controller, one action of 16 bytes: to all ports.
@@ -86,7 +84,6 @@ const CROWD: usize = 150;
 
 #[test]
 fn a_crowd_talks_nonsense() {
-    let _turn = cpu::turn();
     let live = live();
     let mut honest = Honest::connect(&live.home);
     let nonsense: [Vec<u8>; 6] = [

@@ -2,13 +2,11 @@
 
 use e2e::live::Live;
 use e2e::virtio::rogue::{Rogue, SIZE, TX};
-use lab::cpu;
 use lab::millrace::config::*;
 
 /// Every chain is invalid, and is offered again as soon as it comes back.
 #[test]
 fn bad_buffers_without_end() {
-    let _turn = cpu::turn();
     let live = Live::new(patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);

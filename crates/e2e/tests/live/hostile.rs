@@ -11,7 +11,6 @@ use e2e::live::Live;
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, LENGTH, RX, Rogue, SIZE, START, TX};
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::wait_for;
-use lab::cpu;
 use lab::millrace::config::*;
 use rustix::fs::ftruncate;
 use vhost::VhostBackend;
@@ -74,7 +73,6 @@ impl Scene {
 
 #[test]
 fn memory_vanishes_under_load() {
-    let _turn = cpu::turn();
     // Without its buffers, and also without its rings.
     for left in [BUFFERS - START, 0] {
         let mut scene = Scene::new();
@@ -92,7 +90,6 @@ fn memory_vanishes_under_load() {
 
 #[test]
 fn the_available_index_jumps() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     let mut rogue = scene.rogue();
     rogue.publish(TX, 0x5555);
@@ -109,7 +106,6 @@ fn the_available_index_jumps() {
 
 #[test]
 fn descriptors_form_a_loop() {
-    let _turn = cpu::turn();
     for (queue, flags) in [(TX, F_NEXT), (RX, F_NEXT | F_WRITE)] {
         let mut scene = Scene::new();
         let mut rogue = scene.rogue();
@@ -131,7 +127,6 @@ fn descriptors_form_a_loop() {
 
 #[test]
 fn descriptors_point_beyond_the_table() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     let mut rogue = scene.rogue();
     rogue.offer(TX, SIZE);
@@ -151,7 +146,6 @@ fn descriptors_point_beyond_the_table() {
 
 #[test]
 fn buffers_that_are_not_the_guests_are_dropped_one_by_one() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     let mut rogue = scene.rogue();
     // Outside, across the end, in a gap after a good buffer, everywhere, and writable.
@@ -184,7 +178,6 @@ fn buffers_that_are_not_the_guests_are_dropped_one_by_one() {
 
 #[test]
 fn buffers_too_short_for_a_frame_are_dropped_one_by_one() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     let mut rogue = scene.rogue();
     for (slot, len) in [0, 1, HEADER - 1, HEADER, HEADER + 13].into_iter().enumerate() {
@@ -208,7 +201,6 @@ fn buffers_too_short_for_a_frame_are_dropped_one_by_one() {
 
 #[test]
 fn a_guest_leaves_in_the_middle_of_a_burst() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     for _ in 0..20 {
         let mut rogue = scene.rogue();
@@ -222,7 +214,6 @@ fn a_guest_leaves_in_the_middle_of_a_burst() {
 
 #[test]
 fn half_a_message_holds_nobody_up_for_long() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     let mut stalled = UnixStream::connect(scene.live.home.socket("a")).unwrap();
     stalled.write_all(&[1, 0, 0, 0, 1, 0]).unwrap();
@@ -235,7 +226,6 @@ fn half_a_message_holds_nobody_up_for_long() {
 
 #[test]
 fn five_hundred_connections_come_and_go() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     let before = scene.live.millrace.usage_at_rest();
     let began = Instant::now();
@@ -254,7 +244,6 @@ fn five_hundred_connections_come_and_go() {
 
 #[test]
 fn the_protocol_is_checked_on_a_live_switch() {
-    let _turn = cpu::turn();
     let mut scene = Scene::new();
     let rogue = scene.rogue();
     // A size that no queue may have, while the queues run.

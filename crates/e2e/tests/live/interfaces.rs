@@ -7,10 +7,10 @@ use std::process::Command;
 use e2e::cable::{quiet_namespace, two_namespaces};
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::{Home, Millrace, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 use rustix::process::Signal;
 
 /// Drivers of ports whose interface is created by others.
@@ -80,7 +80,6 @@ fn wait_for_frames(millrace: &Millrace) {
 
 #[test]
 fn an_interface_that_is_missing_is_waited_for() -> Result<()> {
-    let _turn = cpu::turn();
     for driver in KINDS {
         let (here, there) = (quiet_namespace()?, quiet_namespace()?);
         let (home, far) = (Home::new(), Home::new());
@@ -106,7 +105,6 @@ fn an_interface_that_is_missing_is_waited_for() -> Result<()> {
 
 #[test]
 fn one_that_is_made_again_is_used_again() -> Result<()> {
-    let _turn = cpu::turn();
     for driver in KINDS {
         let (here, there) = two_namespaces()?;
         let (home, far) = (Home::new(), Home::new());
@@ -185,7 +183,6 @@ fn a_missing_privilege_is_named() -> Result<()> {
 /// The tap's state and MTU are followed, too.
 #[test]
 fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
-    let _turn = cpu::turn();
     let here = quiet_namespace()?;
     let home = Home::new();
     let millrace = home.start_inside(&here, (port(tap, "tap0"), sleeper()));
@@ -302,7 +299,6 @@ fn controllers_hear_of_the_carrier() -> Result<()> {
 
 #[test]
 fn what_the_kernel_drops_is_counted() -> Result<()> {
-    let _turn = cpu::turn();
     const SENT: u64 = 20_000;
     let (here, there) = two_namespaces()?;
     let (home, far) = (Home::new(), Home::new());
@@ -333,7 +329,6 @@ fn what_the_kernel_drops_is_counted() -> Result<()> {
 
 #[test]
 fn files_and_sockets_are_waited_for_as_well() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let replay = replay("from", "later.pcap");
     let patch = patch("from", "sink");

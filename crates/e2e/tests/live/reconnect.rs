@@ -67,7 +67,6 @@ fn blaster(home: &Home, port: &str, packed: bool, number: u8, peer: u8) -> Resul
 
 #[test]
 fn guests_are_killed_under_load() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start(config());
     let pump = bystanders(&home);
@@ -116,7 +115,6 @@ fn dpdk_guests_are_killed_under_load() -> Result<()> {
 
 #[test]
 fn millrace_is_killed_under_load() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let client = |name| vhost_user_by(name, Side::Client);
     let config = (patched("a", "b"), client("c"), client("d"), patch("c", "d"), e2e::poller());

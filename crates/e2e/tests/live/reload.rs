@@ -4,7 +4,6 @@ use e2e::live::Live;
 use e2e::virtio::Options;
 use e2e::{poller, wait_for};
 use engine::reload::Step;
-use lab::cpu;
 use lab::millrace::config::*;
 
 /// Returns a bridge with a guest at `a`, and `more` ports.
@@ -24,7 +23,6 @@ fn recorded(mut config: RawFile, name: &str) -> RawFile {
 
 #[test]
 fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
-    let _turn = cpu::turn();
     let live = Live::new(bridged(&[]));
     let mut guest = Options::new(live.home.socket("a")).connect().unwrap();
     live.millrace.wait_up(&["a"]);

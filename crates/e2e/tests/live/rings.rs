@@ -3,7 +3,6 @@
 use e2e::live::{Attack, Live};
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
 use e2e::virtio::{Guest, Options};
-use lab::cpu;
 use lab::millrace::config::*;
 
 const F_INDIRECT: u16 = 4;
@@ -53,7 +52,6 @@ fn send(from: &mut Guest, len: usize) {
 fn short_receive_buffers_offered_again_while_they_come_back() {
     const NOBODY: u32 = u32::MAX;
     const STEP: u16 = 32;
-    let _turn = cpu::turn();
     let (live, rogue, mut b) = scene();
     let mut rogue = Some(rogue);
     let mut lives = 0;
@@ -91,7 +89,6 @@ fn short_receive_buffers_offered_again_while_they_come_back() {
 /// The rogue sends nothing but bad descriptor tables of the greatest length.
 #[test]
 fn long_chains_of_bad_descriptors() {
-    let _turn = cpu::turn();
     let (live, mut rogue, b) = scene();
     tables(&rogue, TX, 100, F_WRITE);
     live.during(|attack| {
@@ -112,7 +109,6 @@ fn long_chains_of_bad_descriptors() {
 /// The rogue offers buffers of one byte only, in tables of the greatest length, for frames that need thousands of them.
 #[test]
 fn receive_buffers_of_one_byte() {
-    let _turn = cpu::turn();
     let (live, mut rogue, mut b) = scene();
     tables(&rogue, RX, 1, F_WRITE);
     live.during(|attack| {

@@ -6,7 +6,6 @@ use e2e::Home;
 use e2e::live::Live;
 use e2e::virtio::Options;
 use e2e::virtio::rogue::{BUFFERS, HEADER, Rogue, TX};
-use lab::cpu;
 use lab::millrace::config::*;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
@@ -32,7 +31,6 @@ fn fill(event: BorrowedFd<'_>) {
 /// The guest requests notifications through descriptors that block on write.
 #[test]
 fn full_notification_counters_in_blocking_mode() {
-    let _turn = cpu::turn();
     let live = Live::new(patched("a", "b"));
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
@@ -63,7 +61,6 @@ fn frontend(home: &Home) -> Frontend {
 /// The frontend requests more queues than there are, and reconnects as fast as it can.
 #[test]
 fn a_frontend_that_is_refused_comes_back_without_end() {
-    let _turn = cpu::turn();
     let keys = VhostUser { socket: "a.sock".into(), queues: QueuesKey::Number(1).into(), ..VhostUser::default() };
     let mut live = Live::new((port("a", keys), vhost_user("b"), patch("a", "b")));
     let mark = live.millrace.daemon.log().mark();
@@ -86,7 +83,6 @@ fn a_frontend_that_is_refused_comes_back_without_end() {
 #[test]
 fn memory_as_large_as_address_spaces() {
     const REGION: u64 = 1 << 37;
-    let _turn = cpu::turn();
     let live = Live::new(patched("a", "b"));
     let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, REGION).unwrap();

@@ -87,7 +87,6 @@ fn overrun(what: &str, millrace: &Millrace, exchange: &mut Exchange) {
 
 #[test]
 fn through_a_patch() {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((patched("a", "b"), e2e::poller()));
     let a = Options::new(home.socket("a")).connect().unwrap();
@@ -102,7 +101,6 @@ fn through_a_patch() {
 
 #[test]
 fn through_a_bridge() {
-    let _turn = cpu::turn();
     let home = Home::new();
     // The third port shows which frames are flooded.
     let third = (sink("c"), bridge("br", ["a", "b", "c"]));

@@ -36,7 +36,6 @@ fn two_queues() -> RawPort {
 
 #[test]
 fn every_frame_passes_both_ways() -> Result<()> {
-    let _turn = cpu::turn();
     let copying = AfXdp { mode: MoverKey::Copy.into(), queue_size: 64.into(), ..AfXdp::default() };
     for (wan, detail) in [(wan(), "driver veth can't do zero-copy"), (wan_with(copying), "as configured")] {
         let (cable, home) = (Cable::new()?, Home::new());
@@ -107,7 +106,6 @@ fn a_worker_that_sleeps_answers() -> Result<()> {
 
 #[test]
 fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::new()?, Home::new());
     let guest = (vhost_user("fw"), e2e::poller());
     let millrace = home.start_inside(&cable.here, &guest);
@@ -177,7 +175,6 @@ fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
 
 #[test]
 fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::new()?, Home::new());
     let millrace = cable.switch(&home, wan(), (one_wire(), e2e::poller()));
     let mut guest = Some(Options::new(home.socket("fw")).connect()?);
@@ -206,7 +203,6 @@ fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
 /// Interfaces whose drivers do not support XDP: the kernel runs the program itself.
 #[test]
 fn generic_xdp_does_it_too() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::new()?, Home::new());
     let virtual_one = ["link", "add", "link", "up0", "name", "mv0", "type", "macvlan", "mode", "passthru"];
     cable.here.run("ip", &virtual_one)?;
@@ -228,7 +224,6 @@ fn generic_xdp_does_it_too() -> Result<()> {
 /// The queues that the guest lacks receive into buffers of the switch.
 #[test]
 fn a_port_with_more_queues_than_its_guest() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::with_queues(2)?, Home::new());
     let millrace = cable.switch(&home, two_queues(), (one_wire(), e2e::poller()));
     for _ in 0..3 {
@@ -291,7 +286,6 @@ fn expect(guest: &mut Guest, frame: &[u8]) -> Result<()> {
 /// A worker that sleeps does not keep the guest's chains that were sent in place.
 #[test]
 fn chains_come_back_from_a_worker_that_sleeps() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::new()?, Home::new());
     let wire = cable.wire();
     let millrace = cable.switch(&home, wan(), (one_wire(), sleeper()));

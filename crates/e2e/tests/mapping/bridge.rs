@@ -7,8 +7,8 @@ use e2e::functions::{QUEUES, SharedNic, nothing_dropped, nothing_lost, steered};
 use e2e::virtio::{Exchange, Guest, Pump};
 use e2e::{Millrace, wait_for};
 use engine::stats::MappingStats;
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 /// Frames each way, for each pair.
 const FRAMES: u64 = 5000;
@@ -129,7 +129,6 @@ fn pump(pair: [Guest; 2], queue: usize) -> Pump {
 
 #[test]
 fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
-    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];
@@ -191,7 +190,6 @@ fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
 
 #[test]
 fn a_guest_that_comes_and_goes_disturbs_no_other_in_the_bridge() -> Result<()> {
-    let _turn = cpu::turn();
     let scene = SharedNic::new()?;
     let switches = scene.start(config(e2e::poller()));
     let near = &switches[0];

@@ -12,7 +12,7 @@ use e2e::virtio::{Exchange, Guest, Options, Pump, Sink, Sizes, Source};
 use e2e::wire::{KINDS, Scene};
 use e2e::{Millrace, wait_for};
 use engine::stats::MappingStats;
-use lab::{Result, cpu};
+use lab::Result;
 use virtqueue::NET_HEADER;
 
 /// Every size that fits the usual MTU.
@@ -192,7 +192,6 @@ impl Machine<'_> {
 
 #[test]
 fn memory_comes_and_goes_under_load() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         for packed in [false, true] {
             let scene = Scene::new(kind)?;
@@ -218,7 +217,6 @@ fn memory_comes_and_goes_under_load() -> Result<()> {
 /// Functions on other queues of the NIC lose nothing meanwhile.
 #[test]
 fn memory_comes_and_goes_beside_other_functions() -> Result<()> {
-    let _turn = cpu::turn();
     let nic = SharedNic::new()?;
     let config = (functions::nic("up0"), functions::functions("near"), e2e::poller());
     let switches = nic.start(&config);

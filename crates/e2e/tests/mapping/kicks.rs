@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use e2e::mapped::one_wire;
 use e2e::virtio::{Crafted, Ram};
 use e2e::{Home, SOON, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 use packet::{BurstStorage, Segment};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vhost_user::backend::{self, QueueSetup, Queues, Service};
@@ -86,7 +86,6 @@ impl Device {
 
 #[test]
 fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let device = Arc::new(Device::default());
     let options = backend::Options::new(home.socket("wan"), Mode::Server, 1);

@@ -7,7 +7,7 @@ use e2e::virtio::Guest;
 use e2e::virtio::{Back, Crafted, Ram};
 use e2e::wire::{KINDS, Kind, Scene};
 use e2e::{SOON, wait_for};
-use lab::{Result, cpu};
+use lab::Result;
 use virtqueue::NET_HEADER;
 
 /// Memory of the buffers: 101 slots whose length is no power of two.
@@ -188,7 +188,6 @@ fn longer_than_buffers(
 
 #[test]
 fn only_frames_are_written_and_only_where_they_may_be() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         for packed in [false, true] {
             let scene = Scene::new(kind)?;

@@ -5,8 +5,8 @@ use e2e::mapped::one_wire;
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::wire::Wire;
 use e2e::{Home, Millrace, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 /// Frames each way.
 const FRAMES: u64 = 3000;
@@ -29,7 +29,6 @@ fn copies(millrace: &Millrace, mapping: usize, why: &str) {
 
 #[test]
 fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
-    let _turn = cpu::turn();
     let refused = "the device refused SET_MEM_TABLE";
     let gave_up = "the backend left, or did not answer, 3 times in a row when it was given a guest's memory";
     for (reaction, acknowledges, why, connections) in [
@@ -83,7 +82,6 @@ fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
 /// A backend that has room for the memory of one guest only.
 #[test]
 fn a_guest_too_many_does_not_disturb_the_first() -> Result<()> {
-    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), Reaction::Refuse, 2, true);
     let ports = [vhost_user("near0"), vhost_user("near1")];

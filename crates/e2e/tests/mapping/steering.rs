@@ -6,9 +6,9 @@
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Home, Millrace, wait_for};
 use engine::reload::Step;
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 
 /// Addresses of the guests.
 const FW: [u8; 6] = [2, 0, 0, 0, 0x0e, 1];
@@ -114,7 +114,6 @@ const TIMES: usize = 70;
 /// In the driver and in the kernel, with a polling and a sleeping worker.
 #[test]
 fn frames_of_others_stay_out_of_the_guests_memory() -> Result<()> {
-    let _turn = cpu::turn();
     let [own, secret, public, group, unused] = MARKS;
     for (interface, worker) in [("up0", e2e::poller()), ("up0", sleeper()), ("mv0", e2e::poller())] {
         let (cable, home) = (Cable::new()?, Home::new());
@@ -156,7 +155,6 @@ fn frames_of_others_stay_out_of_the_guests_memory() -> Result<()> {
 /// Frames of all guests pass both ways, whole and in order, whichever guest has them in place.
 #[test]
 fn steered_frames_pass_whole_and_in_order() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::new()?, Home::new());
     let millrace = home.start_inside(
         &cable.here,
@@ -188,7 +186,6 @@ fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
 
 /// Does so with a NIC of this many queues, the first of which receives into the guest's memory.
 fn stay_out(queues: u32) -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::with_queues(queues)?, Home::new());
     let wan = port("wan", AfXdp { interface: "up0".into(), queues: i64::from(queues).into(), ..AfXdp::default() });
     let config = config(wan, &["other"], steered(MappingSteering::Mac), e2e::poller());
@@ -230,7 +227,6 @@ fn stay_out(queues: u32) -> Result<()> {
 /// Trust changes while the guest runs, without disturbing it.
 #[test]
 fn trust_is_given_and_taken() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home) = (Cable::new()?, Home::new());
     let wan = || af_xdp("wan", "up0");
     let millrace = home.start_inside(&cable.here, config(wan(), &[], plain(), e2e::poller()));

@@ -5,9 +5,9 @@ use e2e::mapped::{one_wire, trusted};
 use e2e::virtio::{Exchange, Forwarder, Options};
 use e2e::wire::Wire;
 use e2e::{Home, Millrace, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 
 /// Frames each way.
 const FRAMES: u64 = 20_000;
@@ -23,7 +23,6 @@ fn switch(home: &Home, wire: &Wire, rest: impl Part) -> Millrace {
 
 #[test]
 fn a_linux_machine() -> Result<()> {
-    let _turn = cpu::turn();
     let namespace = Namespace::create()?;
     let far = Home::new();
     let tap = tap("far", "far0");
@@ -53,7 +52,6 @@ fn a_linux_machine() -> Result<()> {
 /// The first function of a chain is mapped to a NIC; a patch joins it to the next one.
 #[test]
 fn a_chain_behind_a_mapping() -> Result<()> {
-    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let millrace = switch(&home, &wire, (one_wire(), patched("next", "end")));
     let [fw, next, end] = ["fw", "next", "end"].map(|port| Options::new(home.socket(port)).connect());
@@ -71,7 +69,6 @@ fn a_chain_behind_a_mapping() -> Result<()> {
 /// Buffers too short for a whole frame stay with the guest, and frames are copied there.
 #[test]
 fn a_guest_with_short_buffers() -> Result<()> {
-    let _turn = cpu::turn();
     for bridged in [false, true] {
         let (home, wire) = (Home::new(), Wire::start());
         let joined = if bridged { file((trusted(), bridge("br0", ["wan", "fw"]))) } else { file(one_wire()) };
@@ -96,7 +93,6 @@ fn a_guest_with_short_buffers() -> Result<()> {
 
 #[test]
 fn the_wire_is_killed_under_load() -> Result<()> {
-    let _turn = cpu::turn();
     let (home, mut wire) = (Home::new(), Wire::start());
     let millrace = switch(&home, &wire, one_wire());
     let guest = Options::new(home.socket("fw")).connect()?;

@@ -4,8 +4,8 @@ use e2e::guest::{self, Kernel, Nic, Vm};
 use e2e::mapped::one_wire;
 use e2e::wire::{Cable, wan};
 use e2e::{Home, Millrace, transfer, wait_for};
+use lab::Result;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 
 /// Size of the files to move.
 const FILE: usize = 2 << 20;
@@ -15,7 +15,6 @@ const MAC: &str = "52:54:00:0e:ff:01";
 
 #[test]
 fn it_talks_and_its_frames_are_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     for packed in [false, true] {
         let (cable, home) = (Cable::new()?, Home::new());
@@ -51,7 +50,6 @@ fn it_talks_and_its_frames_are_in_place() -> Result<()> {
 /// The machine is killed, or its driver leaves the device, while the far end keeps sending to it.
 #[test]
 fn it_comes_back_while_frames_keep_coming() -> Result<()> {
-    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let (cable, home) = (Cable::new()?, Home::new());
     cable.there.run("ethtool", &["-K", "up1", "tx", "off"])?;

@@ -29,7 +29,6 @@ fn traffic(kind: Kind) -> (RangeInclusive<usize>, u64) {
 
 #[test]
 fn every_frame_passes_in_place_whole_and_in_order() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         let (sizes, window) = traffic(kind);
         for packed in [false, true] {
@@ -91,7 +90,6 @@ fn every_kind_of_dpdk_guest() -> Result<()> {
 /// blocks nobody.
 #[test]
 fn others_in_the_bridge_get_theirs() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         let (sizes, _) = traffic(kind);
         let (home, line) = (Home::new(), Line::new(kind, false)?);
@@ -127,7 +125,6 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
 
 #[test]
 fn guests_are_killed_under_load() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         let (home, line) = (Home::new(), Line::new(kind, false)?);
         let millrace = line.switch(&home, (one_wire(), patched("c", "d"), e2e::poller()));
@@ -145,7 +142,6 @@ fn guests_are_killed_under_load() -> Result<()> {
 /// Once a guest's session has ended, nothing is written to its memory any more.
 #[test]
 fn nothing_is_written_late() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         let (home, line) = (Home::new(), Line::new(kind, false)?);
         let millrace = line.switch(&home, (one_wire(), e2e::poller()));
@@ -157,7 +153,6 @@ fn nothing_is_written_late() -> Result<()> {
 
 #[test]
 fn a_switch_that_stops_gives_everything_back() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         let (sizes, window) = traffic(kind);
         let (home, line) = (Home::new(), Line::new(kind, false)?);

@@ -14,7 +14,7 @@ use e2e::virtio::{Sink, Source};
 use e2e::{Home, SOON, wait_for};
 use engine::stats::MappingStats;
 use lab::millrace::config::*;
-use lab::{Error, Result, cpu};
+use lab::{Error, Result};
 
 /// Frames per guest, and the maximum number in flight.
 const FRAMES: u64 = 600;
@@ -130,7 +130,6 @@ fn machine(home: &Home) -> Result<(Vm, PathBuf, UnixDatagram)> {
 #[test]
 #[ignore = "downloads a kernel of another Debian; see CONTRIBUTING.md"]
 fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let (vm, near, far) = machine(&home)?;
     // A worker that notifies the driver only when it must, and one that sleeps.

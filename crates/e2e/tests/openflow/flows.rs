@@ -2,12 +2,11 @@
 
 use super::frames::{Addresses, BROADCAST, Packet, mac};
 use super::*;
+use lab::Result;
 use lab::millrace::config::{FailMode, RawWorker, sleeper};
-use lab::{Result, cpu};
 
 #[test]
 fn frames_go_where_flows_say() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((switched(&["a", "b", "c"]), channel(), sleeper()));
     let mut guests = guests(&home, &millrace, ["a", "b", "c"]);
@@ -99,7 +98,6 @@ fn frames_go_where_flows_say() -> Result<()> {
 
 #[test]
 fn headers_are_rewritten_byte_by_byte() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     let mut guests = guests(&home, &millrace, ["a", "b"]);
@@ -150,7 +148,6 @@ fn headers_are_rewritten_byte_by_byte() -> Result<()> {
 
 #[test]
 fn normal_learns_and_secure_is_closed() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let config = |mode| (switched(&["a", "b", "c"]), failing(mode), sleeper());
     let millrace = home.start(config(FailMode::Secure));
@@ -180,7 +177,6 @@ fn normal_learns_and_secure_is_closed() -> Result<()> {
 #[test]
 fn frames_pass_while_thousands_of_flows_change() -> Result<()> {
     const FLOWS: usize = 4000;
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     let mut guests = guests(&home, &millrace, ["a", "b"]);
@@ -221,7 +217,6 @@ fn frames_pass_while_thousands_of_flows_change() -> Result<()> {
 
 #[test]
 fn ports_keep_their_numbers() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let config = |ports: &[&str]| (switched(ports), channel(), sleeper());
     let millrace = home.start(config(&["a", "b", "c"]));
@@ -253,7 +248,6 @@ fn ports_keep_their_numbers() -> Result<()> {
 /// Unsupported requests are refused and change nothing.
 #[test]
 fn errors_are_those_of_the_specification() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
     for (flow, error) in [
@@ -278,7 +272,6 @@ fn errors_are_those_of_the_specification() -> Result<()> {
 /// Every flow's packets are counted, whichever of several workers forwards them.
 #[test]
 fn workers_share_a_table() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let listed = |ports: &[&str]| ports.iter().map(|&port| port.to_owned()).collect();
     let workers = [&["a"][..], &["b", "c"]].map(|ports| RawWorker { ports: listed(ports), ..sleeper() });

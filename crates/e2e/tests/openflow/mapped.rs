@@ -3,11 +3,10 @@
 use super::frames::{BROADCAST, Packet};
 use super::*;
 use e2e::mapped::trusted;
-use lab::{Result, cpu};
+use lab::Result;
 
 #[test]
 fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Home::new());
     let far = wire.start((patched("wan", "far"), sleeper()));
     let bridge = by_flows(bridge("br0", ["wan", "fw", "lan"]));

@@ -2,7 +2,7 @@
 
 use super::frames::Packet;
 use super::*;
-use lab::{Result, cpu};
+use lab::Result;
 use millrace::control::Aggregation;
 
 /// Builds a FLOW_MOD (OpenFlow 1.3.5, Section 7.3.4.1): in table 16, packets of this VLAN go to this next hop.
@@ -25,7 +25,6 @@ fn flow_mod(vid: u16, nfi: u16) -> Vec<u8> {
 
 #[test]
 fn a_switch_relays_flows_to_another_one() -> Result<()> {
-    let _turn = cpu::turn();
     let homes = [Home::new(), Home::new()];
     let own = [2, 0, 0, 0, 1, 1];
     let config = |relay: bool| {

@@ -4,9 +4,9 @@ use super::{channel, of};
 use e2e::cable::two_namespaces;
 use e2e::transfer::move_file;
 use e2e::{Home, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 
 /// Gives an interface an address, and tells it the address of the other end.
 fn address(namespace: &Namespace, interface: &str, address: &str, others: &[&str], mac: &str) -> Result<()> {
@@ -22,7 +22,6 @@ fn mac(namespace: &Namespace, interface: &str) -> Result<String> {
 
 #[test]
 fn tcp_goes_on_once_the_offloads_are_off_that_the_port_names() -> Result<()> {
-    let _turn = cpu::turn();
     let ((here, there), home) = (two_namespaces()?, Home::new());
     let bridge = by_flows(bridge("br0", ["tap0", "up"]));
     let millrace =

@@ -2,12 +2,11 @@
 
 use super::frames::{Addresses, BROADCAST, Packet};
 use super::*;
-use lab::{Result, cpu};
+use lab::Result;
 
 #[test]
 fn flows_send_what_workers_share() -> Result<()> {
     const ROUNDS: u64 = 300;
-    let _turn = cpu::turn();
     for way in [RxSharing::StaticRole, RxSharing::Locked] {
         let (home, wire) = (Home::new(), Home::new());
         let far = wire.start((patched("wan", "far"), sleeper()));

@@ -10,10 +10,10 @@ use e2e::cable::two_namespaces;
 use e2e::transfer::move_file;
 use e2e::virtio::{Exchange, Guest, Options, Pump};
 use e2e::{Home, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 use millrace::control::Drops;
 use rustix::process::Signal;
 
@@ -104,7 +104,6 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
 
 #[test]
 fn tags_are_what_goes_over_the_wire() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let ports = [access(10, vhost_user("a")), trunk(&[10, 20], vhost_user("t"))];
     let millrace = home.start((ports, bridge("br0", ["a", "t"]), sleeper()));
@@ -222,7 +221,6 @@ fn injected_faults_are_counted_and_repeatable() {
 
 #[test]
 fn a_reload_disturbs_no_other_port() {
-    let _turn = cpu::turn();
     let home = Home::new();
     let config = file((patched("a", "b"), e2e::poller()));
     let mut millrace = home.start(&config);

@@ -3,15 +3,14 @@
 use e2e::Home;
 use e2e::mapped::one_wire;
 use e2e::virtio::{Exchange, Options};
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 /// Frames each way.
 const FRAMES: u64 = 2000;
 
 #[test]
 fn a_mapped_guests_frames_are_mirrored_and_pass_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     let outside = Home::new();
     let far = RawPort { record_to: "far.pcap".into(), ..vhost_user("far") };
     let patch = patch("wan", "far");

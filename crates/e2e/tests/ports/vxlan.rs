@@ -5,9 +5,9 @@ use e2e::host::Host;
 use e2e::mapped::{one_wire, trusted};
 use e2e::virtio::{Exchange, Guest, Options};
 use e2e::{Home, Millrace, wait_for};
+use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use lab::{Result, cpu};
 
 /// Frames each way.
 const FRAMES: u64 = 4000;
@@ -149,7 +149,6 @@ impl Wire {
 
 #[test]
 fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     for (packed, ips) in [(false, V4), (true, V4), (false, V6)] {
         let wire = Wire::new(|port| tunnelled(ips, 1, port), vhost_user("far"), patch("between", "far"));
         let home = Home::new();
@@ -177,7 +176,6 @@ fn every_frame_comes_out_of_the_tunnel_in_place() -> Result<()> {
 /// Frames for other guests in the bridge are received into the mapped guest's buffers too, and delivered from there.
 #[test]
 fn a_tunnel_to_several_guests() -> Result<()> {
-    let _turn = cpu::turn();
     let wire = Wire::new(|port| tunnelled(V4, 1, port), vhost_user("far"), patch("between", "far"));
     let home = Home::new();
     let bridge = bridge("br0", ["wan", "fw", "other"]);
@@ -225,7 +223,6 @@ fn tags_come_and_go(millrace: &Millrace, home: &Home, far: Guest) -> Result<()> 
 /// A guest at an access port behind a trunk: the tag is removed in the guest's own buffers.
 #[test]
 fn a_tag_is_taken_off_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     for vxlan in [false, true] {
         let joined = bridge("br1", ["between", "far"]);
         let end = |here, port| if vxlan { tunnelled(V4, here, port) } else { port };
@@ -300,7 +297,6 @@ fn tags_are_put_on(millrace: &Millrace, home: &Home, mut far: Guest) -> Result<(
 
 #[test]
 fn a_tag_is_put_on_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     let wire = Wire::new(|port| port, vhost_user("far"), patch("between", "far"));
     let home = Home::new();
     let ports = [access(10, wire.port(false)), trunk(&[10], vhost_user("fw"))];

@@ -101,7 +101,7 @@ pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> 
     let huge = ports.memory().contains("huge");
     println!("ready");
     while !orders.go.load(Ordering::Relaxed) {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
     let stop = &orders.stop;
     let Some(port) = ports.iter_mut().next() else { return Ok(()) };

@@ -1,6 +1,6 @@
 //! A crew on one port, and the device behind the port.
 
-use super::backend::Echo;
+use super::backend::{Echo, rest};
 use nf::crew::{Crew, CrewError, CrewOptions, ParentCounters, ParentRole, Sharing, Verdict, View, WorkerCounters};
 use nf::{Counters, Idle, Options, PortOptions, Ports};
 use std::path::{Path, PathBuf};
@@ -133,7 +133,7 @@ pub fn wait<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(start.elapsed() < DEADLINE, "waited for {what}");
-        thread::yield_now();
+        rest();
     }
 }
 

@@ -10,9 +10,9 @@ use self::rig::Form;
 use e2e::cable::quiet_namespace;
 use e2e::{Home, wait_for};
 use engine::stats::ExchangeStats;
+use lab::Result;
 use lab::millrace::config::*;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 
 /// Returns how often a proxy counted a connection of this kind.
 fn count(said: &str, kind: &str) -> u64 {
@@ -23,7 +23,6 @@ fn count(said: &str, kind: &str) -> u64 {
 
 /// Stores and reads values of all lengths, one after the other and over 50 connections at a time.
 fn values_pass(form: Form) -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let switch = home.start(rig::config(form));
     let _redis = redis::serve_unix(&home.path("redis"))?;
@@ -86,7 +85,6 @@ fn values_pass_in_exchanged_buffers_of_9000_bytes() -> Result<()> {
 
 /// Kills everything in turn. A connection ends with Redis or a proxy, and outlives the switch.
 fn all_may_go(form: Form) -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let config = rig::config(form);
     let mut switch = home.start(&config);
@@ -138,7 +136,6 @@ fn a_group_may_go_and_come_back() -> Result<()> {
 
 #[test]
 fn the_kernel_talks_to_a_proxy_over_a_tap() -> Result<()> {
-    let _turn = cpu::turn();
     for mtu in [1500, 9000] {
         let form = Form { mtu, exchanges: false };
         let home = Home::new();

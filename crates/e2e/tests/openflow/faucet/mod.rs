@@ -3,10 +3,10 @@
 use e2e::cable::quiet_namespace;
 use e2e::flows::bridge;
 use e2e::{Home, wait_for};
+use lab::Result;
 use lab::millrace::config::RawOpenflow;
 use lab::netns::{Namespace, cable};
 use lab::process::Daemon;
-use lab::{Result, cpu};
 use millrace::control::{Client, Flows};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,6 @@ fn wait_reached(from: &Namespace, to: &str) {
 
 #[test]
 fn faucet_routes_between_vlans_and_filters() -> Result<()> {
-    let _turn = cpu::turn();
     let programs = faucet();
     let (namespace, home) = (quiet_namespace()?, Home::new());
     let hosts = [host(&namespace, 1)?, host(&namespace, 2)?, host(&namespace, 3)?];

@@ -3,7 +3,6 @@
 use super::*;
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
 use e2e::virtio::{Pump, Source};
-use lab::cpu;
 
 /// Ways to attack.
 const WAYS: usize = 5;
@@ -43,7 +42,6 @@ fn attack(rogue: &mut Rogue, way: usize) {
 
 #[test]
 fn a_guest_that_attacks_takes_no_frame_from_another() -> Result<()> {
-    let _turn = cpu::turn();
     for keys in [static_roles(), locked()] {
         let (wire, home) = (forked_wire(), Home::new());
         let ports = ["wan", "fw", "a"];

@@ -12,7 +12,6 @@ const FRAMES: u64 = 5000;
 
 #[test]
 fn an_af_xdp_queue_has_three_workers() -> Result<()> {
-    let _turn = cpu::turn();
     for (keys, way) in [(static_roles(), "static-role"), (locked(), "locked")] {
         let (cable, home) = (Cable::new()?, Home::new());
         let wire = cable.wire();
@@ -41,7 +40,6 @@ fn an_af_xdp_queue_has_three_workers() -> Result<()> {
 
 #[test]
 fn guests_behind_a_shared_queue_are_killed_and_come_back() -> Result<()> {
-    let _turn = cpu::turn();
     for keys in [static_roles(), locked()] {
         let (cable, home) = (Cable::new()?, Home::new());
         let wire = cable.wire();
@@ -71,7 +69,6 @@ fn guests_behind_a_shared_queue_are_killed_and_come_back() -> Result<()> {
 /// A bridge of the shared port with two guests; both exchange frames with the far side at the same time.
 #[test]
 fn a_virtio_user_queue_has_three_workers() -> Result<()> {
-    let _turn = cpu::turn();
     for packed in [false, true] {
         for keys in [static_roles(), parented(0, roles(&[2, 1])), locked()] {
             let (wire, home) = (forked_wire(), Home::new());
@@ -135,7 +132,6 @@ fn dpdk_guests_behind_a_shared_queue() -> Result<()> {
 #[test]
 fn eight_workers_that_sleep_are_woken() -> Result<()> {
     const WORKERS: usize = 8;
-    let _turn = cpu::turn();
     let list: Vec<usize> = (0..WORKERS).collect();
     for way in [RxSharing::StaticRole, RxSharing::Locked] {
         let (wire, home) = (Wire::start(), Home::new());

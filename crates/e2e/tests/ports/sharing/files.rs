@@ -4,7 +4,6 @@ use super::*;
 use capture::{Reader, Writer};
 use e2e::virtio::Source;
 use engine::reload::Step;
-use lab::cpu;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -61,7 +60,6 @@ fn without_an_order_each_worker_sends_to_a_queue_of_its_own() {
     const WORKERS: usize = 3;
     /// As many as the guest has buffers in one queue.
     const FRAMES: usize = 1000;
-    let _turn = cpu::turn();
     let (home, other) = (Home::new(), Home::new());
     let sent = record(&home.path("in.pcap"), FRAMES);
     let keys = RawPort { order: FrameOrder::None.into(), ..static_roles() };

@@ -1,7 +1,6 @@
 //! Workers of a shared queue that hang, each at a step of its own, while the other threads of the switch run on.
 
 use super::*;
-use lab::cpu;
 use lab::process::Halt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -98,7 +97,6 @@ fn is_shown(millrace: &Millrace, worker: usize, place: &str) {
 
 #[test]
 fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
-    let _turn = cpu::turn();
     let (wire, home) = (Wire::start(), Home::new());
     let keys = parented(0, RawPort { stalled_after: "100ms".into(), ..roles(&[1, 2]) });
     let millrace = switch(&home, &wire, keys, 0);
@@ -133,7 +131,6 @@ fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
 /// Only the parent receives, so nothing arrives without it; all else goes on, and its workers wait for it.
 #[test]
 fn a_parent_that_hangs_holds_up_its_queue_only() -> Result<()> {
-    let _turn = cpu::turn();
     let (wire, home) = (Wire::start(), Home::new());
     let millrace = switch(&home, &wire, static_roles(), 1);
     let ends = ends(&home, &millrace, &wire)?;

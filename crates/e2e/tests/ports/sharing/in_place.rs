@@ -5,7 +5,6 @@ use e2e::mapped::{self, one_wire};
 use e2e::virtio::Pump;
 use e2e::wire::{Cable, wan};
 use engine::reload::Step;
-use lab::cpu;
 
 /// Frames each way.
 const FRAMES: u64 = 4000;
@@ -42,7 +41,6 @@ impl Scene {
 
 #[test]
 fn a_mapped_guest_gets_what_workers_share_in_place() -> Result<()> {
-    let _turn = cpu::turn();
     for has_cable in [true, false] {
         for keys in [static_roles(), parented(0, roles(&[1, 2]))] {
             let Scene { millrace, home, wire, _cable } = Scene::new(&keys, has_cable)?;
@@ -70,7 +68,6 @@ fn a_mapped_guest_gets_what_workers_share_in_place() -> Result<()> {
 
 #[test]
 fn mapped_guests_behind_a_shared_queue_are_killed() -> Result<()> {
-    let _turn = cpu::turn();
     for has_cable in [true, false] {
         let Scene { millrace, home, wire, _cable } = Scene::new(&static_roles(), has_cable)?;
         let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
@@ -82,7 +79,6 @@ fn mapped_guests_behind_a_shared_queue_are_killed() -> Result<()> {
 
 #[test]
 fn nothing_is_written_late_by_a_shared_queue() -> Result<()> {
-    let _turn = cpu::turn();
     for has_cable in [true, false] {
         let Scene { millrace, home, wire, _cable } = Scene::new(&static_roles(), has_cable)?;
         mapped::leave_again_and_again(&millrace, &home, wire.guest("far")?)?;
@@ -93,7 +89,6 @@ fn nothing_is_written_late_by_a_shared_queue() -> Result<()> {
 
 #[test]
 fn workers_of_a_mapped_queue_come_and_go() -> Result<()> {
-    let _turn = cpu::turn();
     let (wire, home) = (Wire::start(), Home::new());
     let config = |keys: &RawPort| (shared(keys, wire.port(false)), vhost_user("fw"), one_wire(), pollers());
     let millrace = home.start(config(&static_roles()));

@@ -5,7 +5,6 @@ use e2e::mapped;
 use e2e::virtio::Pump;
 use e2e::wire::{Cable, wan};
 use engine::reload::Step;
-use lab::cpu;
 
 /// Returns the same keys without an order.
 fn unordered_by(keys: RawPort) -> RawPort {
@@ -15,7 +14,6 @@ fn unordered_by(keys: RawPort) -> RawPort {
 /// Reloads a switch again and again, with each of `ways` and its number of workers, while frames pass. Nothing is lost, nothing
 /// comes twice, and nobody is disconnected.
 fn changes_while_frames_pass(ways: &[(RawPort, usize)], is_ordered: bool) -> Result<()> {
-    let _turn = cpu::turn();
     let (wire, home) = (Wire::start(), Home::new());
     let config = |(keys, count): &(RawPort, usize)| {
         (shared(keys, wire.port(false)), vhost_user("fw"), joined(), workers(*count))
@@ -82,7 +80,6 @@ fn the_way_changes_while_frames_pass() -> Result<()> {
 /// Both ends send as fast as they can, and frames are dropped all the time: each is counted.
 #[test]
 fn the_way_changes_while_all_queues_are_full() -> Result<()> {
-    let _turn = cpu::turn();
     let (wire, home) = (Wire::start(), Home::new());
     let config = |keys: &RawPort| (shared(keys, wire.port(true)), vhost_user("fw"), joined(), workers(3));
     let millrace = home.start(config(&RawPort::default()));
@@ -117,7 +114,6 @@ fn the_way_changes_while_all_queues_are_full() -> Result<()> {
 
 #[test]
 fn a_shared_port_is_removed_and_added_while_frames_arrive() -> Result<()> {
-    let _turn = cpu::turn();
     for keys in [static_roles(), locked()] {
         let (wire, home) = (Wire::start(), Home::new());
         let without = (vhost_user("fw"), workers(3));
@@ -153,7 +149,6 @@ fn a_shared_port_is_removed_and_added_while_frames_arrive() -> Result<()> {
 /// The device goes while its workers have frames of it.
 #[test]
 fn the_interface_of_a_shared_port_goes_and_comes_back() -> Result<()> {
-    let _turn = cpu::turn();
     for keys in [static_roles(), locked()] {
         let (cable, home) = (Cable::new()?, Home::new());
         let millrace = home.start_inside(&cable.here, (shared(&keys, wan()), vhost_user("fw"), joined(), workers(3)));

@@ -3,7 +3,6 @@
 use super::*;
 use e2e::stream::{aggregation, exchange, joined_both_ways, network, uplink};
 use e2e::wire::{Cable, wan};
-use lab::cpu;
 
 /// Frames each way.
 const FRAMES: u64 = 3000;
@@ -11,7 +10,6 @@ const FRAMES: u64 = 3000;
 /// Each worker splits aggregates; packets of a VLAN keep their order.
 #[test]
 fn aggregates_are_split_by_all_workers() -> Result<()> {
-    let _turn = cpu::turn();
     let vids: Vec<u16> = (100..104).collect();
     let homes = [Home::new(), Home::new()];
     let config = |wan, node: usize, workers| {
@@ -38,7 +36,6 @@ fn aggregates_are_split_by_all_workers() -> Result<()> {
 
 #[test]
 fn a_tunnel_ends_at_a_shared_port() -> Result<()> {
-    let _turn = cpu::turn();
     let (cable, home, far) = (Cable::new()?, Home::new(), Home::new());
     let tunnelled = |here: usize, port| {
         let end = |index: usize| RawTunnelEnd {
@@ -63,7 +60,6 @@ fn a_tunnel_ends_at_a_shared_port() -> Result<()> {
 
 #[test]
 fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
-    let _turn = cpu::turn();
     for keys in [static_roles(), locked()] {
         let outside = Home::new();
         let far = RawPort { record_to: "far.pcap".into(), ..vhost_user("far") };
@@ -96,7 +92,6 @@ fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
 /// A mirror of the guest's side gets what the shared port's workers hand over, once it is sent.
 #[test]
 fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
-    let _turn = cpu::turn();
     let (wire, home) = (Wire::start(), Home::new());
     let probe = record("probe", "probe.pcap");
     let mirror = RawMirror { direction: MirrorDirection::Out.into(), ..mirror(["fw"], "probe") };
@@ -114,7 +109,6 @@ fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
 /// A stage of one worker sends the frames that it held back by itself, also if no frame comes after them.
 #[test]
 fn frames_that_are_held_back_leave_in_the_end() -> Result<()> {
-    let _turn = cpu::turn();
     let (wire, home) = (Wire::start(), Home::new());
     let fault = RawFault { delay: "5ms".into(), ..RawFault::default() };
     let wan = RawPort { fault: fault.into(), ..shared(&locked(), wire.port(false)) };
