@@ -25,7 +25,7 @@ fn millrace() -> PathBuf {
 fn comparison(load: &str, scratch: &Path, results: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.args(["compare", "--peer", "ovs", "--load", load, "--ring", "packed", "--size", "64", "--rounds", "1"]);
-    command.args(["--seconds", "1", "--warmup", "0.2", "--millrace"]).arg(millrace());
+    command.args(["--seconds", "0.3", "--warmup", "0.1", "--millrace"]).arg(millrace());
     command.arg("--out").arg(results).env("TMPDIR", scratch);
     command
 }
