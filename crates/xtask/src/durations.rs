@@ -14,7 +14,7 @@ const STORED: &str = "bench/baseline/durations.json";
 const LAST: &str = "durations.json";
 
 /// Shortest time that is listed, in seconds. Twice that is the shortest that is compared: less is a matter of luck.
-const WORTH_A_LINE: f64 = 2.0;
+const WORTH_A_LINE: f64 = 5.0;
 
 /// Seconds by name of a step or a program.
 #[derive(Debug, Default)]
@@ -97,12 +97,12 @@ mod tests {
 
     #[test]
     fn only_growth_by_a_third_is_named() {
-        let stored = Durations::of_last([("clippy", 60.0), ("fmt", 2.0)]);
+        let stored = Durations::of_last([("clippy", 60.0), ("fmt", 5.0)]);
         let line = |name, seconds| stored.line(name, Duration::from_secs_f64(seconds));
         assert_eq!(line("clippy", 79.0).unwrap(), "  1:19  clippy");
         assert_eq!(line("clippy", 81.0).unwrap(), "  1:21  clippy  LONGER than the stored 1:00");
-        assert_eq!(line("fmt", 3.9).unwrap(), "  0:03  fmt");
-        assert_eq!(line("doc", 5.0).unwrap(), "  0:05  doc  not stored");
-        assert_eq!(line("fmt", 1.0), None);
+        assert_eq!(line("fmt", 9.0).unwrap(), "  0:09  fmt");
+        assert_eq!(line("doc", 11.0).unwrap(), "  0:11  doc  not stored");
+        assert_eq!(line("fmt", 4.0), None);
     }
 }
