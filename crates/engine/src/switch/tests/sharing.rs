@@ -155,7 +155,7 @@ fn has_all(switch: &Switch, arrived: &Mutex<Arrived>, frames: u64) -> u64 {
 
 #[test]
 fn each_frame_arrives_once_however_the_queue_is_shared() {
-    const FRAMES: u64 = 3 * NUMBERS as u64;
+    const FRAMES: u64 = NUMBERS as u64;
     let unordered = |workers: &[usize]| static_roles(workers, None, Order::None);
     let parent_beside = static_roles(&[0, 1], Some(2), Order::PerFlow);
     let rss = Some(SharingSpec { workers: vec![2, 1], way: Sharing::Rss });
