@@ -27,5 +27,6 @@ pub mod transfer;
 pub mod virtio;
 pub mod wire;
 
+pub use lab::cpu::rest;
 pub use lab::millrace::{Port, SOON};
-pub use switch::{Home, Millrace, companion, function, poller, program, rest, wait_for};
+pub use switch::{Home, Millrace, companion, function, poller, program, wait_for};

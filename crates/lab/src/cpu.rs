@@ -54,6 +54,12 @@ pub struct Turn {
     _locked: Vec<File>,
 }
 
+/// Leaves the processor to others when nothing has moved. A thread that only yields stays runnable, and keeps those that wake up
+/// waiting until its time slice ends.
+pub fn rest() {
+    std::thread::sleep(Duration::from_micros(20));
+}
+
 /// Returns the cores that this process may run on, in ascending order. Never empty.
 pub fn available() -> Vec<usize> {
     let cores = sched_getaffinity(None)

@@ -56,12 +56,13 @@ impl Binary {
         self.is_integration && START_PROGRAMS.iter().any(|package| self.package.ends_with(package))
     }
 
-    /// Lists its tests. They get the static library of `paflow-abi`.
+    /// Lists its tests, without those that are ignored: such a run would pass. They get the static library of `paflow-abi`.
     pub fn tests(self, context: &Context, library: Option<Arc<str>>) -> Result<Vec<Part>, Failure> {
-        let list = self.command(context).args(&["--list", "--format=terse"]).output()?;
+        let list = |which: &[&str]| self.command(context).args(&["--list", "--format=terse"]).args(which).output();
+        let (all, ignored) = (list(&[])?, list(&["--ignored"])?);
         let binary = Arc::new(self);
         let part = |test: &str| Part { binary: binary.clone(), test: Some(test.to_owned()), library: library.clone() };
-        Ok(list.lines().filter_map(|line| line.strip_suffix(": test")).map(part).collect())
+        Ok(listed(&all, &ignored).map(part).collect())
     }
 
     fn command<'c>(&self, context: &'c Context) -> Run<'c> {
@@ -97,6 +98,12 @@ impl Part {
     }
 }
 
+/// Returns the names in a list of tests that are not in another one.
+fn listed<'l>(all: &'l str, without: &'l str) -> impl Iterator<Item = &'l str> {
+    let left_out = |line: &&str| !without.lines().any(|other| other == *line);
+    all.lines().filter(left_out).filter_map(|line| line.strip_suffix(": test"))
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
@@ -113,6 +120,12 @@ pub mod tests {
     /// Returns the library tests of a package.
     pub fn library_of(package: &str) -> Part {
         Part::whole(Binary::of(&message(package, true, "lib")).unwrap())
+    }
+
+    #[test]
+    fn ignored_tests_are_not_listed() {
+        let all = "vm::it_talks: test\nvm::it_talks_for_hours: test\nburst: benchmark\n";
+        assert_eq!(listed(all, "vm::it_talks_for_hours: test\n").collect::<Vec<_>>(), ["vm::it_talks"]);
     }
 
     #[test]

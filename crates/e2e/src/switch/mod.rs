@@ -17,12 +17,6 @@ pub fn poller() -> RawWorker {
     RawWorker { patience: "0s".to_owned().into(), ..pinned(lab::cpu::Plan::detect().switch, backing_off()) }
 }
 
-/// Leaves the processor to others when nothing has moved. A thread that only yields stays runnable, and keeps those that wake up
-/// waiting until its time slice ends.
-pub fn rest() {
-    std::thread::sleep(Duration::from_micros(20));
-}
-
 /// Calls `ask` until it returns an answer.
 pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + SOON;
