@@ -280,3 +280,24 @@ fn no_guest_gets_a_header_that_the_switch_made_invalid() {
         assert_eq!(mapping.pass([0xee; 12], &[device]), [VALID], "it is trusted no more");
     }
 }
+
+/// A peer may send as many frames at once as the ring has descriptors: none is lost because the switch has not yet offered the
+/// buffers of those before again.
+#[test]
+fn a_queue_is_as_deep_as_its_ring_if_the_guests_buffers_are_too_short() {
+    const SIZE: u16 = 128;
+    let mut mapping = Mapping::sized(SIZE, 0);
+    let buffer = Buffer { addr: mapping.buffer(0), len: 1024, writable: true };
+    mapping.posted.add(&[buffer]).unwrap();
+    mapping.posted.publish();
+    assert!(mapping.port.relend(&mapping.guest));
+    let bytes = [7; 100];
+    let mut storage = Box::<BurstStorage>::default();
+    let sent = (0..u32::from(SIZE)).filter(|_| {
+        let mut burst = storage.start();
+        burst.push(Segment::from(&bytes[..]));
+        mapping.device.transmit(burst.frames()).unwrap().frames == 1
+    });
+    assert_eq!(sent.count(), usize::from(SIZE));
+    assert!(mapping.mapped.why_none().is_some_and(|why| why.contains("1024 bytes")));
+}

@@ -147,11 +147,12 @@ impl Mapped {
     /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.
     #[inline(always)]
     pub(in crate::port) fn reserve(&self) -> u16 {
-        if self.is_exclusive() && self.unfit.get() == 0 {
-            0
-        } else if self.keep() > KEEP && self.on_loan.get() == 0 {
+        let unfit = self.unfit.get() != 0;
+        if self.on_loan.get() == 0 && (unfit || self.keep() > KEEP) {
             // A queue that could lend and does not is as deep as one without a mapping.
             u16::MAX
+        } else if self.is_exclusive() && !unfit {
+            0
         } else {
             RESERVE
         }
