@@ -95,8 +95,9 @@ impl TxQueue for Bad {
     }
 }
 
+/// Frames in bursts: workers rest between them.
 fn pace() -> Pace {
-    Pace { rate: 20_000, burst: 1 }
+    Pace { rate: 20_000, burst: 32 }
 }
 
 fn generator(name: &str) -> PortSpec {

@@ -111,7 +111,7 @@ impl World {
         let makes = |mac, rate, frames| {
             Driver::Generator(generator::Settings {
                 size: 64,
-                pace: Pace { rate, burst: 1 },
+                pace: Pace { rate, burst: 32 },
                 frames,
                 mac: Some(MacAddr(mac)),
             })
