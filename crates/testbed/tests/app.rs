@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(60);
 const KERNEL: [&str; 6] = ["udp", "udp-mmsg", "raw", "raw-mmsg", "tpacket", "af-xdp"];
 
 /// A low rate for a short time.
-const SLOWLY: &str = "--rate 2000 --burst 4 --warmup 0.1 --seconds 0.5 --cooldown 0.1";
+const SLOWLY: &str = "--rate 2000 --burst 4 --warmup 0.05 --seconds 0.2 --cooldown 0.1";
 
 /// An application.
 struct App(Daemon);
@@ -255,7 +255,6 @@ fn what_is_impossible_is_refused_with_the_reason() {
 
 #[test]
 fn pairs_without_a_way_between_them_end_with_the_reason() {
-    let _turn = lab::cpu::turn();
     let [one, other] = [Cable::new(), Cable::new()];
     let ports = [one.ports()[0].clone(), other.ports()[1].clone()];
     let mut app = App::start("sender-receiver --technique raw-mmsg", &ports);

@@ -44,8 +44,10 @@ impl Switch {
         let mut arguments = vec![role.to_owned()];
         arguments.extend(["--technique", "virtio-user-dpdk", "--number", &ports[0].to_string()].map(str::to_owned));
         arguments.extend(ports.iter().flat_map(|&port| ["--port".to_owned(), self.ports[port].display().to_string()]));
-        // In the cool-down the switch takes what a sender leaves in its ring, even if the switch does not run for a while.
-        arguments.extend(["--warmup", "0.05", "--seconds", "0.4", "--cooldown", "2"].map(str::to_owned));
+        // In the cool-down the switch takes what a sender leaves in its ring, even if the switch does not run for a while. An
+        // application that also receives waits for what is under way.
+        let cooldown = if ["sender", "client"].contains(&role) { "2" } else { "0.5" };
+        arguments.extend(["--warmup", "0.05", "--seconds", "0.4", "--cooldown", cooldown].map(str::to_owned));
         arguments.extend(words.iter().map(|&word| word.to_owned()));
         let cpu = lab::cpu::Plan::detect().guest().to_string();
         arguments.extend(["--cpu".to_owned(), cpu]);

@@ -83,13 +83,14 @@ fn a_network_function_may_own_its_sockets() -> Result<()> {
 
 /// Boots two guests on the two ports of the switch and lets them talk.
 fn two_guests(kernel: &Kernel, switch: &mut Testpmd, nics: [Nic; 2]) -> Result<(Vm, Vm)> {
-    switch.start()?;
     let booted = Instant::now();
     let [a, b] = nics;
     let a = Vm::builder("a").nic(a).spawn(kernel)?;
     let b = Vm::builder("b").nic(b).spawn(kernel)?;
     a.wait_ready(guest::READY)?;
     b.wait_ready(guest::READY)?;
+    // From now on it takes a processor.
+    switch.start()?;
     println!("two guests booted in {:?} ({:?}, on cores {:?})", booted.elapsed(), a.accel(), cpu::Plan::detect());
     a.set_address("eth0", "192.0.2.1/24")?;
     b.set_address("eth0", "192.0.2.2/24")?;

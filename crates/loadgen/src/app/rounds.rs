@@ -134,6 +134,7 @@ impl<E: Endpoint> App<E> {
                 self.ends.iter_mut().try_for_each(End::probe)?;
             }
             self.round(None)?;
+            std::thread::sleep(REST);
         }
     }
 

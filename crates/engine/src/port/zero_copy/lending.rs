@@ -125,8 +125,11 @@ impl Lending {
         } else if fresh < terms.most {
             mapped.unfit.set(guest.ring().unfit(terms).map_or(0, |len| len.max(1).into()));
         }
-        if last.is_some() && self.timed.get().is_none() {
-            self.timed.set(last.map(|key| (key, Instant::now())));
+        if last.is_some() {
+            mapped.copied_before.set(mapped.copied.get());
+            if self.timed.get().is_none() {
+                self.timed.set(last.map(|key| (key, Instant::now())));
+            }
         }
         // Also if the guest's ring turned out to be broken after some were lent.
         last.is_some()

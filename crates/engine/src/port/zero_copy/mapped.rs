@@ -53,6 +53,8 @@ pub struct Mapped {
     pub split: Counter,
     /// Frames received into buffers of the switch, because the guest's ran out or because they were steered there.
     pub copied: Counter,
+    /// Of these, frames before the last loan.
+    pub(super) copied_before: Counter,
     /// Frames of the guest sent without a copy.
     pub sent_in_place: Counter,
     /// Frames sent after a copy.
@@ -147,10 +149,14 @@ impl Mapped {
     /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.
     #[inline(always)]
     pub(in crate::port) fn reserve(&self) -> u16 {
-        let unfit = self.unfit.get() != 0;
-        if self.on_loan.get() == 0 && (unfit || self.keep() > KEEP) {
+        let (unfit, lends) = (self.unfit.get() != 0, self.on_loan.get() > 0);
+        if !lends && self.keep() > KEEP {
             // A queue that could lend and does not is as deep as one without a mapping.
             u16::MAX
+        } else if !lends && unfit {
+            // The same for a guest whose buffers are never fit. Among a few that are not, each own buffer is filled before the
+            // next loan, so that it gets deeper only while it copies.
+            RESERVE.saturating_add((self.copied.get() - self.copied_before.get()).try_into().unwrap_or(u16::MAX))
         } else if self.is_exclusive() && !unfit {
             0
         } else {
