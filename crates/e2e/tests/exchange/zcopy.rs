@@ -83,7 +83,7 @@ fn everything(kernel: &Kernel, memory_mib: usize) -> Result<()> {
     vm.check("until grep -q 'areas 1' /sys/module/zcopy/parameters/stats; do sleep 0.05; done; ! rmmod zcopy 2>&1")?;
     vm.kill(&holder)?;
     vm.finish(holder, LONG)?;
-    for what in ["identity", "refused", "owners 1500", "faults 50", "kills 60", "machine 120"] {
+    for what in ["identity", "refused", "owners 1000", "faults 50", "kills 30", "machine 60"] {
         check(&vm, what)?;
     }
     let stats = vm.check("cat /sys/module/zcopy/parameters/stats")?;
