@@ -145,7 +145,7 @@ fn both_ends_in_one_thread_lose_nothing_at_any_rate() {
     for technique in KERNEL {
         let cable = Cable::new();
         for role in ["sender-receiver", "client-server"] {
-            let fast = "--window 64 --warmup 0.1 --seconds 0.3 --touch header";
+            let fast = "--window 64 --warmup 0.05 --seconds 0.1 --touch header";
             let words = format!("{role} --technique {technique} {fast}");
             all_came_through(&App::start(&words, &cable.ports()).run(), 1);
         }
@@ -193,7 +193,7 @@ fn pairs_in_one_thread_work_through_millrace() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let (_switch, sockets) = switch(directory.path(), 2 * pairs, bridge);
-        let words = format!("{role} --technique virtio-user --warmup 0.2 --seconds 0.3 {more}");
+        let words = format!("{role} --technique virtio-user --warmup 0.05 --seconds 0.2 {more}");
         all_came_through(&App::start(&words, &sockets).run(), pairs);
     }
 }

@@ -47,7 +47,7 @@ impl Switch {
         // In the cool-down the switch takes what a sender leaves in its ring, even if the switch does not run for a while. An
         // application that also receives waits for what is under way.
         let cooldown = if ["sender", "client"].contains(&role) { "2" } else { "0.5" };
-        arguments.extend(["--warmup", "0.05", "--seconds", "0.4", "--cooldown", cooldown].map(str::to_owned));
+        arguments.extend(["--warmup", "0.05", "--seconds", "0.2", "--cooldown", cooldown].map(str::to_owned));
         arguments.extend(words.iter().map(|&word| word.to_owned()));
         let cpu = lab::cpu::Plan::detect().guest().to_string();
         arguments.extend(["--cpu".to_owned(), cpu]);

@@ -66,12 +66,12 @@ fn testpmd_as_guest(mode: Mode, pairs: u16, format: Format) {
             port = port.server();
         }
         let mut testpmd = testpmd(port, pairs).spawn_ready().unwrap();
-        testpmd.start_tx_first(1).unwrap();
+        testpmd.start_tx_first(4).unwrap();
         let config = bench.echo.wait_started(2 * usize::from(pairs) - 1);
         assert_eq!((config.negotiated.format(), config.size), (format, 256));
         // The same few frames circulate, so each passes many times.
         let before = bench.echo.frames.load(Ordering::Relaxed);
-        wait_for("frames to go round", || (bench.echo.frames.load(Ordering::Relaxed) > before + 20_000).then_some(()));
+        wait_for("frames to go round", || (bench.echo.frames.load(Ordering::Relaxed) > before + 5_000).then_some(()));
         testpmd.quit(READY).unwrap();
         assert_eq!(bench.echo.wait_disconnected(), "the frontend closed the connection");
         while let Some(event) = bench.echo.next_event() {

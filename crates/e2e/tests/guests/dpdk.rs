@@ -10,7 +10,7 @@ use lab::millrace::config::*;
 use lab::{Result, cpu};
 
 /// Frames that each case must move each way.
-const WANTED: u64 = 20_000;
+const WANTED: u64 = 5_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -49,7 +49,7 @@ impl Case {
         let mut testpmd = testpmd.queues(self.queues).spawn()?;
         testpmd.wait_ready(dpdk::READY)?;
         millrace.wait_up(&["a", "b"]);
-        testpmd.start_tx_first(2)?;
+        testpmd.start_tx_first(4)?;
         Ok(testpmd)
     }
 

@@ -29,7 +29,7 @@ fn closed_loop(testpmd: dpdk::Builder, queues: u16) -> Result<()> {
     function.wait_ready(dpdk::READY)?;
     function.start_tx_first(8)?;
     let deadline = Instant::now() + SOON;
-    let wanted = 20_000;
+    let wanted = 5_000;
     let stats = loop {
         let stats = function.stats()?;
         if stats.iter().all(|port| port.rx_packets >= wanted) || Instant::now() > deadline {

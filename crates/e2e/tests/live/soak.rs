@@ -1,6 +1,6 @@
 //! Frames of random sizes through a patch and a bridge, with every byte of every frame checked.
 //!
-//! The default is 300,000 frames through each; the environment variable MILLRACE_SOAK_FRAMES sets another number.
+//! The default is 100,000 frames through each; the environment variable MILLRACE_SOAK_FRAMES sets another number.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const WINDOW: u64 = 48;
 
 fn frames() -> u64 {
     let wanted = std::env::var("MILLRACE_SOAK_FRAMES").ok();
-    wanted.map_or(300_000, |number| number.parse().expect("MILLRACE_SOAK_FRAMES is a number"))
+    wanted.map_or(100_000, |number| number.parse().expect("MILLRACE_SOAK_FRAMES is a number"))
 }
 
 /// The cores of this thread before it was pinned, which it gets back: another test may run on it next.

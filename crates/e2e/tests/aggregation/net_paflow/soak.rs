@@ -6,7 +6,7 @@ use lab::{Result, cpu};
 
 fn packets() -> u64 {
     let wanted = std::env::var("MILLRACE_SOAK_FRAMES").ok();
-    wanted.map_or(100_000, |number| number.parse().expect("MILLRACE_SOAK_FRAMES is a number")) / 2
+    wanted.map_or(40_000, |number| number.parse().expect("MILLRACE_SOAK_FRAMES is a number")) / 2
 }
 
 #[test]
