@@ -27,8 +27,9 @@ fn addresses() -> Vec<Section<RawStatic>> {
 struct Cable {
     here: Namespace,
     _there: Namespace,
-    home: Home,
+    // Dropped before its directory, in which its control socket lies.
     _wire: Millrace,
+    home: Home,
 }
 
 impl Cable {

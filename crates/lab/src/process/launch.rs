@@ -26,8 +26,8 @@ impl Launch {
         Self { name: name.into(), cores: Vec::new(), interactive: false, own_session: false, interrupt: None }
     }
 
-    /// Creates options for a part of a measurement: it has input and a session of its own, takes precedence over everything
-    /// else on the machine, and waits for it end when `interrupt` is set.
+    /// Creates options for a part of a measurement: it has input and a session of its own, takes precedence over
+    /// others ([`Daemon::take_precedence`]), and waits for its end when `interrupt` is set.
     pub fn measured(name: impl Into<String>, interrupt: &Interrupt) -> Self {
         Self::new(name).interactive().own_session().interrupted_by(interrupt)
     }
