@@ -29,7 +29,7 @@ pub fn turn() -> Turn {
 
 /// Takes the turns of all cores, when other tests have given them back.
 ///
-/// Tests that measure call it: what they start polls on all cores, and takes precedence over others.
+/// Tests that measure call it: what they start polls on all cores.
 ///
 /// # Panics
 ///

@@ -61,20 +61,6 @@ impl Daemon {
         [vec![self.pid()], usage::descendants(self.pid())].concat()
     }
 
-    /// Gives the process and its descendants three times the share of others in the processors, if the kernel has autogroups and
-    /// this program is root's. A descendant with a session of its own has it only if this is called after its start.
-    ///
-    /// More would stop the machine: with 10 times the share or more, on each processor two such processes that poll keep the
-    /// kernel's own threads from ending a grace period of RCU for as long as they run (Linux 6.18), and with it the end of each
-    /// AF_XDP socket and network namespace.
-    pub fn take_precedence(&self) {
-        for pid in self.tree() {
-            // A session is an autogroup, so this has the effect that nice has without autogroups. Who lacks the right goes on
-            // without precedence.
-            let _ = std::fs::write(format!("/proc/{pid}/autogroup"), "-5");
-        }
-    }
-
     /// Returns the output so far.
     pub fn log(&self) -> &Log {
         &self.log

@@ -84,8 +84,6 @@ impl Apps {
         }
         for daemon in apps.receivers.iter_mut().chain(&mut apps.senders) {
             daemon.wait_for_line("its ports", LIMIT, |line| line == app::READY)?;
-            // In a container, it has a session of its own only now.
-            daemon.take_precedence();
         }
         Ok(apps)
     }
