@@ -33,7 +33,8 @@ pub enum Error {
     /// Another socket owns the queue.
     #[error(
         "interface {interface:?}: queue {queue} was taken for all of {waited:?} by another AF_XDP socket; a queue serves \
-         one memory only: stop the program that has it, or choose another queue"
+         one memory only: stop the program that has it, or choose another queue; if none has it, the kernel is too busy to \
+         release it: stop programs that take all processors, and open it again"
     )]
     QueueBusy {
         /// The interface.

@@ -89,7 +89,7 @@ fn two_guests(kernel: &Kernel, switch: &mut Testpmd, nics: [Nic; 2]) -> Result<(
     let b = Vm::builder("b").nic(b).spawn(kernel)?;
     a.wait_ready(guest::READY)?;
     b.wait_ready(guest::READY)?;
-    // From now on it takes a processor.
+    // From now on testpmd polls, which would slow the machines' boot down.
     switch.start()?;
     println!("two guests booted in {:?} ({:?}, on cores {:?})", booted.elapsed(), a.accel(), cpu::Plan::detect());
     a.set_address("eth0", "192.0.2.1/24")?;

@@ -26,11 +26,11 @@ impl Launch {
         Self { name: name.into(), cores: Vec::new(), interactive: false, own_session: false, interrupt: None }
     }
 
-    /// Creates options for a part of a measurement: it has input, and waits for its end when `interrupt` is set. Its session of its
-    /// own is a group of the scheduler, with as great a share as all that runs in another session.
+    /// Creates options for a part of a measurement: it has input, and waits for its end when `interrupt` is set. Its own session is a
+    /// group of the scheduler, with as great a share of the processors as all processes of another session together.
     ///
-    /// It gets no greater share: beside a group with a niceness of -15 that polls, Linux 6.18 does not run its own threads, so that
-    /// no AF_XDP socket and no network namespace ends as long as that group runs.
+    /// It gets no greater share: while four such groups with a niceness of -15 polled on two processors, Linux 6.18 hardly ran its RCU
+    /// thread, so that AF_XDP sockets and network namespaces did not end.
     pub fn measured(name: impl Into<String>, interrupt: &Interrupt) -> Self {
         Self::new(name).interactive().own_session().interrupted_by(interrupt)
     }

@@ -182,7 +182,7 @@ fn no_size_is_too_small() {
     for keys in ["1", "2", "3", "4", "5", "?", "?/x"] {
         press(&mut model, keys);
         for width in [1, 2, 3, 10, 40, 79, 300] {
-            for height in [1, 2, 3, 4, 5, 6, 7, 9, 12, 17, 29] {
+            for height in 1..30 {
                 buffer(&model, &around, width, height);
             }
         }
