@@ -1,58 +1,8 @@
 //! Assignment of cores.
 
-use std::fs::File;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
-
-/// Pause before the next look for a free turn.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// Waits until fewer tests than there are cores have a turn, in this process and in others of the same build, and takes a turn until the
-/// guard is dropped.
-///
-/// Tests that keep a core busy call it: if more run at once, each takes so much longer that nothing is gained.
-///
-/// # Panics
-///
-/// Panics if there can be no file beside the test's program.
-pub fn turn() -> Turn {
-    let turns = turns();
-    loop {
-        // The last one, if possible: tests that measure take the first one first.
-        if let Some(free) = turns.iter().rposition(|turn| turn.try_lock().is_ok()) {
-            return Turn { _locked: turns.into_iter().skip(free).take(1).collect() };
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// Takes the turns of all cores, when other tests have given them back.
-///
-/// Tests that measure call it: what they start polls on all cores.
-///
-/// # Panics
-///
-/// Panics if there can be no file beside the test's program.
-pub fn turn_of_each_core() -> Turn {
-    let turns = turns();
-    // In the same order in each test: no two wait for each other.
-    turns.iter().for_each(|turn| turn.lock().expect("a file can be locked"));
-    Turn { _locked: turns }
-}
-
-/// Opens the files whose locks are the turns.
-fn turns() -> Vec<File> {
-    let program = std::env::current_exe().expect("this program has a path");
-    let names = (0..available().len()).map(|number| program.with_file_name(format!("turn-{number}.lock")));
-    names.map(|name| File::create(name).expect("a file beside the test's program")).collect()
-}
-
-/// A turn at keeping a core busy, or several.
-#[must_use]
-pub struct Turn {
-    _locked: Vec<File>,
-}
 
 /// Leaves the processor to others when nothing has moved. A thread that only yields stays runnable, and keeps those that wake up
 /// waiting until its time slice ends.

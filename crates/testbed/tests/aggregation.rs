@@ -55,7 +55,6 @@ fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {
 /// Measures this function; checks that packets came through with every placement, with the expected number per frame, and that no
 /// files are left.
 fn measured_with(function: &str, path: &str, size: u16, placements: &[(&str, f64)]) {
-    let _turn = lab::cpu::turn_of_each_core();
     let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let names: Vec<&str> = placements.iter().map(|(name, _)| *name).collect();
     let size_in_words = size.to_string();
@@ -128,7 +127,6 @@ fn packets_come_through_programs() {
 /// place.
 #[test]
 fn packets_come_through_a_mapping() {
-    let _turn = lab::cpu::turn_of_each_core();
     let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.args(["aggregation", "mapping", "--rounds", "1", "--seconds", "0.05", "--packets", "half,imix"]);
@@ -180,7 +178,6 @@ fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
 
 #[test]
 fn nothing_is_left_of_one_that_was_stopped() {
-    let _turn = lab::cpu::turn_of_each_core();
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let mut command = throughput(&["--path", "af_packet", "--sizes", "64"], scratch.path(), results.path());

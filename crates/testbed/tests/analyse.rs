@@ -29,7 +29,6 @@ fn all_moved(results: &Value, rows: usize, points: usize) {
 
 #[test]
 fn all_copy_patterns_move_frames() {
-    let _turn = lab::cpu::turn_of_each_core();
     let out = tempfile::tempdir().unwrap();
     let words = ["analyse", "patterns", "--pattern", "a,b,c,d,e,f,g,h", "--size", "64"];
     testbed(&[&words[..], &["--rounds", "1", "--seconds", "0.05"]].concat(), out.path());
@@ -41,7 +40,6 @@ fn all_copy_patterns_move_frames() {
 
 #[test]
 fn rings_of_all_sizes_move_frames() {
-    let _turn = lab::cpu::turn_of_each_core();
     let out = tempfile::tempdir().unwrap();
     let words =
         ["analyse", "rings", "--physical", "64,8192", "--virtual", "64,16384", "--transmit", "256:1024,4096:64"];
@@ -53,7 +51,6 @@ fn rings_of_all_sizes_move_frames() {
 
 #[test]
 fn a_model_of_the_caches_tells_the_parts_apart() {
-    let _turn = lab::cpu::turn();
     let out = tempfile::tempdir().unwrap();
     let words = ["analyse", "cache", "--json", "--pattern", "a,e", "--ring", "split", "--size", "1514"];
     testbed(&[&words[..], &["--virtual", "1024:256", "--frames", "1000"]].concat(), out.path());
@@ -66,7 +63,6 @@ fn a_model_of_the_caches_tells_the_parts_apart() {
 
 #[test]
 fn ways_to_share_a_queue_are_compared() {
-    let _turn = lab::cpu::turn_of_each_core();
     let out = tempfile::tempdir().unwrap();
     let words = ["analyse", "sharing", "--rounds", "1", "--turns", "1", "--threads", "1,2,3"];
     let output = testbed(&[&words[..], &["--work", "300", "--json"]].concat(), out.path());
@@ -119,7 +115,6 @@ impl Drop for Running {
 
 #[test]
 fn a_nic_that_compares_sees_what_was_not_copied() {
-    let _turn = lab::cpu::turn_of_each_core();
     let directory = tempfile::tempdir().unwrap();
     for (pattern, sound) in [("a", true), ("b", false), ("g", true)] {
         let sockets = ["nic", "nf"].map(|name| directory.path().join(format!("{pattern}-{name}.sock")));

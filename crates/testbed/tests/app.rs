@@ -108,7 +108,6 @@ fn all_came_through(report: &AppReport, pairs: usize) {
 
 #[test]
 fn a_sender_and_a_receiver_count_the_same_packets() {
-    let _turn = lab::cpu::turn();
     for technique in KERNEL {
         let cable = Cable::new();
         let [left, right] = cable.ports();
@@ -126,7 +125,6 @@ fn a_sender_and_a_receiver_count_the_same_packets() {
 
 #[test]
 fn a_client_gets_every_packet_back_from_its_server() {
-    let _turn = lab::cpu::turn();
     for technique in KERNEL {
         let cable = Cable::new();
         let [left, right] = cable.ports();
@@ -141,7 +139,6 @@ fn a_client_gets_every_packet_back_from_its_server() {
 
 #[test]
 fn both_ends_in_one_thread_lose_nothing_at_any_rate() {
-    let _turn = lab::cpu::turn();
     for technique in KERNEL {
         let cable = Cable::new();
         for role in ["sender-receiver", "client-server"] {
@@ -184,7 +181,6 @@ fn switch(directory: &Path, ports: usize, bridged: bool) -> (Millrace, Vec<Strin
 
 #[test]
 fn pairs_in_one_thread_work_through_millrace() {
-    let _turn = lab::cpu::turn();
     for (role, pairs, bridge, more) in [
         ("sender-receiver", 1, false, "--touch full --size imix --window 128"),
         ("sender-receiver", 2, true, "--touch header --rate 20000 --arrivals poisson"),
@@ -200,7 +196,6 @@ fn pairs_in_one_thread_work_through_millrace() {
 
 #[test]
 fn ends_in_processes_of_their_own_work_through_millrace() {
-    let _turn = lab::cpu::turn();
     for (ends, pairs) in [(["sender", "receiver"], 2), (["client", "server"], 1)] {
         let directory = tempfile::tempdir().unwrap();
         let (_switch, sockets) = switch(directory.path(), 2 * pairs, true);

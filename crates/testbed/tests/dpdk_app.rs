@@ -132,7 +132,6 @@ fn check_joined(report: &AppReport, role: Role, pairs: u8) {
 
 #[test]
 fn both_ends_of_pairs_in_one_thread() {
-    let _turn = lab::cpu::turn();
     for pairs in [1, 2] {
         let switch = Switch::start(2 * usize::from(pairs));
         check_joined(&switch.joined("sender-receiver", FEW), Role::SenderReceiver, pairs);
@@ -142,7 +141,6 @@ fn both_ends_of_pairs_in_one_thread() {
 
 #[test]
 fn any_size_touch_and_arrivals() {
-    let _turn = lab::cpu::turn();
     let switch = Switch::start(2);
     for words in [
         &["--size", "imix", "--touch", "header", "--arrivals", "poisson"][..],
@@ -159,7 +157,6 @@ fn any_size_touch_and_arrivals() {
 
 #[test]
 fn a_window_bounds_what_is_under_way_at_the_greatest_rate() {
-    let _turn = lab::cpu::turn();
     let switch = Switch::start(2);
     let report = switch.joined("sender-receiver", &["--window", "64", "--burst", "16", "--size", "imix"]);
     check_joined(&report, Role::SenderReceiver, 1);
@@ -168,7 +165,6 @@ fn a_window_bounds_what_is_under_way_at_the_greatest_rate() {
 
 #[test]
 fn each_end_in_its_own_process() {
-    let _turn = lab::cpu::turn();
     let switch = Switch::start(4);
     for (active, passive) in [("sender", "receiver"), ("client", "server")] {
         let (sender, receiver) = until_sent(|| {

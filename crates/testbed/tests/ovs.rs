@@ -72,7 +72,6 @@ fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
 
 #[test]
 fn frames_come_through_and_nothing_is_left() {
-    let _turn = lab::cpu::turn_of_each_core();
     let had_tap = has_tap();
     for load in ["testbed", "wire"] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -92,7 +91,6 @@ fn frames_come_through_and_nothing_is_left() {
 
 #[test]
 fn nothing_is_left_of_one_that_was_stopped() {
-    let _turn = lab::cpu::turn_of_each_core();
     let had_tap = has_tap();
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());

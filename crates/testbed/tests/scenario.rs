@@ -38,7 +38,6 @@ fn run_all(scenario: &str, out: &str, directory: &Path) -> Output {
 
 #[test]
 fn a_scenario_is_run_and_resumed_and_reported() {
-    let _turn = lab::cpu::turn_of_each_core();
     let directory = tempfile::tempdir().unwrap();
     let scenario = root().join("bench/scenarios/smoke.toml");
     let (scenario, home) = (scenario.to_str().unwrap(), directory.path());
@@ -111,7 +110,6 @@ fn switches_and_techniques_are_listed_with_reasons() {
 
 #[test]
 fn two_machines_are_two_hosts_with_containers() {
-    let _turn = lab::cpu::turn_of_each_core();
     let directory = tempfile::tempdir().unwrap();
     let home = directory.path();
     // Each machine is a namespace with a network card, and the second one is reached by entering its namespace.

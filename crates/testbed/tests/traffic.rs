@@ -24,8 +24,6 @@ fn programs() -> &'static Path {
 
 /// Runs `testbed aggregation` with these arguments, checks the charts, and returns results and table.
 fn measured(words: &[&str], pictures: &[&str]) -> (Value, String) {
-    // Reserve the processors for one measurement at a time.
-    let _turn = lab::cpu::turn_of_each_core();
     let out = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.arg("aggregation").args(words).args(["--rounds", "1", "--seconds", "0.1", "--programs"]).arg(programs());

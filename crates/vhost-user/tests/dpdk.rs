@@ -3,7 +3,6 @@
 
 mod support;
 
-use lab::cpu;
 use lab::dpdk::{AnyPort, Builder, Port, READY, SwitchPort, Testpmd};
 use std::sync::atomic::Ordering;
 use support::{Bench, Event, Guest, PACKED, PACKED_IN_ORDER, SPLIT, wait_for};
@@ -17,7 +16,6 @@ fn testpmd(port: impl Into<AnyPort>, pairs: u16) -> Builder {
 
 /// Connects our guest several times to a testpmd that sends every frame back.
 fn guest_at_testpmd(mode: Mode, pairs: u16, features: u64) {
-    let _turn = cpu::turn();
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("vhost.sock");
     let port = SwitchPort::new(&socket);
@@ -55,7 +53,6 @@ fn packed_in_order_guest_at_testpmd_that_connects() {
 
 /// Runs testpmd as the guest of our device, which sends every frame back.
 fn testpmd_as_guest(mode: Mode, pairs: u16, format: Format) {
-    let _turn = cpu::turn();
     let bench = Bench::new(mode, pairs);
     for _ in 0..2 {
         let mut port = Port::new(&bench.socket);

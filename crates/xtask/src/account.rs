@@ -1,5 +1,6 @@
-//! The account of a step: tests that ran, and how long each program took.
+//! The account of a step: tests that ran, and what each program took.
 
+use crate::cost::Cost;
 use std::time::Duration;
 
 /// Tests that ran, as `cargo test` counts them.
@@ -24,11 +25,11 @@ impl Tests {
     }
 }
 
-/// The tests run so far, and how long each program took.
+/// The tests run so far, and what each program took.
 #[derive(Default)]
 pub struct Account {
     pub tests: Tests,
-    pub times: Vec<(String, Duration)>,
+    pub costs: Vec<(String, Cost)>,
 }
 
 impl Account {
@@ -37,6 +38,11 @@ impl Account {
         if let Some(now) = Tests::parse(line) {
             self.tests = [self.tests, now].into_iter().sum();
         }
+    }
+
+    /// Returns the processor time of all programs.
+    pub fn processor_time(&self) -> Duration {
+        self.costs.iter().map(|(_, cost)| cost.processor_time()).sum()
     }
 }
 

@@ -2,7 +2,6 @@
 //! needs the processors, and most tests wait.
 
 use crate::command::Context;
-use crate::durations::Durations;
 use crate::failure::Failure;
 use crate::part::{Binary, Part};
 use crate::pool;
@@ -10,10 +9,6 @@ use crate::shelf::Shelf;
 use crate::since::Reach;
 use serde_json::Value;
 use std::sync::Arc;
-
-/// Parts that run at once, for each processor: tests that wait leave the processors to those that have a turn (`lab::cpu::turn`), but
-/// if there are too many, they make each other slow.
-const AT_ONCE: usize = 3;
 
 /// Builds the test binaries, and the programs that tests start: those of packages that have integration tests. Puts those within
 /// reach on the shelf.
@@ -44,9 +39,10 @@ pub fn build(context: &Context, shelf: &Shelf, reach: &Reach) -> Result<(), Fail
 
 /// Runs what comes to the shelf.
 pub fn run(context: &Context, shelf: &Shelf) -> Result<(), Failure> {
-    let durations = Durations::stored(context)?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    pool::run(AT_ONCE * processors, || Some(shelf.take(&durations)?.run(context)))
+    pool::run(shelf.at_once(), || {
+        let part = shelf.take()?;
+        Some(part.run(context).run_aside())
+    })
 }
 
 /// Parses cargo's message about a build product, if that is the static library of `paflow-abi`.

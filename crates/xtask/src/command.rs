@@ -1,15 +1,17 @@
 //! Running other programs: announced before, shown while they run or if they fail, and explained when they fail.
 
 use crate::account::Account;
+use crate::cost::Cost;
+use crate::end::{End, end_of};
 use crate::failure::Failure;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that a program that runs beside others may take. The longest takes some minutes, ten times that on a busy machine.
+/// Time that a program may take. The longest takes some minutes, ten times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// The workspace, and the account of programs run there.
@@ -134,8 +136,8 @@ impl Run<'_> {
             take(&line);
             self.context.account().count(&line);
         }
-        let status = child.wait().map_err(|e| self.cannot(&e))?;
-        self.ended(began.elapsed(), status)
+        let end = end_of(&mut child, began + LIMIT).map_err(|e| self.cannot(&e))?;
+        self.ended(began.elapsed(), &end)
     }
 
     /// Like [`Run::run`], beside others: a line says that it has ended, and its output, of both streams, is shown in one piece if
@@ -147,17 +149,14 @@ impl Run<'_> {
         let both = output.try_clone().and_then(|one| Ok([one, output.try_clone()?]));
         let [to, errors_to] = both.map_err(|e| self.cannot(&e))?;
         let mut child = self.command.stdout(to).stderr(errors_to).spawn().map_err(|e| self.cannot(&e))?;
-        let status = end_of(&mut child, began + LIMIT).map_err(|e| self.cannot(&e))?;
+        let end = end_of(&mut child, began + LIMIT).map_err(|e| self.cannot(&e))?;
         let mut said = Vec::new();
         output.rewind().and_then(|()| output.read_to_end(&mut said)).map_err(|e| self.cannot(&e))?;
         let said = String::from_utf8_lossy(&said);
         let mut account = self.context.account();
         said.lines().for_each(|line| account.count(line));
         drop(account);
-        let ended = match status {
-            Some(status) => self.ended(began.elapsed(), status),
-            None => Err(format!("`{}` was killed after {} minutes", self.shown, LIMIT.as_secs() / 60).into()),
-        };
+        let ended = self.ended(began.elapsed(), &end);
         let name = self.name.as_ref().unwrap_or(&self.shown);
         match &ended {
             Ok(()) => println!("  ok     {:>4} s  {name}", began.elapsed().as_secs()),
@@ -166,10 +165,14 @@ impl Run<'_> {
         ended
     }
 
-    fn ended(&self, time: Duration, status: ExitStatus) -> Result<(), Failure> {
+    fn ended(&self, time: Duration, end: &End) -> Result<(), Failure> {
         let name = self.name.as_ref().unwrap_or(&self.shown);
-        self.context.account().times.push((name.clone(), time));
-        if status.success() { Ok(()) } else { Err(format!("`{name}` failed: {status}").into()) }
+        self.context.account().costs.push((name.clone(), Cost::new(time, end.processor_time)));
+        match end.status {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("`{name}` failed: {status}").into()),
+            None => Err(format!("`{}` was killed after {} minutes", self.shown, LIMIT.as_secs() / 60).into()),
+        }
     }
 
     /// Runs it and returns its standard output.
@@ -189,31 +192,5 @@ impl Run<'_> {
 
     fn cannot(&self, error: &std::io::Error) -> Failure {
         format!("cannot run `{}`: {error}", self.shown).into()
-    }
-}
-
-/// Waits for the end of a program. Kills it at the deadline, and returns nothing.
-fn end_of(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
-    while Instant::now() < deadline {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill()?;
-    child.wait()?;
-    Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_program_that_does_not_end_is_killed() {
-        let mut endless = Command::new("sleep").arg("1000").spawn().unwrap();
-        assert_eq!(end_of(&mut endless, Instant::now()).unwrap(), None);
-        let mut short = Command::new("true").spawn().unwrap();
-        assert!(end_of(&mut short, Instant::now() + LIMIT).unwrap().unwrap().success());
     }
 }

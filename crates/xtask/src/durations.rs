@@ -1,7 +1,9 @@
-//! How long steps and test binaries take: kept after each run, and compared with the stored table, which is part of the
-//! repository. What takes a third longer than there is named; nothing fails by it, as machines differ.
+//! How long steps and tests take, and how many processors they keep busy: kept after each run, and compared with the stored
+//! table, which is part of the repository. Those that take a third longer than there are named; nothing fails by it, as machines
+//! differ.
 
 use crate::command::Context;
+use crate::cost::{Cost, clock};
 use crate::failure::Failure;
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,12 +15,18 @@ const STORED: &str = "bench/baseline/durations.json";
 /// Where the table of the last run is kept, in `target`.
 const LAST: &str = "durations.json";
 
-/// Shortest time that is listed, in seconds. Twice that is the shortest that is compared: less is a matter of luck.
-const WORTH_A_LINE: f64 = 5.0;
+/// Shortest time that is listed. Twice that is the shortest that is compared: less is a matter of luck.
+const WORTH_A_LINE: Duration = Duration::from_secs(5);
 
-/// Seconds by name of a step or a program.
+/// Shortest time that is stored.
+const WORTH_STORING: Duration = Duration::from_secs(2);
+
+/// Processors that something keeps busy which is not in the table: short tests wait a third of the time.
+const UNKNOWN_PROCESSORS: f64 = 0.7;
+
+/// Costs by name of a step or a program.
 #[derive(Debug, Default)]
-pub struct Durations(BTreeMap<String, f64>);
+pub struct Durations(BTreeMap<String, Cost>);
 
 impl Durations {
     /// Returns the stored table.
@@ -29,30 +37,30 @@ impl Durations {
     }
 
     /// Adds what a run took.
-    pub fn add(&mut self, name: &str, time: Duration) {
-        self.0.insert(name.to_owned(), (time.as_secs_f64() * 10.0).round() / 10.0);
+    pub fn add(&mut self, name: &str, cost: Cost) {
+        self.0.insert(name.to_owned(), cost);
     }
 
-    /// Returns how long something took; nothing if it is not in the table.
-    pub fn of(&self, name: &str) -> Duration {
-        Duration::from_secs_f64(self.0.get(name).copied().unwrap_or(0.0))
+    /// Returns how long something takes, and how many processors it keeps busy, by the table.
+    pub fn of(&self, name: &str) -> (Duration, f64) {
+        self.0.get(name).map_or((Duration::ZERO, UNKNOWN_PROCESSORS), |cost| (cost.time(), cost.processors()))
     }
 
     /// Returns the line of the table for something that took `now`, if it is worth one.
-    pub fn line(&self, name: &str, now: Duration) -> Option<String> {
-        let seconds = now.as_secs_f64();
-        if seconds < WORTH_A_LINE {
+    pub fn line(&self, name: &str, now: Cost) -> Option<String> {
+        let time = now.time();
+        if time < WORTH_A_LINE {
             return None;
         }
-        let before = self.0.get(name).copied();
-        let remark = match before {
-            Some(before) if seconds > before * 4.0 / 3.0 && seconds > 2.0 * WORTH_A_LINE => {
-                format!("  LONGER than the stored {}", clock(Duration::from_secs_f64(before)))
+        let is_compared = time > WORTH_A_LINE * 2;
+        let remark = match self.0.get(name).map(|cost| cost.time()) {
+            Some(before) if is_compared && time * 3 > before * 4 => {
+                format!("  LONGER than the stored {}", clock(before))
             }
-            None if seconds > 2.0 * WORTH_A_LINE => "  not stored".into(),
+            None if is_compared => "  not stored".into(),
             _ => String::new(),
         };
-        Some(format!("{:>6}  {name}{remark}", clock(now)))
+        Some(format!("{now}  {name}{remark}"))
     }
 
     /// Keeps the table of this run, for [`store`], and what earlier runs of other steps took.
@@ -64,31 +72,31 @@ impl Durations {
     }
 
     #[cfg(test)]
-    pub fn of_last<const N: usize>(entries: [(&str, f64); N]) -> Durations {
-        Durations(entries.map(|(name, seconds)| (name.to_owned(), seconds)).into())
+    pub fn of_last<const N: usize>(entries: [(&str, f64, f64); N]) -> Durations {
+        Durations(entries.map(|(name, seconds, processors)| (name.to_owned(), cost(seconds, processors))).into())
     }
 }
 
 const UPDATE: &str = "`cargo xtask baseline durations`";
 
-fn last(context: &Context) -> Option<BTreeMap<String, f64>> {
+fn last(context: &Context) -> Option<BTreeMap<String, Cost>> {
     serde_json::from_str(&fs::read_to_string(context.target(LAST)).ok()?).ok()
 }
 
-fn json(table: &BTreeMap<String, f64>) -> String {
+fn json(table: &BTreeMap<String, Cost>) -> String {
     format!("{:#}\n", serde_json::json!(table))
 }
 
-/// Stores what the last runs took, of at least a line.
+/// Stores what the last runs took, without the shortest.
 pub fn store(context: &Context) -> Result<(), Failure> {
     let mut table = last(context).ok_or("nothing has run yet in this clone: `cargo xtask test` first")?;
-    table.retain(|_, seconds| *seconds >= WORTH_A_LINE);
+    table.retain(|_, cost| cost.time() >= WORTH_STORING);
     context.write(STORED, &json(&table))
 }
 
-/// Formats minutes and seconds.
-pub fn clock(time: Duration) -> String {
-    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+#[cfg(test)]
+fn cost(seconds: f64, processors: f64) -> Cost {
+    Cost::new(Duration::from_secs_f64(seconds), Duration::from_secs_f64(seconds * processors))
 }
 
 #[cfg(test)]
@@ -97,12 +105,12 @@ mod tests {
 
     #[test]
     fn only_growth_by_a_third_is_named() {
-        let stored = Durations::of_last([("clippy", 60.0), ("fmt", 5.0)]);
-        let line = |name, seconds| stored.line(name, Duration::from_secs_f64(seconds));
-        assert_eq!(line("clippy", 79.0).unwrap(), "  1:19  clippy");
-        assert_eq!(line("clippy", 81.0).unwrap(), "  1:21  clippy  LONGER than the stored 1:00");
-        assert_eq!(line("fmt", 9.0).unwrap(), "  0:09  fmt");
-        assert_eq!(line("doc", 11.0).unwrap(), "  0:11  doc  not stored");
+        let stored = Durations::of_last([("clippy", 60.0, 2.0), ("fmt", 5.0, 1.0)]);
+        let line = |name, seconds| stored.line(name, cost(seconds, 0.5));
+        assert_eq!(line("clippy", 79.0).unwrap(), "  1:19   0.5  clippy");
+        assert_eq!(line("clippy", 81.0).unwrap(), "  1:21   0.5  clippy  LONGER than the stored 1:00");
+        assert_eq!(line("fmt", 9.0).unwrap(), "  0:09   0.5  fmt");
+        assert_eq!(line("doc", 11.0).unwrap(), "  0:11   0.5  doc  not stored");
         assert_eq!(line("fmt", 4.0), None);
     }
 }

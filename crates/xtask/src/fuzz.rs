@@ -1,6 +1,6 @@
 //! Runs the fuzzers of the `fuzz` crate. Their corpora are kept in `target/`, so that the next run continues from them.
 
-use crate::command::Context;
+use crate::command::{Context, Run};
 use crate::failure::Failure;
 use crate::pool;
 use std::sync::Mutex;
@@ -26,7 +26,10 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
         runs.push(context.cargo(&run).args(&options).env("TMPDIR", scratch.path()).named(format!("fuzzer {name}")));
     }
     let runs = Mutex::new(runs);
-    pool::run(2, || runs.lock().expect("it does not panic").pop())
+    pool::run(2, || {
+        let next = runs.lock().expect("it does not panic").pop();
+        next.map(Run::run_aside)
+    })
 }
 
 /// Lists the fuzzers: every file in `fuzz/fuzz_targets`.

@@ -3,8 +3,10 @@
 mod account;
 mod binaries;
 mod command;
+mod cost;
 mod dependencies;
 mod durations;
+mod end;
 mod failure;
 mod fuzz;
 mod instructions;

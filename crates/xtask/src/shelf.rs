@@ -1,24 +1,49 @@
-//! The shelf: tests that are built and wait to be run.
+//! The shelf: tests that are built and wait to be run. It gives out as many at once as the machine has processors for.
 
 use crate::durations::Durations;
 use crate::part::Part;
+use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Processors that tests on the way may keep busy, for each one of the machine: hardly any test does so all the time.
+const LOAD: f64 = 1.25;
+
+/// Most tests on the way, for each processor: some hardly need one.
+const AT_ONCE: usize = 4;
 
 /// Tests that are built and wait to be run.
 pub struct Shelf {
+    durations: Durations,
+    processors: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 struct State {
     waiting: Vec<Part>,
+    on_the_way: usize,
+    /// Tells whether one of those is heavy.
+    is_heavy: bool,
+    /// Processors that those keep busy.
+    busy: f64,
     is_building: bool,
 }
 
 impl Shelf {
     /// Returns the empty shelf, for a build that will begin.
-    pub fn new() -> Shelf {
-        Shelf { state: Mutex::new(State { waiting: Vec::new(), is_building: true }), changed: Condvar::new() }
+    pub fn new(durations: Durations) -> Shelf {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Shelf::of(durations, processors)
+    }
+
+    fn of(durations: Durations, processors: usize) -> Shelf {
+        let state = State { waiting: Vec::new(), on_the_way: 0, is_heavy: false, busy: 0.0, is_building: true };
+        Shelf { durations, processors, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Returns the greatest number of parts that are taken at once.
+    pub fn at_once(&self) -> usize {
+        AT_ONCE * self.processors
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -36,19 +61,66 @@ impl Shelf {
         self.changed.notify_all();
     }
 
-    /// Takes the part that takes longest; waits for one. Returns `None` when all are taken and nothing more is built.
-    pub fn take(&self, durations: &Durations) -> Option<Part> {
+    /// Takes the part that is best run next; waits for one. Returns `None` when all are taken and nothing more is built.
+    pub fn take(&self) -> Option<Taken<'_>> {
         let mut state = self.state();
         loop {
-            let longest = state.waiting.iter().enumerate().max_by_key(|(_, part)| durations.of(&part.name()));
-            if let Some((at, _)) = longest {
-                return Some(state.waiting.swap_remove(at));
+            if let Some(at) = self.next_of(&state) {
+                let part = state.waiting.swap_remove(at);
+                let (_, busy) = self.durations.of(&part.name());
+                state.on_the_way += 1;
+                state.is_heavy |= self.is_heavy(busy);
+                state.busy += busy;
+                return Some(Taken { part, busy, shelf: self });
             }
-            if !state.is_building {
+            if !state.is_building && state.waiting.is_empty() {
                 return None;
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Returns the index of the part to run next, if there is room for it: the longest heavy one, unless one is on the way; then the
+    /// longest of the others. A heavy one that waits keeps light ones waiting: if each place went to the next light one, it would find
+    /// room only in the end, and nothing would run beside it.
+    fn next_of(&self, state: &State) -> Option<usize> {
+        let costs: Vec<_> = state.waiting.iter().map(|part| self.durations.of(&part.name())).collect();
+        let heavy = !state.is_heavy && costs.iter().any(|(_, busy)| self.is_heavy(*busy));
+        let room = self.processors as f64 * LOAD - state.busy;
+        let may_go = |busy: f64| self.is_heavy(busy) == heavy && (busy <= room || state.on_the_way == 0);
+        let candidates = costs.iter().enumerate().filter(|(_, (_, busy))| may_go(*busy));
+        candidates.max_by_key(|(_, (time, _))| *time).map(|(at, _)| at)
+    }
+
+    /// Tells whether a part needs more than half of the machine. Two of these would only make each other slow.
+    fn is_heavy(&self, busy: f64) -> bool {
+        busy > self.processors as f64 / 2.0
+    }
+}
+
+/// A part on its way, until this is dropped.
+pub struct Taken<'s> {
+    part: Part,
+    busy: f64,
+    shelf: &'s Shelf,
+}
+
+impl Deref for Taken<'_> {
+    type Target = Part;
+
+    fn deref(&self) -> &Part {
+        &self.part
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shelf.state();
+        state.on_the_way -= 1;
+        state.is_heavy &= !self.shelf.is_heavy(self.busy);
+        state.busy -= self.busy;
+        drop(state);
+        self.shelf.changed.notify_all();
     }
 }
 
@@ -57,13 +129,40 @@ mod tests {
     use super::*;
     use crate::part::tests::library_of;
 
+    fn shelf<const N: usize>(durations: [(&str, f64, f64); N]) -> Shelf {
+        let shelf = Shelf::of(Durations::of_last(durations), 2);
+        shelf.put(durations.map(|(name, ..)| library_of(name.split(':').next().unwrap())));
+        shelf.close();
+        shelf
+    }
+
+    fn names(taken: &[Option<Taken<'_>>]) -> Vec<String> {
+        taken.iter().flatten().map(|part| part.name()).collect()
+    }
+
     #[test]
     fn the_longest_is_next() {
-        let (shelf, durations) = (Shelf::new(), Durations::of_last([("nf: ports", 1.0), ("engine: ports", 2.0)]));
-        shelf.put(["nf", "engine", "e2e"].map(library_of));
-        let take = || shelf.take(&durations).map(|part| part.name());
-        assert_eq!([take(), take(), take()].map(Option::unwrap), ["engine: ports", "nf: ports", "e2e: ports"]);
-        shelf.close();
-        assert_eq!(take(), None);
+        let shelf = shelf([("nf: ports", 1.0, 0.5), ("engine: ports", 2.0, 0.5), ("e2e: ports", 0.1, 0.5)]);
+        let all = [0; 4].map(|_| shelf.take());
+        assert_eq!(names(&all), ["engine: ports", "nf: ports", "e2e: ports"]);
+    }
+
+    #[test]
+    fn there_are_as_many_at_once_as_processors_for_them() {
+        let shelf = shelf([("nf: ports", 9.0, 0.4), ("engine: ports", 2.0, 1.9), ("e2e: ports", 5.0, 1.8)]);
+        let first = [shelf.take(), shelf.take()];
+        assert_eq!(names(&first), ["e2e: ports", "nf: ports"], "a heavy one and a light one");
+        std::thread::scope(|scope| {
+            let third = scope.spawn(|| shelf.take().map(|part| part.name()));
+            drop(first);
+            assert_eq!(third.join().unwrap().unwrap(), "engine: ports");
+        });
+        assert!(shelf.take().is_none());
+    }
+
+    #[test]
+    fn more_than_the_machine_has_runs_alone() {
+        let shelf = shelf([("nf: ports", 9.0, 4.0)]);
+        assert_eq!(names(&[shelf.take()]), ["nf: ports"]);
     }
 }

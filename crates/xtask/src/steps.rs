@@ -4,7 +4,8 @@
 use crate::account::{Account, Tests};
 use crate::binaries;
 use crate::command::Context;
-use crate::durations::{Durations, clock};
+use crate::cost::Cost;
+use crate::durations::Durations;
 use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
@@ -159,7 +160,7 @@ impl Selection<'_> {
 /// The outcome of a step.
 struct Outcome {
     name: &'static str,
-    time: Duration,
+    cost: Cost,
     account: Account,
     done: Result<(), Failure>,
 }
@@ -174,7 +175,7 @@ pub fn list(tier: Tier) {
 /// Runs the selected steps, all of them even if one fails, and sums up.
 pub fn run(context: &Context, selection: Selection<'_>) -> Result<(), Failure> {
     let steps = selection.steps()?;
-    let shared = &Shared { shelf: Shelf::new(), reach: selection.reach };
+    let shared = &Shared { shelf: Shelf::new(Durations::stored(context)?), reach: selection.reach };
     let began = Instant::now();
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let lanes = [0, 1].map(|lane| {
@@ -190,20 +191,21 @@ pub fn run(context: &Context, selection: Selection<'_>) -> Result<(), Failure> {
 /// Prints how long everything took, and how many tests passed.
 fn sum_up(context: &Context, outcomes: &[Outcome], all: Duration, tier: Tier) -> Result<(), Failure> {
     let (stored, mut now) = (Durations::stored(context)?, Durations::default());
-    let mut line = |name: &str, time| {
-        now.add(name, time);
-        stored.line(name, time)
+    let mut line = |name: &str, cost| {
+        now.add(name, cost);
+        stored.line(name, cost)
     };
-    println!("\n  time  step");
-    for Outcome { name, time, account, done } in outcomes {
-        let step = line(name, *time).unwrap_or_else(|| format!("{:>6}  {name}", clock(*time)));
+    println!("\n  time  busy  step (busy: how many processors it kept busy)");
+    for Outcome { name, cost, account, done } in outcomes {
+        let step = line(name, *cost).unwrap_or_else(|| format!("{cost}  {name}"));
         println!("{step}{}", done.as_ref().map_or_else(|failure| format!(" FAILED: {failure}"), |()| String::new()));
-        let mut parts = account.times.clone();
-        parts.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
-        parts.iter().filter_map(|(part, time)| line(part, *time)).for_each(|line| println!("    {line}"));
+        let mut parts = account.costs.clone();
+        parts.sort_by_key(|(_, cost)| std::cmp::Reverse(cost.time()));
+        parts.iter().filter_map(|(part, cost)| line(part, *cost)).for_each(|line| println!("    {line}"));
     }
     let whole = tier.command();
-    println!("{}", line(whole, all).unwrap_or_else(|| format!("{:>6}  {whole}", clock(all))));
+    let all = Cost::new(all, outcomes.iter().map(|outcome| outcome.cost.processor_time()).sum());
+    println!("{}", line(whole, all).unwrap_or_else(|| format!("{all}  {whole}")));
     now.keep(context)?;
     let failed = outcomes.iter().filter(|outcome| outcome.done.is_err()).count();
     let tests = outcomes.iter().map(|outcome| outcome.account.tests).sum::<Tests>();
@@ -220,7 +222,8 @@ impl Step {
             Ok(()) => println!("==> {} is done", self.name),
             Err(failure) => println!("==> {} FAILED: {failure}", self.name),
         }
-        Outcome { name: self.name, time: began.elapsed(), account: std::mem::take(&mut *context.account()), done }
+        let account = std::mem::take(&mut *context.account());
+        Outcome { name: self.name, cost: Cost::new(began.elapsed(), account.processor_time()), account, done }
     }
 }
 

@@ -190,7 +190,6 @@ fn long_frames() -> Result<()> {
 #[test]
 fn both_ways_are_tried() {
     // The switch measures: bursts with pauses between them tell it nothing.
-    let _turn = lab::cpu::turn_of_each_core();
     let home = Home::new();
     let exchange = exchange_from(Threshold::Measured, &["a", "b"]);
     let switch = home.start((patched("a", "b"), exchange, sleeper()));

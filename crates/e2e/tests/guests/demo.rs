@@ -2,12 +2,10 @@
 
 use std::process::Command;
 
-use lab::cpu;
 use serde_json::Value;
 
 #[test]
 fn every_payload_comes_back_right() {
-    let _turn = cpu::turn();
     let demo = |options: &[&str]| {
         let output = Command::new(e2e::program()).args(["demo", "--seconds", "1"]).args(options).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

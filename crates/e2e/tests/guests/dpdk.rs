@@ -5,9 +5,9 @@
 use std::time::Instant;
 
 use e2e::{Home, Millrace, Port as SwitchPort, wait_for};
+use lab::Result;
 use lab::dpdk::{self, Port, PortStats, Testpmd};
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 /// Frames that each case must move each way.
 const WANTED: u64 = 5_000;
@@ -103,7 +103,6 @@ fn matrix(guest_listens: bool, queues: u16) -> Vec<Case> {
 }
 
 fn run(cases: impl IntoIterator<Item = Case>) {
-    let _turn = cpu::turn();
     for case in cases {
         let began = Instant::now();
         if let Err(error) = case.run() {
@@ -131,7 +130,6 @@ fn two_queue_pairs() {
 /// The number of queues is not configured: the port has as many as each guest requests, and sends through those alone.
 #[test]
 fn a_port_follows_its_guests() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let case = Case { packed: false, mergeable: true, in_order: false, guest_listens: false, queues: 1 };
     let millrace = home.start(case.config());

@@ -51,19 +51,16 @@ fn closed_loop(testpmd: dpdk::Builder, queues: u16) -> Result<()> {
 
 #[test]
 fn packets_go_round_between_testpmd_and_testpmd() -> Result<()> {
-    let _turn = cpu::turn();
     closed_loop(Testpmd::builder("loop"), 1)
 }
 
 #[test]
 fn the_same_with_two_queue_pairs_and_no_sandbox() -> Result<()> {
-    let _turn = cpu::turn();
     closed_loop(Testpmd::builder("loop").sandbox(Sandbox::None), 2)
 }
 
 #[test]
 fn a_network_function_may_own_its_sockets() -> Result<()> {
-    let _turn = cpu::turn();
     let (_directory, a, b) = sockets();
     let mut function = Testpmd::builder("server")
         .port(Port::new(&a).server().in_order())
@@ -101,7 +98,6 @@ fn two_guests(kernel: &Kernel, switch: &mut Testpmd, nics: [Nic; 2]) -> Result<(
 
 #[test]
 fn guests_may_own_their_sockets_and_have_many_queues() -> Result<()> {
-    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let (_directory, a, b) = sockets();
     let ports = Testpmd::switch().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
@@ -117,7 +113,6 @@ fn guests_may_own_their_sockets_and_have_many_queues() -> Result<()> {
 
 #[test]
 fn a_guest_connects_again_to_a_new_switch() -> Result<()> {
-    let _turn = cpu::turn();
     let kernel = Kernel::prepare()?;
     let (_directory, a, b) = sockets();
     let switch = Testpmd::switch().port(SwitchPort::new(&a)).port(SwitchPort::new(&b));

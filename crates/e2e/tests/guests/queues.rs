@@ -5,9 +5,9 @@ use e2e::virtio::{Exchange, Options, Pump, Sink};
 use e2e::wire::Wire;
 use e2e::{Home, Millrace, mapped, wait_for};
 use engine::reload::Step;
+use lab::Result;
 use lab::dpdk::{self, Forward, Testpmd};
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 /// Frames each way, for each function.
 const FRAMES: u64 = 5000;
@@ -96,7 +96,6 @@ fn a_function_that_dies_disturbs_no_other() -> Result<()> {
 /// A virtio NIC, whose backend has one memory table for all queues: it may lose frames of all of them when that changes.
 #[test]
 fn queues_of_a_virtio_nic() -> Result<()> {
-    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let nic = virtio_nic(&wire);
     let switch = home.start((nic, functions("near"), e2e::poller()));
@@ -232,7 +231,6 @@ fn a_mapping_comes_and_goes_beside_other_functions() -> Result<()> {
 /// Its backend keeps its connection, and serves the other queues again after its table of memory has changed.
 #[test]
 fn a_mapping_of_a_virtio_nic_comes_and_goes() -> Result<()> {
-    let _turn = cpu::turn();
     let (home, wire) = (Home::new(), Wire::start());
     let nic = virtio_nic(&wire);
     let config = file((nic, functions("near"), vhost_user("other"), e2e::poller()));

@@ -92,7 +92,6 @@ fn guests_are_killed_under_load() -> Result<()> {
 
 #[test]
 fn dpdk_guests_are_killed_under_load() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let millrace = home.start(config());
     let pump = bystanders(&home);
@@ -148,7 +147,6 @@ fn millrace_is_killed_under_load() -> Result<()> {
 
 #[test]
 fn dpdk_guests_survive_millrace() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let client = |name| vhost_user_by(name, Side::Client);
     let patch = patch("a", "b");

@@ -11,10 +11,10 @@ use e2e::wire::{Cable, wan};
 use e2e::{Home, wait_for};
 
 use engine::reload::Step;
+use lab::Result;
 use lab::dpdk::{self, Testpmd};
 use lab::millrace::config::*;
 use lab::process::Daemon;
-use lab::{Result, cpu};
 
 use super::{look, nothing_dropped};
 
@@ -240,7 +240,6 @@ fn a_port_with_more_queues_than_its_guest() -> Result<()> {
 
 #[test]
 fn several_queues_each_have_their_mapping() -> Result<()> {
-    let _turn = cpu::turn();
     let cable = Cable::with_queues(2)?;
     let wire = cable.wire();
     let home = Home::new();

@@ -10,9 +10,9 @@ use e2e::mapped::{self, one_wire, trusted};
 use e2e::virtio::{Exchange, Options, Pump};
 use e2e::wire::{KINDS, Kind, Line};
 use e2e::{Home, wait_for};
+use lab::Result;
 use lab::dpdk::{self, Testpmd};
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 
 use super::look;
 
@@ -55,7 +55,6 @@ fn every_frame_passes_in_place_whole_and_in_order() -> Result<()> {
 
 #[test]
 fn every_kind_of_dpdk_guest() -> Result<()> {
-    let _turn = cpu::turn();
     for kind in KINDS {
         let line = Line::new(kind, false)?;
         for case in 0..8 {

@@ -3,7 +3,7 @@
 use super::rig::Rig;
 use e2e::stream::{Arrived, packet};
 use e2e::wait_for;
-use lab::{Result, cpu};
+use lab::Result;
 
 const PACKETS: u64 = 5000;
 
@@ -15,7 +15,6 @@ const ARGUMENTS: [&str; 2] = ["--txd=32", "--burst=128"];
 
 #[test]
 fn packets_that_did_not_leave_are_sent_again_in_order() -> Result<()> {
-    let _turn = cpu::turn();
     let mut rig = Rig::start_with(1, &ARGUMENTS)?;
     let [mut near, mut far] = rig.ends()?;
     // testpmd tries again until they leave.

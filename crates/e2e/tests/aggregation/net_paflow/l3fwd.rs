@@ -114,7 +114,6 @@ fn route(ends: &mut [Guest; 2]) {
 
 #[test]
 fn an_unmodified_router_gets_and_sends_single_packets() -> Result<()> {
-    let _turn = cpu::turn();
     let home = Home::new();
     let program = compile(&home)?;
     let by_vni = |rules| RawAggregation { service_chain_id: ServiceChainId::Vni.into(), ..rules };

@@ -5,7 +5,7 @@ use super::rig::{LEFT, PORT_MACS, RIGHT, Rig, VIDS};
 use e2e::stream::{UNDER_WAY, exchange_through, joined_both_ways, packet};
 use e2e::virtio::Guest;
 use e2e::wait_for;
-use lab::{Result, cpu};
+use lab::Result;
 
 const PACKETS: u64 = 3000;
 
@@ -30,7 +30,6 @@ type Undo = fn(usize, &mut [u8]);
 
 #[test]
 fn modes_that_pass_packets_on() -> Result<()> {
-    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     for (port, peer) in [(LEFT, PEERS[0]), (RIGHT, PEERS[1])] {
@@ -138,7 +137,6 @@ fn udp_checksum(bytes: &[u8]) -> u16 {
 
 #[test]
 fn modes_that_look_into_packets() -> Result<()> {
-    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     let numbers = 0..24;
@@ -186,7 +184,6 @@ const SIZES: [(&str, usize); 2] = [("flowgen", 60), ("txonly", 64)];
 
 #[test]
 fn modes_of_one_direction() -> Result<()> {
-    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     rig.forwarding("rxonly", |rig| {

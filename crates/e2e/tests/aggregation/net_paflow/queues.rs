@@ -3,7 +3,7 @@
 use super::rig::{Rig, VIDS};
 use e2e::stream::{Arrived, joined_both_ways, packet};
 use e2e::wait_for;
-use lab::{Result, cpu};
+use lab::Result;
 use nf::{Options, PortOptions, Ports};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,6 @@ struct Way {
 
 #[test]
 fn packets_of_two_queues_stay_apart() -> Result<()> {
-    let _turn = cpu::turn();
     let mut rig = Rig::start(2)?;
     let mut ends = ["near", "far"].map(|port| open(rig.home.socket(port)));
     rig.testpmd.start()?;

@@ -2,7 +2,7 @@
 
 use super::rig::{Rig, VIDS};
 use e2e::stream::{exchange, joined_both_ways};
-use lab::{Result, cpu};
+use lab::Result;
 
 fn packets() -> u64 {
     let wanted = std::env::var("MILLRACE_SOAK_FRAMES").ok();
@@ -11,7 +11,6 @@ fn packets() -> u64 {
 
 #[test]
 fn many_packets_each_way() -> Result<()> {
-    let _turn = cpu::turn();
     let mut rig = Rig::start(1)?;
     let mut ends = rig.ends()?;
     rig.testpmd.start()?;

@@ -5,9 +5,9 @@ use e2e::plugin::plugin;
 use e2e::stream::{aggregation, packet};
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, wait_for};
+use lab::Result;
 use lab::dpdk::{self, Builder, Port, Testpmd};
 use lab::millrace::config::*;
-use lab::{Result, cpu};
 use std::collections::BTreeMap;
 
 /// A guest that talks with testpmd by hand, which returns what it gets. Nothing is joined, so that all returns one by one.
@@ -71,7 +71,6 @@ fn short_packets() -> Vec<Vec<u8>> {
 
 #[test]
 fn a_wrong_aggregate_loses_only_itself_and_is_counted_by_reason() -> Result<()> {
-    let _turn = cpu::turn();
     let mut echo = Echo::start(|testpmd| testpmd)?;
     let packets = short_packets();
     let good = by_hand(&packets);
@@ -92,7 +91,6 @@ fn a_wrong_aggregate_loses_only_itself_and_is_counted_by_reason() -> Result<()> 
 /// testpmd's buffers hold 512 bytes: aggregates come in three of them, and a packet that does not fit into one is dropped.
 #[test]
 fn an_aggregate_in_several_buffers_is_split() -> Result<()> {
-    let _turn = cpu::turn();
     let small = ["--mbuf-size=640", "--enable-scatter", "--max-pkt-len=1518"];
     let mut echo = Echo::start(|testpmd| small.into_iter().fold(testpmd, Builder::argument))?;
     let packets = short_packets();

@@ -9,11 +9,10 @@ mod rig;
 
 use self::rig::Rig;
 use lab::switch::{self, BasicForwarding, LinuxBridge, OpenVswitch, PortKind, Snabb, Switch, Testpmd, Vpp};
-use lab::{Result, cpu, ovs};
+use lab::{Result, ovs};
 
 /// Tests the switch with two and with four ports of this kind.
 fn check(switch: &dyn Switch, kind: PortKind) -> Result<()> {
-    let _turn = cpu::turn_of_each_core();
     let version = switch.available().unwrap_or_else(|reason| panic!("{}: {reason}", switch.name()));
     for ports in [2, 4] {
         println!("{version}, {ports} ports");
@@ -59,7 +58,6 @@ fn ovs_dpdk_between_interfaces() -> Result<()> {
 
 #[test]
 fn ovs_dpdk_between_a_guest_and_an_interface() -> Result<()> {
-    let _turn = cpu::turn_of_each_core();
     let switch = OpenVswitch(ovs::Build::Dpdk);
     switch.available().unwrap_or_else(|reason| panic!("{reason}"));
     let mut rig = Rig::new(&switch, &[PortKind::VhostUser, PortKind::Interface])?;
@@ -83,7 +81,6 @@ fn snabb() -> Result<()> {
 
 #[test]
 fn a_switch_that_does_not_start_says_why_and_leaves_nothing() -> Result<()> {
-    let _turn = cpu::turn_of_each_core();
     for switch in switch::all() {
         if switch.available().is_err() || !switch.ports().contains(&PortKind::Interface) {
             continue;

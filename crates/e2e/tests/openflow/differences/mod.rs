@@ -3,9 +3,9 @@
 use e2e::Home;
 use e2e::cable::quiet_namespace;
 use e2e::flows::{bridge, join, open_vswitch};
+use lab::Result;
 use lab::millrace::config::listen;
 use lab::process::{Daemon, Interrupt};
-use lab::{Result, cpu};
 use std::time::Duration;
 
 /// Sets of flows that are compared; a set takes two seconds.
@@ -16,7 +16,6 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 #[test]
 fn both_switches_send_the_same_packets() -> Result<()> {
-    let _turn = cpu::turn_of_each_core();
     let (namespace, home) = (quiet_namespace()?, Home::new());
     // Each switch has three cables, whose other ends are the test's.
     for number in ["1", "2", "3"] {

@@ -4,7 +4,6 @@ use super::*;
 use e2e::mapped;
 use e2e::virtio::Pump;
 use e2e::wire::{Cable, wan};
-use lab::cpu;
 use lab::dpdk::{self, Testpmd};
 
 /// Frames each way.
@@ -104,7 +103,6 @@ fn a_virtio_user_queue_has_three_workers() -> Result<()> {
 
 #[test]
 fn dpdk_guests_behind_a_shared_queue() -> Result<()> {
-    let _turn = cpu::turn();
     for packed in [false, true] {
         let (wire, home) = (Wire::start(), Home::new());
         let wan = shared(&static_roles(), wire.port(packed));
