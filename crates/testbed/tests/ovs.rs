@@ -79,7 +79,8 @@ fn frames_come_through_and_nothing_is_left() {
         let version = &results["rig"]["dpdk"];
         assert!(version.as_str().is_some_and(|version| version.starts_with("Open vSwitch")), "{results}");
         let figure = &results["figures"][0];
-        assert!(figure["mpps"]["ovs"].as_f64().is_some_and(|mpps| mpps > 0.0), "{results}");
+        // Without frames through Open vSwitch there is no finite ratio. Its rate is rounded: on a busy machine to 0 Mpps.
+        assert!(figure["ratio"][0].is_f64(), "{results}");
         // Notes say what the load found wrong; no frame may have come back changed.
         let note = results["note"].as_str().unwrap_or_default();
         assert_eq!(note.matches(" corrupt").count(), note.matches(" 0 corrupt").count(), "{note}");

@@ -7,14 +7,15 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     seconds: f64,
-    processor_seconds: f64,
+    /// Processors that it keeps busy.
+    processors: f64,
 }
 
 impl Cost {
     /// Returns the cost of what took `time`, and so much time of processors.
     pub fn new(time: Duration, processor_time: Duration) -> Cost {
-        let tenths = |time: Duration| (time.as_secs_f64() * 10.0).round() / 10.0;
-        Cost { seconds: tenths(time), processor_seconds: tenths(processor_time) }
+        let processors = processor_time.as_secs_f64() / time.as_secs_f64().max(0.001);
+        Cost { seconds: (time.as_secs_f64() * 10.0).round() / 10.0, processors: (processors * 100.0).round() / 100.0 }
     }
 
     pub fn time(self) -> Duration {
@@ -22,18 +23,23 @@ impl Cost {
     }
 
     pub fn processor_time(self) -> Duration {
-        Duration::from_secs_f64(self.processor_seconds)
+        self.time().mul_f64(self.processors)
     }
 
-    /// Returns the number of processors that it keeps busy.
     pub fn processors(self) -> f64 {
-        self.processor_seconds / self.seconds.max(0.1)
+        self.processors
+    }
+
+    /// Returns the cost after it was `earlier`. On a busy machine a program gets less of the processors than it would take, so that
+    /// the most counts.
+    pub fn after(self, earlier: Cost) -> Cost {
+        Cost { processors: self.processors.max(earlier.processors), ..self }
     }
 }
 
 impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:>6}  {:>4.1}", clock(self.time()), self.processors())
+        write!(f, "{:>6}  {:>4.1}", clock(self.time()), self.processors)
     }
 }
 

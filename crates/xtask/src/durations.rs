@@ -21,8 +21,8 @@ const WORTH_A_LINE: Duration = Duration::from_secs(5);
 /// Shortest time that is stored.
 const WORTH_STORING: Duration = Duration::from_secs(2);
 
-/// Processors that something keeps busy which is not in the table: short tests wait a third of the time.
-const UNKNOWN_PROCESSORS: f64 = 0.7;
+/// Processors that something keeps busy which is not in the table: short tests wait half of the time.
+const UNKNOWN_PROCESSORS: f64 = 0.5;
 
 /// Costs by name of a step or a program.
 #[derive(Debug, Default)]
@@ -90,7 +90,9 @@ fn json(table: &BTreeMap<String, Cost>) -> String {
 /// Stores what the last runs took, without the shortest.
 pub fn store(context: &Context) -> Result<(), Failure> {
     let mut table = last(context).ok_or("nothing has run yet in this clone: `cargo xtask test` first")?;
+    let Durations(before) = Durations::stored(context)?;
     table.retain(|_, cost| cost.time() >= WORTH_STORING);
+    table.iter_mut().for_each(|(name, cost)| *cost = before.get(name).map_or(*cost, |earlier| cost.after(*earlier)));
     context.write(STORED, &json(&table))
 }
 

@@ -10,13 +10,19 @@ use std::sync::Arc;
 /// of its own: the longest of all begin first, and none waits for another of its binary.
 const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 
+/// Packages with binaries whose tests measure: their programs poll on all processors, and would take many times as long beside others
+/// that do.
+const MEASURE: [(&str, &[&str]); 1] =
+    [("testbed", &["aggregation", "analyse", "dpdk_app", "ovs", "scenario", "traffic"])];
+
 /// A test binary.
 pub struct Binary {
     /// Directory of its package.
     package: PathBuf,
     /// Name of its target: a library, a program, or a file of integration tests.
     pub target: String,
-    is_integration: bool,
+    /// Folder of its source, beside the library.
+    place: &'static str,
     program: String,
 }
 
@@ -37,7 +43,11 @@ impl Binary {
         Some(Binary {
             package: package.to_owned(),
             target: message["target"]["name"].as_str()?.to_owned(),
-            is_integration: message["target"]["kind"][0] == "test",
+            place: match message["target"]["kind"][0].as_str()? {
+                "test" => "tests/",
+                "bin" => "bin/",
+                _ => "",
+            },
             program: program.to_owned(),
         })
     }
@@ -48,12 +58,15 @@ impl Binary {
     }
 
     fn name(&self) -> String {
-        let place = if self.is_integration { "tests/" } else { "" };
-        format!("{}: {place}{}", self.package(), self.target)
+        format!("{}: {}{}", self.package(), self.place, self.target)
+    }
+
+    fn is_integration(&self) -> bool {
+        self.place == "tests/"
     }
 
     pub fn starts_programs(&self) -> bool {
-        self.is_integration && START_PROGRAMS.iter().any(|package| self.package.ends_with(package))
+        self.is_integration() && START_PROGRAMS.iter().any(|package| self.package.ends_with(package))
     }
 
     /// Lists its tests, without those that are ignored: such a run would pass. They get the static library of `paflow-abi`.
@@ -63,6 +76,11 @@ impl Binary {
         let binary = Arc::new(self);
         let part = |test: &str| Part { binary: binary.clone(), test: Some(test.to_owned()), library: library.clone() };
         Ok(listed(&all, &ignored).map(part).collect())
+    }
+
+    fn measures(&self) -> bool {
+        let targets = MEASURE.iter().find(|(package, _)| self.package.ends_with(package));
+        self.is_integration() && targets.is_some_and(|(_, targets)| targets.contains(&&*self.target))
     }
 
     fn command<'c>(&self, context: &'c Context) -> Run<'c> {
@@ -79,6 +97,11 @@ impl Part {
     pub fn name(&self) -> String {
         let whole = self.binary.name();
         self.test.as_ref().map_or(whole.clone(), |test| format!("{whole} {test}"))
+    }
+
+    /// Tells whether it needs all processors.
+    pub fn measures(&self) -> bool {
+        self.binary.measures()
     }
 
     /// Prepares a run of it.
@@ -115,6 +138,13 @@ pub mod tests {
             "profile": { "test": test }, "target": { "name": "ports", "kind": [kind] },
             "executable": "/w/target/debug/deps/ports-1",
         })
+    }
+
+    /// Returns a file of integration tests of the package `testbed`.
+    pub fn testbed(file: &str) -> Part {
+        let mut message = message("testbed", true, "test");
+        message["target"]["name"] = file.into();
+        Part::whole(Binary::of(&message).unwrap())
     }
 
     /// Returns the library tests of a package.

@@ -4,9 +4,10 @@ use crate::durations::Durations;
 use crate::part::Part;
 use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Processors that tests on the way may keep busy, for each one of the machine: hardly any test does so all the time.
-const LOAD: f64 = 1.25;
+const LOAD: f64 = 1.5;
 
 /// Most tests on the way, for each processor: some hardly need one.
 const AT_ONCE: usize = 4;
@@ -67,9 +68,9 @@ impl Shelf {
         loop {
             if let Some(at) = self.next_of(&state) {
                 let part = state.waiting.swap_remove(at);
-                let (_, busy) = self.durations.of(&part.name());
+                let (_, busy) = self.cost(&part);
                 state.on_the_way += 1;
-                state.is_heavy |= self.is_heavy(busy);
+                state.is_heavy |= self.is_heavy(&part);
                 state.busy += busy;
                 return Some(Taken { part, busy, shelf: self });
             }
@@ -80,21 +81,26 @@ impl Shelf {
         }
     }
 
-    /// Returns the index of the part to run next, if there is room for it: the longest heavy one, unless one is on the way; then the
-    /// longest of the others. A heavy one that waits keeps light ones waiting: if each place went to the next light one, it would find
-    /// room only in the end, and nothing would run beside it.
+    /// Returns the index of the part to run next, if there is room for it: the longest of the heavy ones, if none is on its way, or
+    /// else the longest of the others. These would take the room of a heavy one before there is enough; two heavy ones would make each
+    /// other slow.
     fn next_of(&self, state: &State) -> Option<usize> {
-        let costs: Vec<_> = state.waiting.iter().map(|part| self.durations.of(&part.name())).collect();
-        let heavy = !state.is_heavy && costs.iter().any(|(_, busy)| self.is_heavy(*busy));
         let room = self.processors as f64 * LOAD - state.busy;
-        let may_go = |busy: f64| self.is_heavy(busy) == heavy && (busy <= room || state.on_the_way == 0);
-        let candidates = costs.iter().enumerate().filter(|(_, (_, busy))| may_go(*busy));
-        candidates.max_by_key(|(_, (time, _))| *time).map(|(at, _)| at)
+        let heavy = !state.is_heavy && state.waiting.iter().any(|part| self.is_heavy(part));
+        let may_go = |part: &Part| self.is_heavy(part) == heavy && (self.cost(part).1 <= room || state.on_the_way == 0);
+        let candidates = state.waiting.iter().enumerate().filter(|(_, part)| may_go(part));
+        candidates.max_by_key(|(_, part)| self.cost(part).0).map(|(at, _)| at)
     }
 
-    /// Tells whether a part needs more than half of the machine. Two of these would only make each other slow.
-    fn is_heavy(&self, busy: f64) -> bool {
-        busy > self.processors as f64 / 2.0
+    /// Tells whether a part needs more than half of the machine.
+    fn is_heavy(&self, part: &Part) -> bool {
+        self.cost(part).1 > self.processors as f64 / 2.0
+    }
+
+    /// Returns how long a part takes, and how many processors it keeps busy: all of them if it measures.
+    fn cost(&self, part: &Part) -> (Duration, f64) {
+        let (time, busy) = self.durations.of(&part.name());
+        (time, if part.measures() { busy.max(self.processors as f64) } else { busy })
     }
 }
 
@@ -117,7 +123,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut state = self.shelf.state();
         state.on_the_way -= 1;
-        state.is_heavy &= !self.shelf.is_heavy(self.busy);
+        state.is_heavy &= !self.shelf.is_heavy(&self.part);
         state.busy -= self.busy;
         drop(state);
         self.shelf.changed.notify_all();
@@ -127,12 +133,11 @@ impl Drop for Taken<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::part::tests::library_of;
+    use crate::part::tests::{library_of, testbed};
 
     fn shelf<const N: usize>(durations: [(&str, f64, f64); N]) -> Shelf {
         let shelf = Shelf::of(Durations::of_last(durations), 2);
         shelf.put(durations.map(|(name, ..)| library_of(name.split(':').next().unwrap())));
-        shelf.close();
         shelf
     }
 
@@ -143,26 +148,45 @@ mod tests {
     #[test]
     fn the_longest_is_next() {
         let shelf = shelf([("nf: ports", 1.0, 0.5), ("engine: ports", 2.0, 0.5), ("e2e: ports", 0.1, 0.5)]);
+        shelf.close();
         let all = [0; 4].map(|_| shelf.take());
         assert_eq!(names(&all), ["engine: ports", "nf: ports", "e2e: ports"]);
     }
 
     #[test]
     fn there_are_as_many_at_once_as_processors_for_them() {
-        let shelf = shelf([("nf: ports", 9.0, 0.4), ("engine: ports", 2.0, 1.9), ("e2e: ports", 5.0, 1.8)]);
-        let first = [shelf.take(), shelf.take()];
-        assert_eq!(names(&first), ["e2e: ports", "nf: ports"], "a heavy one and a light one");
+        let shelf = shelf([("nf: ports", 9.0, 1.0), ("engine: ports", 5.0, 1.0), ("e2e: ports", 2.0, 1.0)]);
+        shelf.put([library_of("xsk")]);
+        let first = [0; 3].map(|_| shelf.take());
+        assert!(shelf.next_of(&shelf.state()).is_none());
         std::thread::scope(|scope| {
-            let third = scope.spawn(|| shelf.take().map(|part| part.name()));
+            let last = scope.spawn(|| names(&[shelf.take()]));
             drop(first);
-            assert_eq!(third.join().unwrap().unwrap(), "engine: ports");
+            assert_eq!(last.join().unwrap(), ["xsk: ports"]);
         });
-        assert!(shelf.take().is_none());
     }
 
     #[test]
     fn more_than_the_machine_has_runs_alone() {
-        let shelf = shelf([("nf: ports", 9.0, 4.0)]);
+        let shelf = shelf([("nf: ports", 9.0, 4.0), ("engine: ports", 5.0, 1.0)]);
+        let first = [shelf.take()];
+        assert_eq!(names(&first), ["nf: ports"]);
+        assert!(shelf.next_of(&shelf.state()).is_none());
+    }
+
+    #[test]
+    fn heavy_ones_come_first_one_at_a_time_beside_light_ones() {
+        let shelf = shelf([("nf: ports", 3.0, 0.1), ("engine: ports", 5.0, 1.5), ("e2e: ports", 4.0, 1.0)]);
+        // It measures, so that it gets all processors.
+        shelf.put([testbed("ovs")]);
+        let heavy = [shelf.take()];
+        let light = [shelf.take()];
+        assert_eq!((names(&heavy), names(&light)), (vec!["engine: ports".into()], vec!["e2e: ports".into()]));
+        drop(heavy);
+        let heavy = [shelf.take()];
+        assert_eq!(names(&heavy), ["testbed: tests/ovs"]);
+        assert!(shelf.next_of(&shelf.state()).is_none());
+        drop(light);
         assert_eq!(names(&[shelf.take()]), ["nf: ports"]);
     }
 }

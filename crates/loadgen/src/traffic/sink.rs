@@ -117,8 +117,9 @@ impl Arrivals {
     fn take(&mut self, packet: &[u8], now: u64) {
         match packet::read(packet) {
             Some(stamp) => {
-                self.losses.note(stamp.number);
-                self.times.saturating_record(now.saturating_sub(stamp.sent));
+                if self.losses.note(stamp.number) {
+                    self.times.saturating_record(now.saturating_sub(stamp.sent));
+                }
             }
             None => self.strange += 1,
         }
