@@ -7,7 +7,7 @@ use serde_json::Value;
 #[test]
 fn every_payload_comes_back_right() {
     let demo = |options: &[&str]| {
-        let output = Command::new(e2e::program()).args(["demo", "--seconds", "1"]).args(options).output().unwrap();
+        let output = Command::new(e2e::program()).args(["demo", "--seconds", "0.5"]).args(options).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
