@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that a program may take. The longest takes some minutes, ten times that on a busy machine.
+/// Time that a program that runs beside others may take. The longest takes some minutes, ten times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// The workspace, and the account of programs run there.
@@ -136,7 +136,8 @@ impl Run<'_> {
             take(&line);
             self.context.account().count(&line);
         }
-        let end = end_of(&mut child, began + LIMIT).map_err(|e| self.cannot(&e))?;
+        // It may have written for hours, but now it is about to end.
+        let end = end_of(&mut child, Instant::now() + LIMIT).map_err(|e| self.cannot(&e))?;
         self.ended(began.elapsed(), &end)
     }
 

@@ -21,13 +21,13 @@ pub fn end_of(child: &mut Child, deadline: Instant) -> io::Result<End> {
     let id = Pid::from_child(child);
     // It stays in the process table, where its processor time is, until it is waited for.
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let mut has_ended = false;
-    while !has_ended && Instant::now() < deadline {
-        has_ended = waitid(WaitId::Pid(id), look)?.is_some();
-        if !has_ended {
-            std::thread::sleep(PAUSE);
+    let has_ended = loop {
+        let has_ended = waitid(WaitId::Pid(id), look)?.is_some();
+        if has_ended || Instant::now() >= deadline {
+            break has_ended;
         }
-    }
+        std::thread::sleep(PAUSE);
+    };
     let processor_time = processor_time(&std::fs::read_to_string(format!("/proc/{}/stat", child.id()))?);
     if !has_ended {
         child.kill()?;
