@@ -1,4 +1,4 @@
-//! The account of a step: tests that ran, and what each program took.
+//! The account of a step: tests that ran, and the cost of each program.
 
 use crate::cost::Cost;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Tests {
     }
 }
 
-/// The tests run so far, and what each program took.
+/// The tests run so far, and the cost of each program.
 #[derive(Default)]
 pub struct Account {
     pub tests: Tests,

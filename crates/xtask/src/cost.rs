@@ -1,9 +1,9 @@
-//! What a step or a program takes: time, and processors.
+//! Time and processors that a step or a program takes.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a step or a program takes.
+/// Cost of a step or a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     seconds: f64,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Packages whose integration tests start programs, their own or others'. They run when everything is built, each test in a process
-/// of its own: the longest of all begin first, and none waits for another of its binary.
+/// of its own: none waits for another of its binary.
 const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 
 /// Packages with binaries whose tests measure: their programs poll on all processors, and would take many times as long beside others

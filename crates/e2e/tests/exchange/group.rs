@@ -189,7 +189,6 @@ fn long_frames() -> Result<()> {
 /// With a measured threshold, frames of any length are exchanged and copied in turn, in both directions, and arrive whole.
 #[test]
 fn both_ways_are_tried() {
-    // The switch measures: bursts with pauses between them tell it nothing.
     let home = Home::new();
     let exchange = exchange_from(Threshold::Measured, &["a", "b"]);
     let switch = home.start((patched("a", "b"), exchange, sleeper()));
