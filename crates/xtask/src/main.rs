@@ -19,7 +19,7 @@ mod steps;
 mod tools;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use command::Context;
+use command::{Builds, Context};
 use failure::Failure;
 use since::Reach;
 use std::process::ExitCode;
@@ -101,7 +101,11 @@ fn main() -> ExitCode {
 }
 
 fn run(task: &Task) -> Result<(), Failure> {
-    let context = &Context::new()?;
+    let builds = match task {
+        Task::Test(StepArguments { since: Some(_), .. }) => Builds::Often,
+        _ => Builds::Once,
+    };
+    let context = &Context::new(builds)?;
     match task {
         Task::Test(arguments) => steps(context, Tier::Test, arguments),
         Task::Verify(arguments) => steps(context, Tier::Verify, arguments),

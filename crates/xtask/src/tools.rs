@@ -130,5 +130,5 @@ fn install(context: &Context, name: &str, options: &[&str], suits: impl Fn(&str)
     let [root, target] = [context.tools(), context.target("tools")].map(|path| path.to_string_lossy().into_owned());
     // Optimised builds would take minutes, and these programs need little time. Shared dependencies are built once.
     let place = ["install", "--locked", "--force", "--debug", "--root", &root, "--target-dir", &target, name];
-    context.cargo(&place).args(options).env("CARGO_PROFILE_DEV_DEBUG", "0").named(format!("build of {name}")).run()
+    context.cargo(&place).args(options).named(format!("build of {name}")).run()
 }

@@ -1,5 +1,6 @@
 //! ARCHITECTURE.md lists where `unsafe` is: it is there and nowhere else. Arrows between modules point down.
 
+mod examples;
 mod modules;
 
 use modules::{Graph, without_tests};

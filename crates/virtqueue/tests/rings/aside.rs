@@ -1,12 +1,10 @@
 //! Filled loans that are set aside while others process their frames, and taken up again to be delivered.
 
-mod support;
-
+use crate::support::posting::{Guest, case};
+use crate::support::{frame, lend, take_filled};
 use packet::{BurstStorage, Frame, Frames, LeasedFrames, MIN_FRAME, Mapped, Segment};
 use proptest::prelude::*;
 use std::sync::Arc;
-use support::posting::{Guest, case};
-use support::{frame, lend, take_filled};
 use virtqueue::device::{Aside, Enqueue, Landing, Loan};
 
 const ROOM: u32 = 2048;

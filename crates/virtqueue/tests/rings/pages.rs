@@ -1,15 +1,12 @@
 //! Pages change places instead of frames being copied: frames arrive whole and in order, and nobody sees more than was sent to it.
-#![cfg(not(miri))] // Memory is not shared there between mappings.
 
-mod support;
-
+use crate::support::frame;
 use packet::BurstStorage;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
-use support::frame;
 use virtqueue::device::{Delivered, Dequeue, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::exchange::{Copied, Grid, PageMember, PagePair, PagePlace, Pages, Skipped};

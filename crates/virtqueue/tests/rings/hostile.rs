@@ -1,13 +1,11 @@
 //! Known attacks and bugs of hostile or broken guests, as far as they concern rings and memory; each test is named
 //! after its source. A queue that survives must still carry frames.
 
-mod support;
-
+use crate::support::guest::{Guest, INDIRECT, NEXT, SIZE, WRITE, both, receive, transmit};
+use crate::support::{Case, Driver, ROOM, frame};
 use packet::{BurstStorage, MIN_FRAME};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use support::guest::{Guest, INDIRECT, NEXT, SIZE, WRITE, both, receive, transmit};
-use support::{Case, Driver, ROOM, frame};
 use virtqueue::device::{Dequeue, DropCounts, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::memory::{Arena, Memory, MemoryError, Region};

@@ -1,11 +1,9 @@
 //! A guest that works while we do: it offers used chains again before they are published. Each call still ends, bounded
 //! by the chains published when it began.
 
-mod support;
-
+use crate::support::guest::{Guest, SIZE, WRITE, both};
+use crate::support::{ROOM, lend, take_filled};
 use packet::BurstStorage;
-use support::guest::{Guest, SIZE, WRITE, both};
-use support::{ROOM, lend, take_filled};
 use virtqueue::Fatal;
 use virtqueue::device::Landing;
 

@@ -1,5 +1,4 @@
 //! The controller's end, written without the crate's own codecs.
-#![allow(dead_code)] // Each test uses its part.
 
 use openflow::{Closed, ConnectionId, Identity, Key, Millis, Port, Switch};
 use packet::MacAddr;

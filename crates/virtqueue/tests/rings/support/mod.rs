@@ -1,5 +1,4 @@
 //! A driver and a device in one process, over one arena.
-#![allow(dead_code)] // Each test file uses only part of it.
 
 pub mod guest;
 pub mod posting;

@@ -1,8 +1,6 @@
 //! Groups and meters over the protocol.
 
-mod controller;
-
-use controller::{FlowMod, Rig, apply, instruction, message, output};
+use crate::controller::{FlowMod, Rig, apply, instruction, message, output};
 use openflow::Excess;
 
 /// Builds a GROUP_MOD; each bucket has a weight, a port to watch and an action.

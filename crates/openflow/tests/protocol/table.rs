@@ -1,8 +1,6 @@
 //! FLOW_MODs, lookups and timeouts against a list with linear search.
 
-mod controller;
-
-use controller::{FlowMod, Rig, add_ports, apply, count_packets, output, oxm};
+use crate::controller::{FlowMod, Rig, add_ports, apply, count_packets, output, oxm};
 use openflow::{Cache, Key, Switch, To};
 use proptest::prelude::*;
 
@@ -329,5 +327,5 @@ fn later_fragments_match_no_port() {
 /// Builds a request for all flows of table 0.
 fn message_of_flows() -> Vec<u8> {
     let filter = [&[0, 0, 0, 0][..], &[0xff; 8], &[0; 4], &[0; 16], &[0, 1, 0, 4, 0, 0, 0, 0]].concat();
-    controller::message(18, 1, &[&[0, 1, 0, 0, 0, 0, 0, 0][..], &filter].concat())
+    crate::controller::message(18, 1, &[&[0, 1, 0, 0, 0, 0, 0, 0][..], &filter].concat())
 }

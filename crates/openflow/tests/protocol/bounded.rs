@@ -1,8 +1,6 @@
 //! Memory stays bounded for a controller that sends requests and does not read.
 
-mod controller;
-
-use controller::{FlowMod, Rig, apply, matching, message, output, oxm};
+use crate::controller::{FlowMod, Rig, apply, matching, message, output, oxm};
 
 const FLOWS: u16 = 4000;
 

@@ -1,15 +1,13 @@
 //! Every byte of guest memory that changes lies in a range that the log was told of: in rings and in buffers, written by
 //! the device or by those to whom it lent buffers.
 
-mod support;
-
+use crate::support::{Case, Driver, frame, lend, take_filled};
 use packet::{BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
-use support::{Case, Driver, frame, lend, take_filled};
 use virtqueue::NET_HEADER;
 use virtqueue::device::{Dequeue, Enqueue, Landing, Loan};
 use virtqueue::memory::{Arena, DirtyLog};

@@ -1,11 +1,9 @@
 //! Any sequence of driver and device steps delivers every byte once and in order.
 
-mod support;
-
+use crate::support::{Case, Driver, ROOM, frame};
 use packet::{BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
-use support::{Case, Driver, ROOM, frame};
 use virtqueue::{NET_HEADER, ordering};
 
 fn case() -> impl Strategy<Value = Case> {

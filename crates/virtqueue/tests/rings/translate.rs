@@ -11,7 +11,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    #[cfg_attr(miri, ignore = "maps files")]
     fn exactly_what_lies_in_one_run_is_found(
         // For each region: pages of the gap before it, and pages of the region.
         layout in prop::collection::vec((0u64..3, 1u64..4), 1..9),

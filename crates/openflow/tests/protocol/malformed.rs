@@ -1,8 +1,6 @@
 //! No input from controllers or packets causes a panic, and all answers are valid messages.
 
-mod controller;
-
-use controller::{FlowMod, Rig, apply, instruction, matching, message, output, oxm, set_nfi};
+use crate::controller::{FlowMod, Rig, apply, instruction, matching, message, output, oxm, set_nfi};
 use openflow::{Action, Field, Key, rewrite::Headers};
 use proptest::prelude::*;
 

@@ -1,11 +1,8 @@
 //! A real client, `ovs-ofctl`, against the state machine over TCP and unix sockets.
 
-mod controller;
-mod server;
-
-use controller::count_packets;
+use crate::controller::count_packets;
+use crate::server::{Server, run};
 use openflow::{Action, Event, Field, Key, Match, PacketIn, PacketInReason, PortStats, ServiceChain, To, ofp::port};
-use server::{Server, run};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! Each message: its answers, their recipients, and its errors.
 
-mod controller;
-
-use controller::{FlowMod, Rig, apply, instruction, matching, message, output, oxm, set_nfi};
+use crate::controller::{FlowMod, Rig, apply, instruction, matching, message, output, oxm, set_nfi};
 use openflow::{Action, Closed, Event, PacketIn, PacketInReason, Port, PortConfig, ServiceChain};
 use packet::MacAddr;
 

@@ -1,8 +1,6 @@
 //! Bundles over the protocol: all of their changes are made, or none.
 
-mod controller;
-
-use controller::{FlowMod, Rig, apply, message, output, oxm};
+use crate::controller::{FlowMod, Rig, apply, message, output, oxm};
 use openflow::{ConnectionId, Event};
 use proptest::prelude::*;
 
@@ -38,7 +36,7 @@ fn group(command: u8, id: u8, port: u32) -> Vec<u8> {
 
 /// Returns everything that controllers can see of flows, groups and meters.
 fn seen(rig: &mut Rig, id: ConnectionId) -> Vec<Vec<u8>> {
-    let flows = [&[0xff, 0, 0, 0][..], &[0xff; 8], &[0; 4], &[0; 16], &controller::matching(&[])].concat();
+    let flows = [&[0xff, 0, 0, 0][..], &[0xff; 8], &[0; 4], &[0; 16], &crate::controller::matching(&[])].concat();
     let asked =
         [(1, flows), (6, [[0xff, 0xff, 0xff, 0xfc], [0; 4]].concat()), (7, vec![]), (10, [[0xff; 4], [0; 4]].concat())];
     let ask = |(kind, body): (u8, Vec<u8>)| {

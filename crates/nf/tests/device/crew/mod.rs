@@ -1,7 +1,5 @@
 //! Crews: every frame comes back, whatever happens to workers and to the device.
 
-#[path = "../backend/mod.rs"]
-mod backend;
 mod failures;
 mod rig;
 

@@ -1,10 +1,8 @@
 //! The cost limit of one call, in descriptors: legal or not, a guest that exceeds it waits for its next turn.
 
-mod support;
-
+use crate::support::ROOM;
+use crate::support::guest::{Guest, INDIRECT, NEXT, WRITE, receive, transmit};
 use packet::MAX_BURST;
-use support::ROOM;
-use support::guest::{Guest, INDIRECT, NEXT, WRITE, receive, transmit};
 use virtqueue::{Fatal, MAX_CHAIN, NET_HEADER};
 
 const RING: u16 = 256;

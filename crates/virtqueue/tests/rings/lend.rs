@@ -1,11 +1,9 @@
 //! Buffers that are lent, filled elsewhere, and delivered in place, copied from, or returned.
 
-mod support;
-
+use crate::support::posting::{Guest, case};
+use crate::support::{frame, lend, take_filled};
 use packet::{Burst, BurstStorage, MIN_FRAME, Origin, Segment};
 use proptest::prelude::*;
-use support::posting::{Guest, case};
-use support::{frame, lend, take_filled};
 use virtqueue::NET_HEADER;
 use virtqueue::device::{Enqueue, Landing, Loan, Terms};
 
@@ -419,7 +417,7 @@ fn all_of_the_largest_ring() {
 #[test]
 #[cfg_attr(miri, ignore = "too many descriptors")]
 fn loans_come_back_to_a_queue_full_of_chains() {
-    use support::guest::{Guest, INDIRECT, NEXT, WRITE, transmit};
+    use crate::support::guest::{Guest, INDIRECT, NEXT, WRITE, transmit};
     for packed in [false, true] {
         let mut guest = Guest::sized(packed, 256);
         let enqueue = guest.driver.enqueue();

@@ -1,12 +1,10 @@
 //! Buffers of a group change hands: each has one owner at any time, and frames arrive whole and in order.
 
-mod support;
-
+use crate::support::frame;
 use packet::BurstStorage;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
-use support::frame;
 use virtqueue::device::{Delivered, Dequeue, Enqueue};
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::exchange::{Copied, Geometry, Grant, Group, GroupOptions, Joined, Seat};

@@ -1,8 +1,6 @@
 //! Ports that aggregate, against a device that sends back all frames: joined packets are split again.
 
-mod backend;
-
-use backend::{Echo, rest};
+use crate::echo::{Echo, rest};
 use nf::crew::{Crew, CrewOptions, ParentRole, Sharing, Verdict, View};
 use nf::memory::HEADROOM;
 use nf::{Aggregation, Idle, Options, Packet, Placement, PortOptions, Ports};

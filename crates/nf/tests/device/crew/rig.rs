@@ -1,6 +1,6 @@
 //! A crew on one port, and the device behind the port.
 
-use super::backend::{Echo, rest};
+use crate::echo::{Echo, rest};
 use nf::crew::{Crew, CrewError, CrewOptions, ParentCounters, ParentRole, Sharing, Verdict, View, WorkerCounters};
 use nf::{Counters, Idle, Options, PortOptions, Ports};
 use std::path::{Path, PathBuf};

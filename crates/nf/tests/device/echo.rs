@@ -1,5 +1,4 @@
 //! A vhost-user device that sends back all frames it receives, or collects them.
-#![allow(dead_code)] // Each test binary uses its part.
 
 use packet::BurstStorage;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Ports against a vhost-user device in this process.
 
-mod backend;
-
-use backend::{Echo, rest};
+use crate::echo::{Echo, rest};
 use nf::{Options, Packet, PortOptions, Ports};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};

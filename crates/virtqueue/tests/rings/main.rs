@@ -1,0 +1,17 @@
+//! Rings, split and packed, between a driver and a device over one arena: what each side does, and what a guest may do to them.
+//!
+//! Miri leaves out tests with memory that two mappings share, which it has not.
+
+mod any_order;
+mod aside;
+mod budget;
+mod dirty_log;
+mod exchange;
+mod hostile;
+mod lend;
+#[cfg(not(miri))]
+mod pages;
+mod rogue;
+mod support;
+#[cfg(not(miri))]
+mod translate;
