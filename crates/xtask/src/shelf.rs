@@ -1,4 +1,5 @@
-//! The shelf: tests that are built and wait to be run. It gives out as many at once as the machine has processors for.
+//! The shelf: tests that are built and wait to be run. It gives out as many at once as the machine has processors for, besides those
+//! that the compiler keeps busy.
 
 use crate::durations::Durations;
 use crate::part::Part;
@@ -6,7 +7,8 @@ use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Processors that tests on the way may keep busy, for each one of the machine: hardly any test does so all the time.
+/// Processors that tests on the way and the compiler may keep busy, for each one of the machine: hardly any test does so all the time.
+/// With more, tests that poll take time from those that others wait for.
 const LOAD: f64 = 1.5;
 
 /// Processors that a test that measures counts for, of each one of the machine: beside it, others take what it leaves.
@@ -31,6 +33,8 @@ struct State {
     /// Processors that those keep busy.
     busy: f64,
     is_building: bool,
+    /// Tells whether the compiler keeps all processors busy, for a build or for lints.
+    is_compiling: bool,
 }
 
 impl Shelf {
@@ -41,7 +45,14 @@ impl Shelf {
     }
 
     fn of(durations: Durations, processors: usize) -> Shelf {
-        let state = State { waiting: Vec::new(), on_the_way: 0, is_heavy: false, busy: 0.0, is_building: true };
+        let state = State {
+            waiting: Vec::new(),
+            on_the_way: 0,
+            is_heavy: false,
+            busy: 0.0,
+            is_building: true,
+            is_compiling: true,
+        };
         Shelf { durations, processors, state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -62,6 +73,12 @@ impl Shelf {
     /// Says that nothing more is built.
     pub fn close(&self) {
         self.state().is_building = false;
+        self.changed.notify_all();
+    }
+
+    /// Says that the compiler has ended.
+    pub fn end_compiler(&self) {
+        self.state().is_compiling = false;
         self.changed.notify_all();
     }
 
@@ -86,11 +103,13 @@ impl Shelf {
 
     /// Returns the index of the part to run next, if there is room for it: the longest of the heavy ones, if none is on its way, or
     /// else the longest of the others. These would take the room of a heavy one before there is enough; two heavy ones would make each
-    /// other slow.
+    /// other slow, and the compiler makes them slow as well.
     fn next_of(&self, state: &State) -> Option<usize> {
-        let room = self.processors as f64 * LOAD - state.busy;
-        let heavy = !state.is_heavy && state.waiting.iter().any(|part| self.is_heavy(part));
-        let may_go = |part: &Part| self.is_heavy(part) == heavy && (self.cost(part).1 <= room || state.on_the_way == 0);
+        let processors = self.processors as f64;
+        let room = processors * LOAD - state.busy - if state.is_compiling { processors } else { 0.0 };
+        let heavy = !state.is_compiling && !state.is_heavy && state.waiting.iter().any(|part| self.is_heavy(part));
+        let is_first = state.on_the_way == 0;
+        let may_go = |part: &Part| self.is_heavy(part) == heavy && (self.cost(part).1 <= room || is_first);
         let candidates = state.waiting.iter().enumerate().filter(|(_, part)| may_go(part));
         candidates.max_by_key(|(_, part)| self.cost(part).0).map(|(at, _)| at)
     }
@@ -140,6 +159,7 @@ mod tests {
 
     fn shelf<const N: usize>(durations: [(&str, f64, f64); N]) -> Shelf {
         let shelf = Shelf::of(Durations::of_last(durations), 2);
+        shelf.end_compiler();
         shelf.put(durations.map(|(name, ..)| library_of(name.split(':').next().unwrap())));
         shelf
     }
@@ -174,6 +194,17 @@ mod tests {
             drop(first);
             assert_eq!(last.join().unwrap(), "xsk: ports");
         });
+    }
+
+    #[test]
+    fn beside_the_compiler_there_are_fewer_and_light_ones() {
+        let shelf = shelf([("nf: ports", 9.0, 1.5), ("engine: ports", 5.0, 0.9), ("e2e: ports", 2.0, 0.9)]);
+        shelf.state().is_compiling = true;
+        let light = take(&shelf);
+        assert_eq!(light.name(), "engine: ports");
+        assert!(!has_room(&shelf));
+        shelf.end_compiler();
+        assert_eq!(take(&shelf).name(), "nf: ports");
     }
 
     #[test]

@@ -127,6 +127,9 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// The lane of the steps of [`Tier::Test`] that compile.
+const COMPILER: usize = 0;
+
 /// The step that builds what the step [`TEST`] runs.
 const BUILD: &str = "build";
 const TEST: &str = "test";
@@ -181,7 +184,13 @@ pub fn run(context: &Context, selection: Selection<'_>) -> Result<(), Failure> {
         let lanes = [0, 1].map(|lane| {
             let steps = steps.iter().filter(move |step| step.lane == lane);
             let context = context.another();
-            scope.spawn(move || steps.map(|step| step.run(&context, shared)).collect::<Vec<_>>())
+            scope.spawn(move || {
+                let outcomes = steps.map(|step| step.run(&context, shared)).collect::<Vec<_>>();
+                if lane == COMPILER {
+                    shared.shelf.end_compiler();
+                }
+                outcomes
+            })
         });
         lanes.into_iter().flat_map(|lane| lane.join().expect("it does not panic")).collect()
     });
