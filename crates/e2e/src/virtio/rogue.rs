@@ -72,8 +72,7 @@ impl Rogue {
         let mut frontend = Frontend::from_stream(stream, 2);
         let file = Arc::new(memfd_create("rogue", MemfdFlags::CLOEXEC).unwrap());
         ftruncate(&*file, LENGTH).unwrap();
-        let region = Region { guest_addr: START, user_addr: START, len: LENGTH, offset: 0, file: file.clone() };
-        let memory = Memory::map(vec![region]).unwrap();
+        let memory = map(&file);
         frontend.set_owner().unwrap();
         let wanted = features::VERSION_1 | features::MRG_RXBUF | features::PROTOCOL_FEATURES;
         assert_eq!(frontend.get_features().unwrap() & wanted, wanted);
@@ -118,9 +117,12 @@ impl Rogue {
 
     /// Writes bytes at a guest address.
     pub fn write(&self, addr: u64, bytes: &[u8]) {
-        let to = self.memory.translate(addr, bytes.len() as u64).expect("an address of the guest");
-        // SAFETY: as many bytes are mapped there; Millrace may read them meanwhile, and may get any mix of old and new bytes.
-        unsafe { to.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        write(&self.memory, addr, bytes);
+    }
+
+    /// Returns another way to its memory, for a thread that changes frames while they are on their way.
+    pub fn scribbler(&self) -> Scribbler {
+        Scribbler(map(&self.file))
     }
 
     /// Writes a number at a guest address.
@@ -185,22 +187,59 @@ impl Rogue {
         wait_for("the chains to come back", || (self.used_index(queue) == goal).then_some(()));
     }
 
+    /// Puts frames like `frame` into all transmit buffers: at the addresses of [`buffer`].
+    pub fn fill(&mut self, frame: &[u8]) {
+        for slot in 0..SIZE {
+            self.write(buffer(slot) - u64::from(HEADER), &[0; HEADER as usize]);
+            self.write(buffer(slot), frame);
+            self.describe(TX, slot, buffer(slot) - u64::from(HEADER), HEADER + frame.len() as u32, 0, 0);
+        }
+        self.filled = true;
+    }
+
+    /// Fills the transmit queue up.
+    pub fn send_all(&mut self) {
+        while self.next[TX].wrapping_sub(self.used_index(TX)) < SIZE {
+            self.offer(TX, self.next[TX] % SIZE);
+        }
+        self.publish(TX, self.next[TX]);
+    }
+
     /// Keeps the transmit queue full of good frames for `time`; `b` takes them. Only the first call touches buffers.
     pub fn blast(&mut self, b: &mut Guest, time: Duration) {
-        if !std::mem::replace(&mut self.filled, true) {
-            for slot in 0..SIZE {
-                let addr = BUFFERS + u64::from(slot) * 2048;
-                self.write(addr, &[0; 2048]);
-                self.describe(TX, slot, addr, HEADER + 1500, 0, 0);
-            }
+        if !self.filled {
+            self.fill(&[0; 1500]);
         }
         let began = Instant::now();
         while began.elapsed() < time {
-            while self.next[TX].wrapping_sub(self.used_index(TX)) < SIZE {
-                self.offer(TX, self.next[TX] % SIZE);
-            }
-            self.publish(TX, self.next[TX]);
+            self.send_all();
             b.receive(64, |_| Ok(())).unwrap();
         }
     }
+}
+
+/// Returns the address of the frame in a transmit buffer.
+pub fn buffer(slot: u16) -> u64 {
+    BUFFERS + u64::from(slot) * 2048 + u64::from(HEADER)
+}
+
+/// Another way to a rogue's memory.
+pub struct Scribbler(Memory);
+
+impl Scribbler {
+    /// Writes bytes at a guest address.
+    pub fn write(&self, addr: u64, bytes: &[u8]) {
+        write(&self.0, addr, bytes);
+    }
+}
+
+fn map(file: &Arc<OwnedFd>) -> Memory {
+    let region = Region { guest_addr: START, user_addr: START, len: LENGTH, offset: 0, file: file.clone() };
+    Memory::map(vec![region]).unwrap()
+}
+
+fn write(memory: &Memory, addr: u64, bytes: &[u8]) {
+    let to = memory.translate(addr, bytes.len() as u64).expect("an address of the guest");
+    // SAFETY: as many bytes are mapped there; others may read and write them meanwhile, and may get any mix of old and new bytes.
+    unsafe { to.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }

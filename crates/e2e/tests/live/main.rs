@@ -4,6 +4,7 @@
 mod bridge;
 mod control;
 mod controllers;
+mod flipped;
 mod guests;
 mod hostile;
 mod interfaces;

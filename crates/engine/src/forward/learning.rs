@@ -6,7 +6,8 @@ use super::mac_table::Key;
 use super::output::Output;
 use super::vlan::{ADDRESSES, Edit, TAG, Tag, part};
 use crate::drops::{Drops, Reason};
-use packet::{BurstStorage, Ethernet, Frame, Frames, MAX_BURST, Segment};
+use crate::stage::egress::Outgoing;
+use packet::{BurstStorage, Ethernet, Frames, Headers, Heads, Judged, Judging, MAX_BURST, Segment, Selected};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -33,6 +34,15 @@ enum Decision {
 /// A worker's scratch space, shared by its bridges.
 #[derive(Default)]
 pub(crate) struct Scratch {
+    headers: Box<Headers>,
+    heads: Box<Heads>,
+    room: Room,
+}
+
+/// Room for frames on their way to one output.
+#[derive(Default)]
+struct Room {
+    selected: Box<Selected>,
     edited: Box<BurstStorage>,
 }
 
@@ -63,65 +73,101 @@ impl LearningPlan {
     /// Forwards a burst without VLANs. Its frames mostly go the same way, which costs one comparison each.
     #[inline(always)]
     fn forward_flat(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
-        let frames = arrival.frames;
+        let Scratch { headers, room, .. } = scratch;
+        let mut judging = arrival.frames.judge(headers);
         let mut last = None;
         let mut decision = Decision::Group;
-        for (i, frame) in frames.as_slice().iter().enumerate() {
-            let header = frames.ethernet(frame);
+        while let Some(header) = judging.next() {
             if last != Some(header) {
                 let next = self.decide(&arrival, header, 0);
                 if last.is_some() && next != decision {
-                    return self.forward_mixed(arrival, i, decision, next, scratch);
+                    return self.forward_mixed(&arrival, judging, decision, next, room);
                 }
                 (last, decision) = (Some(header), next);
             }
         }
+        let judged = judging.end();
         match decision {
-            Decision::Port(port) => self.output(&arrival, port.into()).transmit(arrival.queue, frames.exchangeable()),
-            Decision::Drop(reason) => arrival.drops.add(reason, frames.len() as u64),
+            Decision::Port(port) => {
+                let frames = Outgoing::Judged(judged.exchangeable(), &mut room.edited);
+                self.output(&arrival, port.into()).transmit(arrival.queue, frames);
+            }
+            Decision::Drop(reason) => arrival.drops.add(reason, arrival.frames.len() as u64),
             Decision::Group | Decision::Unknown => {
-                self.send(&arrival, &[decision; MAX_BURST], &[Tag::NONE; MAX_BURST], scratch);
+                self.send(&arrival, &judged, &[decision; MAX_BURST], &[Tag::NONE; MAX_BURST], room);
             }
         }
     }
 
-    /// Forwards a burst without VLANs that goes different ways: frames up to `at` go by the first decision, and `at` by
-    /// the second.
+    /// Forwards a burst without VLANs that goes different ways: frames before the one that was judged last go by the first decision,
+    /// and that one by the other.
     #[cold]
     fn forward_mixed(
         &self,
-        arrival: Arrival<'_, '_>,
-        at: usize,
+        arrival: &Arrival<'_, '_>,
+        mut judging: Judging<'_, '_>,
         first: Decision,
         other: Decision,
-        scratch: &mut Scratch,
+        room: &mut Room,
     ) {
-        let frames = arrival.frames;
         let mut decisions = [first; MAX_BURST];
-        decisions[at] = other;
-        for (decision, frame) in decisions.iter_mut().zip(frames.as_slice()).skip(at + 1) {
-            *decision = self.decide(&arrival, frames.ethernet(frame), 0);
+        let next = judging.so_far();
+        decisions[next - 1] = other;
+        for (decision, header) in decisions[next..].iter_mut().zip(&mut judging) {
+            *decision = self.decide(arrival, header, 0);
         }
-        self.send(&arrival, &decisions, &[Tag::NONE; MAX_BURST], scratch);
+        self.send(arrival, &judging.end(), &decisions, &[Tag::NONE; MAX_BURST], room);
     }
 
     #[cold]
     fn forward_tagged(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
-        let frames = arrival.frames;
+        let Scratch { heads, room, .. } = scratch;
+        self.forward_judged(&arrival, &arrival.frames.judge_heads(heads), room);
+    }
+
+    /// Forwards the frames of an arrival by their heads.
+    fn forward_judged(&self, arrival: &Arrival<'_, '_>, judged: &Judged<'_>, room: &mut Room) {
         let mut decisions = [Decision::Drop(Reason::Vlan); MAX_BURST];
         let mut tags = [Tag::NONE; MAX_BURST];
-        for (i, frame) in frames.as_slice().iter().enumerate() {
-            if let Some(tag) = self.bridge.members[arrival.from].classify(Tag::read(&frames, frame)) {
+        let mut last = None;
+        for (i, head) in judged.heads().iter().enumerate() {
+            let header = head.ethernet();
+            let read = if self.bridge.flat { Tag::NONE } else { Tag::of(head.bytes()) };
+            if last == Some((header, read)) {
+                (decisions[i], tags[i]) = (decisions[i - 1], tags[i - 1]);
+            } else if let Some(tag) = self.bridge.members[arrival.from].classify(read) {
                 tags[i] = tag;
-                decisions[i] = match self.decide(&arrival, frames.ethernet(frame), tag.vid()) {
+                decisions[i] = match self.decide(arrival, header, tag.vid()) {
                     Decision::Port(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
                         Decision::Drop(Reason::Vlan)
                     }
                     decision => decision,
                 };
             }
+            last = Some((header, read));
         }
-        self.send(&arrival, &decisions, &tags, scratch);
+        self.send(arrival, judged, &decisions, &tags, room);
+    }
+
+    /// Forwards frames of an arrival that flows have looked at, or changed.
+    pub(super) fn forward_on(&self, arrival: &Arrival<'_, '_>, frames: Outgoing<'_, '_>, scratch: &mut Scratch) {
+        match frames {
+            Outgoing::Frames(frames) if arrival.from < self.outputs.len() => {
+                self.forward(Arrival { frames, ..*arrival }, scratch);
+            }
+            Outgoing::Frames(frames) => {
+                let Scratch { heads, room, .. } = scratch;
+                self.forward_from_nowhere(&Arrival { frames, ..*arrival }, &frames.judge_heads(heads), room);
+            }
+            Outgoing::Judged(judged, _) => {
+                let arrival = Arrival { frames: judged.frames(), ..*arrival };
+                if arrival.from < self.outputs.len() {
+                    self.forward_judged(&arrival, &judged, &mut scratch.room);
+                } else {
+                    self.forward_from_nowhere(&arrival, &judged, &mut scratch.room);
+                }
+            }
+        }
     }
 
     /// Learns the source and looks up the destination.
@@ -145,15 +191,14 @@ impl LearningPlan {
 
     /// Forwards frames of no port, in the VLAN of their tags unless the bridge ignores tags. Learns nothing.
     #[cold]
-    pub(super) fn forward_from_nowhere(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
-        let frames = arrival.frames;
+    fn forward_from_nowhere(&self, arrival: &Arrival<'_, '_>, judged: &Judged<'_>, room: &mut Room) {
         let mut decisions = [Decision::Group; MAX_BURST];
         let mut tags = [Tag::NONE; MAX_BURST];
-        for ((decision, tag), frame) in decisions.iter_mut().zip(&mut tags).zip(frames.as_slice()) {
+        for ((decision, tag), head) in decisions.iter_mut().zip(&mut tags).zip(judged.heads()) {
             if !self.bridge.flat {
-                *tag = Tag::read(&frames, frame);
+                *tag = Tag::of(head.bytes());
             }
-            let found = self.bridge.table.find(Key::new(frames.ethernet(frame).destination(), tag.vid()), arrival.now);
+            let found = self.bridge.table.find(Key::new(head.ethernet().destination(), tag.vid()), arrival.now);
             *decision = match found {
                 Some(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
                     Decision::Drop(Reason::Vlan)
@@ -162,7 +207,7 @@ impl LearningPlan {
                 None => Decision::Unknown,
             };
         }
-        self.send(&arrival, &decisions, &tags, scratch);
+        self.send(arrival, judged, &decisions, &tags, room);
     }
 
     pub(super) fn output<'a>(&self, arrival: &Arrival<'a, '_>, port: usize) -> &'a Output {
@@ -174,9 +219,10 @@ impl LearningPlan {
     fn send(
         &self,
         arrival: &Arrival<'_, '_>,
+        judged: &Judged<'_>,
         decisions: &[Decision; MAX_BURST],
         tags: &[Tag; MAX_BURST],
-        scratch: &mut Scratch,
+        room: &mut Room,
     ) {
         let frames = arrival.frames;
         // Frames to all ports that have reached none yet, a bit each.
@@ -196,47 +242,64 @@ impl LearningPlan {
         }
         for port in (0..self.outputs.len()).filter(|&p| p != arrival.from) {
             let member = &self.bridge.members[port];
-            let goes = |i: usize| match decisions[i] {
+            let goes = |i: &usize| match decisions[*i] {
                 Decision::Port(to) => usize::from(to) == port,
-                Decision::Group | Decision::Unknown => member.carries(tags[i].vid()),
+                Decision::Group | Decision::Unknown => member.carries(tags[*i].vid()),
                 Decision::Drop(_) => false,
             };
-            let mut burst = scratch.edited.start();
-            burst.set_offer_of(&frames);
-            for (i, frame) in frames.as_slice().iter().enumerate().filter(|(i, _)| goes(*i)) {
+            let chosen = (0..frames.len()).filter(goes);
+            let (mut any, mut edits) = (false, false);
+            for i in chosen.clone() {
                 nowhere &= !(1 << i);
-                let (tag, origin) = (&tags[i], frame.cut_origin());
-                let added = match member.egress(tag) {
-                    Edit::Keep if matches!(decisions[i], Decision::Port(_)) => burst.push_frame(&frames, frame),
-                    Edit::Keep => burst.push_segments_from(frames.segments(frame), origin),
-                    Edit::Push => burst.push_segments_from(tagged(&frames, frame, tag, 0), origin),
-                    Edit::Replace => burst.push_segments_from(tagged(&frames, frame, tag, TAG), origin),
-                    Edit::Pop => burst.push_segments_from(untagged(&frames, frame), origin),
-                };
-                if !added {
-                    // More segments than a burst holds: only when frames in very many segments are edited.
-                    arrival.drops.add(Reason::TooLong, 1);
-                }
+                (any, edits) = (true, edits || member.egress(&tags[i]) != Edit::Keep);
             }
-            if !burst.is_empty() {
+            if !any {
+                continue;
+            }
+            let output = self.output(arrival, port);
+            if edits {
+                self.send_edited(arrival, judged, chosen.map(|i| (i, member.egress(&tags[i]), &tags[i])), output, room);
+            } else {
                 // Frames that go to several ports have no chain here, and are copied.
-                self.output(arrival, port).transmit(arrival.queue, burst.frames().exchangeable());
-                frames.keep_places(burst.kept());
+                let chosen = chosen.map(|i| (i, !matches!(decisions[i], Decision::Port(_))));
+                let judged = judged.select(chosen, &mut room.selected).exchangeable();
+                output.transmit(arrival.queue, Outgoing::Judged(judged, &mut room.edited));
             }
         }
         if nowhere != 0 {
             arrival.drops.add(Reason::NoPort, nowhere.count_ones().into());
         }
     }
-}
 
-/// Returns `frame` with a tag in place of its first `without` bytes behind the addresses.
-fn tagged<'b>(frames: &Frames<'b>, frame: &Frame<'b>, tag: &'b Tag, without: u32) -> impl Iterator<Item = Segment<'b>> {
-    let before = part(frames, frame, 0, ADDRESSES);
-    before.chain([Segment::from(&tag.bytes()[..])]).chain(part(frames, frame, ADDRESSES + without, u32::MAX))
-}
-
-/// Returns `frame` without its tag.
-fn untagged<'b>(frames: &Frames<'b>, frame: &Frame<'b>) -> impl Iterator<Item = Segment<'b>> {
-    part(frames, frame, 0, ADDRESSES).chain(part(frames, frame, ADDRESSES + TAG, u32::MAX))
+    /// Sends frames to one output, some of them with other tags.
+    fn send_edited<'t>(
+        &self,
+        arrival: &Arrival<'_, '_>,
+        judged: &Judged<'_>,
+        chosen: impl Iterator<Item = (usize, Edit, &'t Tag)>,
+        output: &Output,
+        room: &mut Room,
+    ) {
+        let mut burst = room.edited.start();
+        burst.set_offer_of(&arrival.frames);
+        for (i, edit, tag) in chosen {
+            let origin = arrival.frames.as_slice()[i].cut_origin();
+            let head = || part(judged.segments(i), 0, ADDRESSES);
+            let behind = |from| part(judged.segments(i), from, u32::MAX);
+            let tag = || Segment::from(&tag.bytes()[..]);
+            let added = match edit {
+                Edit::Keep => judged.add_one(i, &mut burst),
+                Edit::Push => burst.push_segments_from(head().chain([tag()]).chain(behind(ADDRESSES)), origin),
+                Edit::Replace => burst.push_segments_from(head().chain([tag()]).chain(behind(ADDRESSES + TAG)), origin),
+                Edit::Pop => burst.push_segments_from(head().chain(behind(ADDRESSES + TAG)), origin),
+            };
+            if !added {
+                // More segments than a burst holds: only when frames in very many segments are edited.
+                arrival.drops.add(Reason::TooLong, 1);
+            }
+        }
+        if !burst.is_empty() {
+            output.transmit(arrival.queue, Outgoing::Frames(burst.frames().exchangeable()));
+        }
+    }
 }

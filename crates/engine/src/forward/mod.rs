@@ -4,7 +4,6 @@ pub(crate) mod bridge;
 mod bridge_plan;
 mod flow_plan;
 pub(crate) mod flows;
-mod head;
 mod learning;
 pub mod mac_table;
 mod output;

@@ -6,11 +6,11 @@ use crate::drops::{Drops, Reason};
 use crate::monitor::{Activity, Place, WorkerCounters};
 use crate::port::Sent;
 use crate::port::zero_copy::GuestBuffers;
-use crate::stage::egress::Egress;
+use crate::stage::egress::{Egress, Outgoing};
 use crate::stage::running::{Marks, Running};
 use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
-use packet::{Frames, LeasedFrames};
+use packet::LeasedFrames;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct TransmitQueue {
 impl TransmitQueue {
     /// Sends `frames` if the queue is up. There may be `more` in this round.
     #[inline(always)]
-    fn transmit(&self, frames: Frames<'_>, more: bool, watch: &Stopwatch) -> Sent {
+    fn transmit(&self, frames: Outgoing<'_, '_>, more: bool, watch: &Stopwatch) -> Sent {
         let send = |egress: &Egress| self.count(egress.transmit(frames, more, watch));
         match &self.half {
             Half::Own(egress) => egress.as_ref().map(send),
@@ -130,9 +130,10 @@ impl Output {
     /// Sends `frames`, which came from queue `number`, through one of the queues that are up. Counts frames that cannot
     /// be sent as drops at this port.
     #[inline(always)]
-    pub(crate) fn transmit(&self, number: usize, frames: Frames<'_>) {
+    pub(crate) fn transmit(&self, number: usize, frames: Outgoing<'_, '_>) {
+        let count = frames.len();
         if !self.sends() {
-            return self.drops.add(Reason::NoSend, frames.len() as u64);
+            return self.drops.add(Reason::NoSend, count as u64);
         }
         let queue = self.pick(number);
         if let Half::HandedOver = self.queues[queue].half {
@@ -140,7 +141,7 @@ impl Output {
         }
         self.worker.place.set(Place::of(self.port, self.first + queue).at(Activity::Transmit));
         let sent = self.queues[queue].transmit(frames, self.joins, &self.worker.watch);
-        self.mark(queue, sent).count_drops(frames.len(), &self.drops);
+        self.mark(queue, sent).count_drops(count, &self.drops);
     }
 
     /// Returns the place of the queue that sends frames of queue `number`.
@@ -173,11 +174,16 @@ impl Output {
 
     /// Adds frames to those that another worker sends.
     #[inline(never)]
-    fn hand_over(&self, frames: Frames<'_>) {
-        match &mut *self.handed.borrow_mut() {
-            Some(handed) => handed.add(frames),
-            None => self.drops.add(Reason::Down, frames.len() as u64),
-        }
+    fn hand_over(&self, frames: Outgoing<'_, '_>) {
+        let count = frames.len();
+        let sent = frames.put_together(|frames| match &mut *self.handed.borrow_mut() {
+            Some(handed) => {
+                handed.add(frames);
+                Sent { frames: frames.len() as u32, ..Sent::default() }
+            }
+            None => Sent::none(Reason::Down),
+        });
+        sent.count_drops(count, &self.drops);
     }
 
     /// Reports whether it hands over frames to any queue.

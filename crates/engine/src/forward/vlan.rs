@@ -1,7 +1,7 @@
 //! VLAN tags (IEEE 802.1Q) at the edge of a bridge: the VLAN of a frame, and its tag when it leaves.
 
 use crate::spec::Vlan;
-use packet::{Frame, Frames, Segment, ethertype, header_len};
+use packet::{Segment, ethertype, header_len};
 
 /// Bytes of destination and source address, after which a tag goes.
 pub(super) const ADDRESSES: u32 = header_len::MAC_ADDRESSES as u32;
@@ -31,9 +31,9 @@ impl Tag {
     /// The tag of a frame without one.
     pub(super) const NONE: Tag = Tag { bytes: [TPID[0], TPID[1], 0, 0], carried: Carried::None };
 
-    /// Reads the tag of a frame. A frame that ends before the EtherType behind the tag has none.
-    pub(super) fn read(frames: &Frames<'_>, frame: &Frame<'_>) -> Tag {
-        let found = frames.peek::<18>(frame).map(|b| [b[12], b[13], b[14], b[15]]).filter(|b| b[..2] == TPID);
+    /// Reads the tag of a frame that begins with these bytes. A frame that ends before the EtherType behind the tag has none.
+    pub(super) fn of(head: &[u8]) -> Tag {
+        let found = head.get(..18).map(|b| [b[12], b[13], b[14], b[15]]).filter(|b| b[..2] == TPID);
         found.map_or(Tag::NONE, |bytes| {
             let tag = Tag { bytes, carried: Carried::Vlan };
             Tag { carried: if tag.vid() == 0 { Carried::Priority } else { Carried::Vlan }, bytes }
@@ -118,15 +118,14 @@ pub(super) enum Edit {
     Pop,
 }
 
-/// Returns the segments of `frame` from byte `from` up to byte `to`.
+/// Returns those of a frame's segments that lie from byte `from` up to byte `to`.
 pub(super) fn part<'b>(
-    frames: &Frames<'b>,
-    frame: &Frame<'b>,
+    segments: impl Iterator<Item = Segment<'b>>,
     from: u32,
     to: u32,
-) -> impl Iterator<Item = Segment<'b>> + use<'b> {
+) -> impl Iterator<Item = Segment<'b>> {
     let mut at = 0;
-    frames.segments(frame).filter_map(move |segment| {
+    segments.filter_map(move |segment| {
         let start = at;
         at += segment.len();
         let (segment, _) = segment.split_at(to.saturating_sub(start));

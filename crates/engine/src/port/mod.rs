@@ -108,7 +108,7 @@ pub use session_fault::{Ending, SessionFault};
 pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 
 use crate::drops::{Drops, Reason};
-use packet::{Burst, Frames};
+use packet::{Burst, BurstStorage, Frames, Judged};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
@@ -190,6 +190,11 @@ pub trait TxQueue: Send {
     /// Sends as many of `frames` as possible, in order. The caller counts the rest as dropped.
     fn transmit(&self, frames: Frames<'_>) -> Sent;
 
+    /// Sends frames with what was judged of them, as [`TxQueue::transmit`] does. This puts both together in `room`, as segments.
+    fn transmit_judged(&self, judged: Judged<'_>, room: &mut BurstStorage) -> Sent {
+        put_together(judged, room, |frames| self.transmit(frames))
+    }
+
     /// See [`RxQueue::notify`].
     fn notify(&self) {}
 
@@ -212,6 +217,14 @@ pub trait TxQueue: Send {
     fn guest(&self) -> Option<&GuestBuffers> {
         None
     }
+}
+
+/// Passes frames to `send` as segments: what was judged of each, and the rest.
+pub(crate) fn put_together(judged: Judged<'_>, room: &mut BurstStorage, send: impl FnOnce(Frames<'_>) -> Sent) -> Sent {
+    let mut burst = room.start();
+    let too_long = judged.add_to(&mut burst);
+    let sent = send(burst.frames());
+    Sent { too_long: sent.too_long + too_long, ..sent }
 }
 
 /// Changes of a half, made while no worker has it.

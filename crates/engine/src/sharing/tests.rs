@@ -95,7 +95,8 @@ impl HoldBursts for Device {
 }
 
 fn number(frames: &Frames<'_>, frame: &packet::Frame<'_>) -> u64 {
-    let bytes = frames.peek::<22>(frame).expect("frames are longer");
+    let mut bytes = [0; 22];
+    assert_eq!(frames.copy_to(frame, &mut bytes), 22);
     u64::from_be_bytes(bytes[14..].try_into().expect("eight bytes"))
 }
 

@@ -3,8 +3,36 @@
 use super::list::{List, Placed};
 use super::stopwatch::{FORWARD, Stopwatch};
 use crate::port::zero_copy::GuestBuffers;
-use crate::port::{Sent, TxQueue};
-use packet::Frames;
+use crate::port::{Sent, TxQueue, put_together};
+use packet::{BurstStorage, Frames, Judged};
+
+/// Frames on their way to an output.
+pub(crate) enum Outgoing<'o, 'b> {
+    /// Frames that nobody judged, or that lie where no guest changes what was judged.
+    Frames(Frames<'b>),
+    /// Frames with what was judged of them, and room to put both together.
+    Judged(Judged<'b>, &'o mut BurstStorage),
+}
+
+impl Outgoing<'_, '_> {
+    /// Returns the number of frames.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Outgoing::Frames(frames) => frames.len(),
+            Outgoing::Judged(judged, _) => judged.frames().len(),
+        }
+    }
+
+    /// Passes the frames to `send` as they are sent.
+    #[inline(always)]
+    pub(crate) fn put_together(self, send: impl FnOnce(Frames<'_>) -> Sent) -> Sent {
+        match self {
+            Outgoing::Frames(frames) => send(frames),
+            Outgoing::Judged(judged, room) => put_together(judged, room, send),
+        }
+    }
+}
 
 /// A stage that frames pass on their way to a queue. One worker at a time drives it.
 pub(crate) trait EgressStage: Send {
@@ -48,11 +76,14 @@ impl Egress {
 
     /// Sends frames through all stages. There may be `more` in this round. See [`TxQueue::transmit`].
     #[inline(always)]
-    pub(crate) fn transmit(&self, frames: Frames<'_>, more: bool, watch: &Stopwatch) -> Sent {
-        match self.stages.as_slice() {
-            [] => self.half.transmit(frames),
+    pub(crate) fn transmit(&self, frames: Outgoing<'_, '_>, more: bool, watch: &Stopwatch) -> Sent {
+        match (self.stages.as_slice(), frames) {
+            ([], Outgoing::Frames(frames)) => self.half.transmit(frames),
+            ([], Outgoing::Judged(judged, room)) => self.half.transmit_judged(judged, room),
             // Stages may read frames after they were sent.
-            stages => self.next(stages, more, watch).transmit(frames.only_copied()),
+            (stages, frames) => {
+                frames.put_together(|frames| self.next(stages, more, watch).transmit(frames.only_copied()))
+            }
         }
     }
 

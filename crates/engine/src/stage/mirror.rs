@@ -1,18 +1,21 @@
 //! Mirrors: copies of a port's frames for another port.
 //!
-//! The frames themselves wait for nothing: a copy that the other port does not take at once is dropped, and counted there.
+//! The frames themselves wait for nothing: a copy that the other port does not take at once is dropped, and counted there. Both
+//! ports get the same headers, even if a guest changes them meanwhile.
 
 use super::running::Running;
 use super::shared::{Shared, Stuck};
 use super::stopwatch::Stopwatch;
+use super::taking::Taking;
 use super::{egress, ingress};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::port::Sent;
 use crate::spec::{MirrorDirection, MirrorPoint};
-use egress::EgressStage;
+use egress::{EgressStage, Outgoing};
 use ingress::IngressStage;
 use packet::{Burst, Frames};
+use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::ordering;
 
@@ -38,7 +41,7 @@ impl Probe {
         let (shared, counters) = &self.queues[self.running.pick(number)];
         let sent = match shared.lock() {
             Ok(egress) => egress.as_ref().map_or(Sent::none(Reason::Down), |egress| {
-                let sent = egress.transmit(frames, false, watch);
+                let sent = egress.transmit(Outgoing::Frames(frames), false, watch);
                 if sent.frames > 0 {
                     counters.sent.packets.add(sent.frames.into());
                     counters.sent.bytes.add(sent.bytes);
@@ -67,6 +70,7 @@ pub(crate) struct Mirror {
     queue: usize,
     at: MirrorPoint,
     to: Vec<Arc<Probe>>,
+    taking: RefCell<Taking>,
 }
 
 impl Mirror {
@@ -79,11 +83,12 @@ impl Mirror {
         direction: MirrorDirection,
         at: MirrorPoint,
         queue: usize,
+        drops: &Arc<Drops>,
     ) -> Option<Box<Mirror>> {
         let copies = |mirror: &&MirrorTo| mirror.direction == MirrorDirection::Both || mirror.direction == direction;
         let here = mirrors.iter().filter(|mirror| mirror.at == at).filter(copies);
         let to: Vec<_> = here.map(|mirror| mirror.to.clone()).collect();
-        (!to.is_empty()).then(|| Box::new(Mirror { queue, at, to }))
+        (!to.is_empty()).then(|| Box::new(Mirror { queue, at, to, taking: Taking::new(drops.clone()).into() }))
     }
 
     fn copy(&self, frames: Frames<'_>, watch: &Stopwatch) {
@@ -95,15 +100,21 @@ impl Mirror {
 
 impl IngressStage for Mirror {
     fn process(&self, burst: &mut Burst<'_, '_>, next: &mut ingress::Next<'_>) {
+        let mut taking = self.taking.borrow_mut();
+        let mut burst = taking.take(burst.frames());
         self.copy(burst.frames(), next.watch());
-        next.pass(burst);
+        next.pass(&mut burst);
     }
 }
 
 impl EgressStage for Mirror {
     fn transmit(&self, frames: Frames<'_>, next: egress::Next<'_>) -> Sent {
-        self.copy(frames, next.watch());
-        next.transmit(frames)
+        let mut taking = self.taking.borrow_mut();
+        let burst = taking.take(frames);
+        self.copy(burst.frames(), next.watch());
+        let refused = (frames.len() - burst.len()) as u32;
+        let sent = next.transmit(burst.frames());
+        Sent { counted: sent.counted + refused, ..sent }
     }
 
     fn is_on_wire(&self) -> bool {

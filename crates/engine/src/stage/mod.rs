@@ -18,4 +18,5 @@ pub(crate) mod setup;
 pub(crate) mod shared;
 pub(crate) mod staged;
 pub(crate) mod stopwatch;
+pub(crate) mod taking;
 pub(crate) mod tunnel;

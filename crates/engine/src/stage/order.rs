@@ -34,22 +34,22 @@ struct Row<S: ?Sized> {
 const INGRESS: &[Row<dyn IngressStage>] = &[
     Row::fixed("staged", |on, _, _| if on.staged { Some(Box::new(Staged::new())) } else { None }),
     Row::fixed("fault", |on, _, drops| Some(Box::new(FaultInjector::new(on.faults.clone()?, drops.clone())))),
-    Row::live("record", |on, _, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, In, Wire, queue)?)),
+    Row::live("record", |on, _, drops| Some(Box::new(Record::new(on.recorder.clone()?, drops.clone())))),
+    Row::live(Mirror::NAME, |on, queue, drops| Some(Mirror::of(&on.mirrors, In, Wire, queue, drops)?)),
     Row::fixed("decapsulate", |on, queue, drops| {
         Some(Box::new(Decapsulate::new(on.tunnel.clone()?, on.neighbours.clone(), drops.clone(), queue)))
     }),
     Row::fixed("split", |on, queue, drops| Some(Box::new(Split::new(on.member.clone()?, queue, drops.clone())))),
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, In, Forward, queue)?)),
+    Row::live(Mirror::NAME, |on, queue, drops| Some(Mirror::of(&on.mirrors, In, Forward, queue, drops)?)),
 ];
 
 /// Stages between forwarding and a queue.
 const EGRESS: &[Row<dyn EgressStage>] = &[
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, Out, Forward, queue)?)),
+    Row::live(Mirror::NAME, |on, queue, drops| Some(Mirror::of(&on.mirrors, Out, Forward, queue, drops)?)),
     Row::fixed("join", |on, queue, drops| Some(Box::new(Join::new(on.member.clone()?, queue, drops.clone())))),
     Row::fixed("encapsulate", |on, _, drops| Some(Box::new(Encapsulate::new(on.tunnel.clone()?, drops.clone())))),
-    Row::live("record", |on, _, _| Some(Box::new(Record::new(on.recorder.clone()?)))),
-    Row::live(Mirror::NAME, |on, queue, _| Some(Mirror::of(&on.mirrors, Out, Wire, queue)?)),
+    Row::live("record", |on, _, drops| Some(Box::new(Record::new(on.recorder.clone()?, drops.clone())))),
+    Row::live(Mirror::NAME, |on, queue, drops| Some(Mirror::of(&on.mirrors, Out, Wire, queue, drops)?)),
 ];
 
 /// Slots of the first stage of either order in a worker's stopwatch.

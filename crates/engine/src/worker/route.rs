@@ -5,6 +5,7 @@ use crate::drops::{Drops, Reason};
 use crate::forward::{Arrival, BridgePlan, Output, Scratch, Target};
 use crate::monitor::{Place, WorkerCounters};
 use crate::queue_key::QueueKey;
+use crate::stage::egress::Outgoing;
 use crate::stage::ingress::IngressStages;
 use packet::{Burst, Frames};
 use std::sync::Arc;
@@ -63,7 +64,9 @@ impl Routing<'_> {
         route.counters.received.burst(count, bytes);
         self.counters.packets.add(count as u64);
         match route.target {
-            Target::Patch(output) => self.outputs[output].transmit(route.number, frames.exchangeable()),
+            Target::Patch(output) => {
+                self.outputs[output].transmit(route.number, Outgoing::Frames(frames.exchangeable()))
+            }
             Target::Bridge { bridge, from } => {
                 let (outputs, now, drops) = (self.outputs, self.now, &*route.drops);
                 let arrival = Arrival { frames, from, queue: route.number, now, outputs, drops };

@@ -4,6 +4,7 @@ use super::parts::{LaneInput, ParentInput};
 use super::plan::{Plan, SAMPLE};
 use super::route::Routing;
 use crate::monitor::{Activity, Place};
+use crate::stage::egress::Outgoing;
 use crate::stage::stopwatch::{FORWARD, PUBLISH, RECEIVE, RECYCLE, RELEASE};
 use packet::{Burst, Frames};
 
@@ -34,7 +35,8 @@ impl Plan {
         if sample {
             counters.watch.start(RELEASE, self.cycles.now());
         }
-        let released = parent.release(now, guest, &mut |output, frames| outputs[to[output]].transmit(number, frames));
+        let released = parent
+            .release(now, guest, &mut |output, frames| outputs[to[output]].transmit(number, Outgoing::Frames(frames)));
         if sample {
             match released.batches {
                 0 => counters.watch.cancel(),

@@ -262,9 +262,9 @@ mod tests {
         assert_eq!(frames.ethernet(one).destination(), 0x05_04_03_02_01_00);
         assert_eq!(frames.ethernet(two).destination(), 0x19_18_17_16_15_14);
         assert_eq!(frames.ethernet(two).source(), 0x1f_1e_1d_1c_1b_1a);
-        assert_eq!(frames.peek::<4>(one), Some([0, 1, 2, 3]));
-        assert_eq!(frames.peek::<5>(two), Some([20, 21, 22, 23, 24]));
-        assert_eq!(frames.peek::<42>(two), None);
+        let mut copy = [0; 42];
+        assert_eq!((frames.copy_to(two, &mut copy[..5]), &copy[..6]), (5, &[20, 21, 22, 23, 24, 0][..]));
+        assert_eq!(frames.copy_to(two, &mut copy), 41);
         assert_eq!(frames.segments(two).map(|s| s.len()).collect::<Vec<_>>(), [3, 37, 1]);
     }
 

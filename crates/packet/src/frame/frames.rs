@@ -90,9 +90,9 @@ impl<'b> Frames<'b> {
         Frames { frames, ..*self }
     }
 
-    /// Returns the Ethernet header of `frame`, which every frame has.
+    /// Returns the Ethernet header of `frame`, which every frame has. See [`Frames::judge`].
     #[inline(always)]
-    pub fn ethernet(&self, frame: &Frame<'b>) -> Ethernet {
+    pub(super) fn ethernet(&self, frame: &Frame<'b>) -> Ethernet {
         if frame.first.len() >= MIN_FRAME {
             // SAFETY: bytes 0 to 13 are readable. The fence keeps the compiler from reading them again later.
             let words = unsafe {
@@ -108,22 +108,12 @@ impl<'b> Frames<'b> {
 
     #[cold]
     fn ethernet_across(&self, frame: &Frame<'b>) -> Ethernet {
+        // The header is written over a copy of the frame later.
+        assert!(frame.len >= MIN_FRAME, "a frame without a whole header came into a burst");
         let mut bytes = [0; MIN_FRAME as usize];
         self.copy_to(frame, &mut bytes);
         let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|i| bytes[at + i]));
         Ethernet { start: word(0), end: word(6) }
-    }
-
-    /// Returns the first `N` bytes of `frame` across its segments, or `None` if it is shorter.
-    #[inline(always)]
-    pub fn peek<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
-        frame.first.read().or_else(|| self.peek_across(frame))
-    }
-
-    #[cold]
-    fn peek_across<const N: usize>(&self, frame: &Frame<'b>) -> Option<[u8; N]> {
-        let mut bytes = [0; N];
-        (self.copy_to(frame, &mut bytes) == N).then_some(bytes)
     }
 
     /// Copies as much of `frame` as fits into `out`; returns the number of bytes.

@@ -3,6 +3,7 @@
 mod burst;
 mod ethernet;
 mod frames;
+mod judged;
 mod leased;
 mod offer;
 mod segment;
@@ -11,6 +12,7 @@ mod trim;
 pub use burst::{Burst, BurstStorage};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
+pub use judged::{HEAD, Head, Headers, Heads, Judged, Judging, Kind, Selected, Taken, Unjudged};
 pub use leased::{LeasedFrames, Mapped};
 pub use offer::Offer;
 pub use segment::Segment;

@@ -25,7 +25,7 @@ use crate::config::{Format, QueueConfig};
 use crate::error::{Dropped, Fatal, SetupError};
 use crate::exchange::{Joined, PageMember};
 use crate::memory::{DirtyLog, Memory, Unlogged};
-use packet::{Burst, Frames};
+use packet::{Burst, Frames, Judged, Kind, Unjudged};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -242,7 +242,17 @@ impl<L: DirtyLog> Enqueue<L> {
     /// Copies `frames` into posted buffers, in order, and publishes them at once.
     #[inline]
     pub fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
-        each!(self, q => q.transmit(frames))
+        each!(self, q => q.transmit(frames, Unjudged))
+    }
+
+    /// Does the same with frames that were judged: what was taken of them is delivered, even if their sender changes it meanwhile.
+    #[inline]
+    pub fn transmit_judged(&self, judged: Judged<'_>) -> Result<Delivered, Fatal> {
+        let frames = judged.frames();
+        match judged.taken() {
+            Kind::Headers(taken) => each!(self, q => q.transmit(frames, taken)),
+            Kind::Heads(taken) => each!(self, q => q.transmit(frames, taken)),
+        }
     }
 
     /// Lends posted buffers, to be filled elsewhere with a virtio header and a frame: passes each of them to `borrower`, until

@@ -14,7 +14,7 @@ use crate::error::{Dropped, Fatal};
 use crate::exchange::{Copied, CopyAll, Handover, Joined, PageMember, Tally};
 use crate::layout::NET_HEADER;
 use packet::copy::Copier;
-use packet::{Burst, Frame, Frames, MAX_FRAME, MIN_FRAME, Origin, Segment};
+use packet::{Burst, Frames, MAX_FRAME, MIN_FRAME, Origin, Segment, Taken};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -164,24 +164,25 @@ impl<R: ReceiveRing> Receiveq<R> {
     }
 
     #[inline(always)]
-    pub(super) fn transmit(&self, frames: Frames<'_>) -> Result<Delivered, Fatal> {
+    pub(super) fn transmit<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>) -> Result<Delivered, Fatal> {
         match &self.hands {
-            Some(Hands::Group(joined)) if self.filled.is_empty() => self.exchange(frames, joined),
-            Some(Hands::Pages(member)) if self.filled.is_empty() => self.exchange_pages(frames, member),
-            _ if self.filled.is_empty() => self.deliver::<false>(frames, &mut CopyAll),
-            _ => self.deliver::<true>(frames, &mut CopyAll),
+            Some(Hands::Group(joined)) if self.filled.is_empty() => self.exchange(frames, taken, joined),
+            Some(Hands::Pages(member)) if self.filled.is_empty() => self.exchange_pages(frames, taken, member),
+            _ if self.filled.is_empty() => self.deliver::<false>(frames, taken, &mut CopyAll),
+            _ => self.deliver::<true>(frames, taken, &mut CopyAll),
         }
     }
 
     /// Delivers `frames`, as far as possible without copying them.
     #[inline(always)]
-    fn exchange(&self, frames: Frames<'_>, joined: &Joined) -> Result<Delivered, Fatal> {
+    fn exchange<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>, joined: &Joined) -> Result<Delivered, Fatal> {
         let (done, mut tally, why) = match joined.exchange(&frames) {
             Ok(mut exchanging) => {
-                let done = self.deliver::<false>(frames, &mut exchanging)?;
+                // Members trust each other: what one changes in a buffer that it has passed on is the other's risk.
+                let done = self.deliver::<false>(frames, taken, &mut exchanging)?;
                 (done, exchanging.tally(), Copied::Changed)
             }
-            Err(reason) => (self.deliver::<false>(frames, &mut CopyAll)?, Tally::default(), reason),
+            Err(reason) => (self.deliver::<false>(frames, taken, &mut CopyAll)?, Tally::default(), reason),
         };
         tally.add_copied(why, done.frames - tally.frames());
         self.exchanges.set(2 * tally.exchanged() > done.frames);
@@ -190,9 +191,14 @@ impl<R: ReceiveRing> Receiveq<R> {
     }
 
     /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue. `handover` may exchange the buffers of frames
-    /// for posted ones.
+    /// for posted ones. What was `taken` of a frame is written over the copy of it.
     #[inline(always)]
-    fn deliver<const LENT: bool>(&self, frames: Frames<'_>, handover: &mut impl Handover) -> Result<Delivered, Fatal> {
+    fn deliver<'b, const LENT: bool>(
+        &self,
+        frames: Frames<'b>,
+        taken: impl Taken<'b>,
+        handover: &mut impl Handover,
+    ) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
         let writer = self.ring().writer();
         let wanted = frames.len() as u32;
@@ -224,7 +230,8 @@ impl<R: ReceiveRing> Receiveq<R> {
                         unsafe {
                             write_header(writer, buffer.ptr);
                             let payload = buffer.ptr.add(NET_HEADER as usize);
-                            writer.copy(self.copier, payload, frame.first().as_ptr(), frame.len() as usize);
+                            let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
+                            writer.copy_frame(self.copier, payload, from, len, (taken, i));
                         }
                     }
                     self.ring.put_used(&mut used, buffer, need, instead);
@@ -237,7 +244,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             // The rest is rare, and works on the queue itself.
             self.ring.set_used(used);
             self.posted.pop_to(&front);
-            let room = self.scatter(&frames, frame)?;
+            let room = self.scatter(frame.len(), taken.segments(&frames, i))?;
             (used, front) = (self.ring.used(), self.posted.front());
             match room {
                 Room::Fits { .. } => {
@@ -437,16 +444,15 @@ impl<R: ReceiveRing> Receiveq<R> {
 
     /// Delivers a frame that does not fit from one run of bytes into one buffer.
     #[cold]
-    fn scatter(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Result<Room, Fatal> {
-        let need = frame.len() + NET_HEADER;
+    fn scatter<'b>(&self, len: u32, mut segments: impl Iterator<Item = Segment<'b>>) -> Result<Room, Fatal> {
+        let need = len + NET_HEADER;
         let room = self.find_room(need)?;
         let Room::Fits { buffers, chains } = room else { return Ok(room) };
         let mut header = [0; NET_HEADER as usize];
         header[10..].copy_from_slice(&chains.to_le_bytes());
         let header: &[u8] = &header;
         let writer = self.ring().writer();
-        let mut sources = std::iter::once(header.into()).chain(frames.segments(frame));
-        let mut source = sources.next();
+        let mut source = Some(Segment::from(header));
         let mut left = need;
         let mut in_chain = 0;
         for i in 0..buffers {
@@ -462,7 +468,7 @@ impl<R: ReceiveRing> Receiveq<R> {
                     writer.copy(self.copier, to, now.as_ptr(), now.len() as usize);
                 }
                 filled += now.len();
-                source = if rest.is_empty() { sources.next() } else { Some(rest) };
+                source = if rest.is_empty() { segments.next() } else { Some(rest) };
             }
             in_chain += filled;
             left -= filled;

@@ -105,7 +105,7 @@ fn hold<R: ReceiveRing>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) 
     let mut burst = storage.start();
     burst.push(Segment::from(&[0; 60][..]));
     for call in 1..=3 {
-        let done = queue.transmit(burst.frames())?;
+        let done = queue.transmit(burst.frames(), packet::Unjudged)?;
         assert_eq!((done.frames, queue.dropped().short), (0, call * u64::from(SIZE)));
     }
     Ok(())

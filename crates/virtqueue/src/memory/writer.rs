@@ -7,6 +7,7 @@
 use super::Memory;
 use crate::ordering;
 use crate::ordering::Word;
+use packet::Taken;
 use packet::copy::Copier;
 use std::sync::Arc;
 
@@ -85,6 +86,41 @@ impl<L: DirtyLog> Writer<L> {
         // SAFETY: passed on.
         unsafe { copier.copy(to, from, len) };
         self.mark(to, len);
+    }
+
+    /// Copies a frame of `len` bytes to `to`, and what was `taken` of the frame at `index` over it.
+    ///
+    /// # Safety
+    /// As [`Copier::copy`], with `to` in this memory; `len` is the length of the frame at `index`.
+    #[inline(always)]
+    pub(crate) unsafe fn copy_frame<'b>(
+        &self,
+        copier: Copier,
+        to: *mut u8,
+        from: *const u8,
+        len: usize,
+        (taken, index): (impl Taken<'b>, usize),
+    ) {
+        // SAFETY: passed on; the taken bytes are a frame's first ones.
+        unsafe {
+            copier.copy(to, from, len);
+            taken.put(index, to);
+        }
+        self.mark(to, len);
+    }
+
+    /// Writes what was `taken` of the frame at `index` to `to`.
+    ///
+    /// # Safety
+    /// `to` must be writable for as many bytes as were taken, in this memory.
+    #[inline(always)]
+    pub(crate) unsafe fn put_taken<'b>(&self, to: *mut u8, taken: impl Taken<'b>, index: usize) {
+        // SAFETY: passed on.
+        unsafe { taken.put(index, to) };
+        let len = taken.taken(index).len();
+        if len > 0 {
+            self.mark(to, len);
+        }
     }
 
     /// Moves `len` bytes to `to`, as if by way of a third place: the two runs may overlap.

@@ -9,9 +9,10 @@ use super::output::Output;
 use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
+use crate::stage::egress::Outgoing;
 use handover::{EventNotifier, Ring};
-use openflow::{Cache, CacheKey, Key, Lane, RawKey, To};
-use packet::{BurstStorage, Segment};
+use openflow::{Cache, CacheKey, HEADER_BYTES, Key, Lane, RawKey, To};
+use packet::{BurstStorage, HEAD, Head, Heads, Judged, Segment};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -56,6 +57,8 @@ pub(crate) struct Injection<'a> {
 struct Received<'r> {
     bridge: &'r LearningPlan,
     arrival: Arrival<'r, 'r>,
+    /// Its frames with their heads.
+    judged: Judged<'r>,
     /// Number of its port.
     in_port: u32,
 }
@@ -74,6 +77,7 @@ struct Lookups {
     common: Cache<RawKey, Path>,
     /// Paths of others, and those from later tables on.
     cache: Cache<Key, Path>,
+    heads: Box<Heads>,
     work: Box<Work>,
 }
 
@@ -99,6 +103,7 @@ impl FlowPlan {
                 flows: Reader::new(datapath.live.clone()),
                 common: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
                 cache: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
+                heads: Box::default(),
                 work: Box::new(work),
             }),
             injected: RefCell::default(),
@@ -114,34 +119,34 @@ impl FlowPlan {
     /// Forwards a burst that a port received.
     #[inline(never)]
     pub(crate) fn forward(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
-        let received = Received { bridge, arrival, in_port: self.numbers[arrival.from] };
-        if received.source().is_some_and(|port| !port.receives()) {
+        if !bridge.output(&arrival, arrival.from).receives() {
             return arrival.drops.add(Reason::NoReceive, arrival.frames.len() as u64);
         }
-        let lookups = &mut *self.lookups.borrow_mut();
-        lookups.flows.refresh();
-        self.look_up(received, lookups, scratch);
+        let Lookups { flows, common, cache, heads, work } = &mut *self.lookups.borrow_mut();
+        flows.refresh();
+        let judged = arrival.frames.judge_heads(heads);
+        let received = Received { bridge, arrival, judged, in_port: self.numbers[arrival.from] };
+        self.look_up(received, flows.value(), (common, cache), work, scratch);
     }
 
     /// Sends packets of a controller.
     pub(crate) fn inject(&self, bridge: &LearningPlan, injection: Injection<'_>, scratch: &mut Scratch) {
         let Injection { emissions, outputs, drops, now } = injection;
-        let lookups = &mut *self.lookups.borrow_mut();
-        lookups.flows.refresh();
+        let Lookups { flows, common, cache, heads, work } = &mut *self.lookups.borrow_mut();
+        flows.refresh();
+        let flows: &Flows = flows.value();
         let mut injected = self.injected.borrow_mut();
         for &Emission { in_port, to, ref packet } in emissions {
             let mut burst = injected.start();
             burst.push(Segment::from(&packet[..]));
             let (frames, from) = (burst.frames(), self.port(in_port));
             let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
-            let received = Received { bridge, arrival, in_port };
+            let received = Received { bridge, arrival, judged: frames.judge_heads(heads), in_port };
             match to {
-                None => self.look_up(received, lookups, scratch),
+                None => self.look_up(received, flows, (common, cache), work, scratch),
                 Some(to) => {
-                    // A group changes copies of the packet's head.
-                    lookups.work.heads[0].take(&frames, &frames.as_slice()[0]);
-                    lookups.work.walks[0] = Walk::sending(to);
-                    self.run(received, lookups, scratch);
+                    work.walks[0] = Walk::sending(to);
+                    self.run(received, flows, cache, work, scratch);
                 }
             }
         }
@@ -149,16 +154,20 @@ impl FlowPlan {
 
     /// Finds the path of each frame, counts it, and goes along it.
     #[inline(always)]
-    fn look_up(&self, received: Received<'_>, lookups: &mut Lookups, scratch: &mut Scratch) {
-        let Lookups { flows, common, cache, work } = lookups;
-        let flows: &Flows = flows.value();
-        let Received { bridge, arrival, in_port } = received;
+    fn look_up(
+        &self,
+        received: Received<'_>,
+        flows: &Flows,
+        (common, cache): (&mut Cache<RawKey, Path>, &mut Cache<Key, Path>),
+        work: &mut Work,
+        scratch: &mut Scratch,
+    ) {
+        let Received { bridge, arrival, judged, in_port } = received;
         let frames = arrival.frames;
         let mut run = Run::default();
         let mut same = true;
-        for ((place, head), frame) in work.paths.iter_mut().zip(&mut work.heads).zip(frames.as_slice()) {
-            head.take(&frames, frame);
-            let raw = head.raw_key(in_port);
+        for ((place, head), frame) in work.paths.iter_mut().zip(judged.heads()).zip(frames.as_slice()) {
+            let raw = raw_key(head, in_port);
             // Frames of one connection often come in a row.
             if raw.is_none_or(|raw| !raw.is(&run.key)) {
                 // Every frame has an Ethernet header, which is all that a key needs.
@@ -182,14 +191,17 @@ impl FlowPlan {
             match run.path.only {
                 Some(To::Port(number)) if number != in_port && self.port(number) != NOWHERE => {
                     let output = bridge.output(&arrival, self.port(number));
-                    return output.transmit(arrival.queue, frames.exchangeable());
+                    let frames = Outgoing::Judged(judged.exchangeable(), work.room());
+                    return output.transmit(arrival.queue, frames);
                 }
-                Some(To::Normal) if arrival.from != NOWHERE => return bridge.forward(arrival, scratch),
+                Some(To::Normal) if arrival.from != NOWHERE => {
+                    return bridge.forward_on(&arrival, Outgoing::Judged(judged, work.room()), scratch);
+                }
                 _ => {}
             }
         }
         work.walks.iter_mut().zip(&work.paths[..frames.len()]).for_each(|(walk, path)| *walk = Walk::begin(*path));
-        self.run(received, lookups, scratch);
+        self.run(received, flows, cache, work, scratch);
     }
 
     /// Returns the path of a packet that comes to a table with this key, which is cached by `by`.
@@ -209,6 +221,14 @@ impl FlowPlan {
             path
         })
     }
+}
+
+/// Returns the key of a frame by its bytes, if it has one.
+#[inline(always)]
+fn raw_key(head: &Head, in_port: u32) -> Option<RawKey> {
+    const { assert!(HEAD == HEADER_BYTES) };
+    let (block, len) = head.block();
+    RawKey::of(block, len, in_port)
 }
 
 /// Consecutive frames of one path, which are counted together, and the raw key of the last one.

@@ -1,15 +1,15 @@
 //! Sends the frames of a burst along their paths, from output to output.
 
-use super::super::flows::{Flows, Next};
-use super::super::learning::{Arrival, Scratch};
+use super::super::flows::{Flows, Next, Path};
+use super::super::learning::Scratch;
 use super::super::vlan::part;
 use super::work::{Work, bits};
-use super::{FlowPlan, Lookups, NOWHERE, Received};
+use super::{FlowPlan, NOWHERE, Received};
 use crate::drops::Reason;
 use handover::Punt;
 use openflow::rewrite::Headers;
-use openflow::{Action, Excess, Group, Rule, To};
-use packet::{Frames, MAX_BURST};
+use openflow::{Action, Cache, Excess, Group, Key, Rule, To};
+use packet::{Judged, MAX_BURST};
 
 /// A frame of a burst that is copied for controllers.
 struct Copied {
@@ -33,29 +33,34 @@ struct Chosen {
 
 impl Chosen {
     /// Changes a frame. Returns false if its time to live is over.
-    fn change(&mut self, frame: usize, actions: &[Action], work: &mut Work) -> bool {
+    fn change(&mut self, judged: &Judged<'_>, frame: usize, actions: &[Action], work: &mut Work) -> bool {
         if actions.is_empty() {
             return true;
         }
-        let headers = self.edit(frame, work);
+        let headers = self.edit(judged, frame, work);
         actions.iter().all(|action| headers.apply(action))
     }
 
     /// Returns the headers of a frame that is changed.
-    fn edit<'w>(&mut self, frame: usize, work: &'w mut Work) -> &'w mut Headers {
+    fn edit<'w>(&mut self, judged: &Judged<'_>, frame: usize, work: &'w mut Work) -> &'w mut Headers {
         let was_edited = self.edited & 1 << frame != 0;
         self.edited |= 1 << frame;
-        work.edit(frame, was_edited)
+        work.edit(judged, frame, was_edited)
     }
 }
 
 impl FlowPlan {
     /// Goes along the paths of frames from output to output, as a frame may change between two outputs.
     #[inline(never)]
-    pub(super) fn run(&self, received: Received<'_>, lookups: &mut Lookups, scratch: &mut Scratch) {
-        let Lookups { flows, cache, work, .. } = lookups;
-        let flows: &Flows = flows.value();
-        let Received { arrival, in_port, .. } = received;
+    pub(super) fn run(
+        &self,
+        received: Received<'_>,
+        flows: &Flows,
+        cache: &mut Cache<Key, Path>,
+        work: &mut Work,
+        scratch: &mut Scratch,
+    ) {
+        let Received { arrival, judged, in_port, .. } = received;
         let mut on_the_way = u32::MAX >> (MAX_BURST - arrival.frames.len());
         let mut chosen = Chosen::default();
         while on_the_way != 0 {
@@ -65,7 +70,7 @@ impl FlowPlan {
                 let sent = loop {
                     match work.walks[frame].next(flows) {
                         Next::Act(changes, sent) => {
-                            let lives = chosen.change(frame, changes, work);
+                            let lives = chosen.change(&judged, frame, changes, work);
                             if !lives {
                                 arrival.drops.add(Reason::TimeToLive, 1);
                                 on_the_way &= !bit;
@@ -83,7 +88,7 @@ impl FlowPlan {
                             }
                         }
                         Next::LookUp(table) => {
-                            let key = work.key(frame, chosen.edited & bit != 0, in_port);
+                            let key = work.key(&judged, frame, chosen.edited & bit != 0, in_port);
                             let key = key.at(table, work.walks[frame].metadata);
                             let path = self.find(flows, cache, &key, || key, table);
                             let len = u64::from(arrival.frames.as_slice()[frame].len());
@@ -132,7 +137,7 @@ impl FlowPlan {
         let Some(band) = meter.measure(self.clock.nanos(), len) else { return true };
         self.lane.add(band.tally.index(), 1, len);
         if let Excess::Remark(levels) = band.excess {
-            chosen.edit(frame, work).raise_drop_precedence(levels);
+            chosen.edit(&received.judged, frame, work).raise_drop_precedence(levels);
         }
         band.excess != Excess::Drop
     }
@@ -172,24 +177,17 @@ impl FlowPlan {
     /// Sends frames to their outputs.
     #[inline(always)]
     fn send(&self, received: Received<'_>, chosen: &mut Chosen, work: &mut Work, scratch: &mut Scratch) {
-        let Received { bridge, ref arrival, .. } = received;
+        let Received { bridge, ref arrival, ref judged, .. } = received;
         for port in 0..work.masks.len() {
             let mask = std::mem::take(&mut work.masks[port]);
             if mask != 0 {
-                let send = |frames: Frames<'_>| bridge.output(arrival, port).transmit(arrival.queue, frames);
-                work.select(arrival, mask, chosen.edited, send);
+                let output = bridge.output(arrival, port);
+                work.select(judged, arrival, mask, chosen.edited, |frames| output.transmit(arrival.queue, frames));
             }
         }
         let normal = std::mem::take(&mut chosen.normal);
         if normal != 0 {
-            work.select(arrival, normal, chosen.edited, |frames| {
-                let arrival = Arrival { frames, ..*arrival };
-                if arrival.from == NOWHERE {
-                    bridge.forward_from_nowhere(arrival, scratch);
-                } else {
-                    bridge.forward(arrival, scratch);
-                }
-            });
+            work.select(judged, arrival, normal, chosen.edited, |frames| bridge.forward_on(arrival, frames, scratch));
         }
     }
 
@@ -203,13 +201,13 @@ impl FlowPlan {
         work: &mut Work,
         scratch: &mut Scratch,
     ) {
-        let Received { bridge, ref arrival, in_port } = received;
+        let Received { bridge, ref arrival, ref judged, in_port } = received;
         // The frames before this one leave before it.
         self.send(received, chosen, work, scratch);
         let edited = chosen.edited;
         let was_edited = edited & 1 << frame != 0;
         let before = was_edited.then(|| work.headers[frame].clone());
-        let hash = work.key(frame, was_edited, in_port).digest();
+        let hash = work.key(judged, frame, was_edited, in_port).digest();
         let len = u64::from(arrival.frames.as_slice()[frame].len());
         self.lane.add(group.tally.index(), 1, len);
         let is_live = |number: u32| {
@@ -221,7 +219,9 @@ impl FlowPlan {
             self.lane.add(bucket.tally.index(), 1, len);
             match bucket.to {
                 None => {}
-                Some(_) if !chosen.change(frame, &bucket.changes, work) => arrival.drops.add(Reason::TimeToLive, 1),
+                Some(_) if !chosen.change(judged, frame, &bucket.changes, work) => {
+                    arrival.drops.add(Reason::TimeToLive, 1)
+                }
                 Some(to) => self.choose(received, (frame, to, rule), chosen, work),
             }
             used |= bucket.to.is_some();
@@ -239,10 +239,9 @@ impl FlowPlan {
     /// Copies a frame, in its present state, to the ring for controllers. Reports whether there was room.
     #[cold]
     fn punt(&self, rule: &Rule, received: Received<'_>, copied: Copied, work: &mut Work) -> bool {
-        let Received { arrival, in_port, .. } = received;
+        let Received { arrival, judged, in_port, .. } = received;
         let Copied { frame: index, edited, whole } = copied;
-        let (frames, packet) = (arrival.frames, &mut work.packet);
-        let frame = &frames.as_slice()[index];
+        let packet = &mut work.packet;
         packet.clear();
         let taken = if edited {
             packet.extend_from_slice(work.headers[index].bytes());
@@ -251,7 +250,7 @@ impl FlowPlan {
             0
         };
         // The capacity suffices for the frame and the tags that it may have been given.
-        for segment in part(&frames, frame, taken, u32::MAX) {
+        for segment in part(judged.segments(index), taken, u32::MAX) {
             let at = packet.len();
             packet.resize(at + segment.len() as usize, 0);
             segment.copy_to(&mut packet[at..]);

@@ -1,18 +1,17 @@
 //! Scratch space for a burst whose frames do not all go the same way unchanged.
 
 use super::super::flows::{Path, Walk};
-use super::super::head::Head;
 use super::super::learning::Arrival;
 use super::super::vlan::part;
 use crate::drops::Reason;
+use crate::stage::egress::Outgoing;
 use handover::{Ring, Shares};
 use openflow::Key;
 use openflow::rewrite::Headers;
-use packet::{BurstStorage, Frames, MAX_BURST, Segment};
+use packet::{BurstStorage, Judged, MAX_BURST, Segment, Selected};
 
 /// See the module.
 pub(super) struct Work {
-    pub(super) heads: [Head; MAX_BURST],
     pub(super) paths: [Path; MAX_BURST],
     pub(super) walks: [Walk; MAX_BURST],
     /// Headers of frames that are changed.
@@ -20,6 +19,7 @@ pub(super) struct Work {
     /// By port of the bridge: frames that go there, a bit each.
     pub(super) masks: Box<[u32]>,
     storage: BurstStorage,
+    selected: Selected,
     /// A packet for controllers.
     pub(super) packet: Vec<u8>,
     /// Shares of the ports in the ring for controllers.
@@ -29,31 +29,36 @@ pub(super) struct Work {
 impl Work {
     pub(super) fn new(ring: &Ring, numbers: &[u32]) -> Work {
         Work {
-            heads: std::array::from_fn(|_| Head::default()),
             paths: Default::default(),
             walks: Default::default(),
             headers: std::array::from_fn(|_| Headers::new(&[], 0)),
             masks: vec![0; numbers.len()].into(),
             storage: BurstStorage::default(),
+            selected: Selected::default(),
             packet: Vec::with_capacity(packet::MAX_FRAME as usize + 64),
             shares: Shares::new(ring, numbers),
         }
     }
 
-    /// Returns the headers of a frame to be changed. They are copied if they were not `edited` before.
-    pub(super) fn edit(&mut self, frame: usize, edited: bool) -> &mut Headers {
+    /// Returns the headers of a frame to be changed. They are those judged if they were not `edited` before.
+    pub(super) fn edit(&mut self, judged: &Judged<'_>, frame: usize, edited: bool) -> &mut Headers {
         if !edited {
-            self.headers[frame] = Headers::new(self.heads[frame].bytes(), 0);
+            self.headers[frame] = Headers::new(judged.heads()[frame].bytes(), 0);
         }
         &mut self.headers[frame]
     }
 
     /// Returns the key of a frame as it is now.
-    pub(super) fn key(&self, frame: usize, edited: bool, in_port: u32) -> Key {
+    pub(super) fn key(&self, judged: &Judged<'_>, frame: usize, edited: bool, in_port: u32) -> Key {
         let headers = &self.headers[frame];
         let (bytes, tunnel) =
-            if edited { (headers.bytes(), headers.tunnel_id) } else { (self.heads[frame].bytes(), 0) };
+            if edited { (headers.bytes(), headers.tunnel_id) } else { (judged.heads()[frame].bytes(), 0) };
         Key::extract(bytes, in_port, tunnel).unwrap_or_default()
+    }
+
+    /// Returns room for frames that are put together.
+    pub(super) fn room(&mut self) -> &mut BurstStorage {
+        &mut self.storage
     }
 
     #[inline(always)]
@@ -66,28 +71,29 @@ impl Work {
 
     /// Passes the frames of `mask` to `send`, those of `edited` with their new headers before the bytes that were not copied.
     #[inline(always)]
-    pub(super) fn select(&mut self, arrival: &Arrival<'_, '_>, mask: u32, edited: u32, send: impl FnOnce(Frames<'_>)) {
-        let frames = arrival.frames;
-        let all = frames.as_slice();
+    pub(super) fn select(
+        &mut self,
+        judged: &Judged<'_>,
+        arrival: &Arrival<'_, '_>,
+        mask: u32,
+        edited: u32,
+        send: impl FnOnce(Outgoing<'_, '_>),
+    ) {
         if mask & edited == 0 {
-            // Unchanged, so that a frame can still be delivered in place, or sent without a copy.
-            let mut chosen = [all[0]; MAX_BURST];
-            let mut count = 0;
-            for frame in bits(mask) {
-                chosen[count] = all[frame];
-                count += 1;
-            }
-            return send(frames.select(&chosen[..count]));
+            // Unchanged, so that a frame can still be delivered in place.
+            let judged = judged.select(bits(mask).map(|frame| (frame, false)), &mut self.selected);
+            return send(Outgoing::Judged(judged, &mut self.storage));
         }
         let mut burst = self.storage.start();
+        burst.set_offer_of(&arrival.frames);
         for index in bits(mask) {
-            let frame = &all[index];
             let added = if edited & 1 << index == 0 {
-                burst.push_frame(&frames, frame)
+                judged.add_one(index, &mut burst)
             } else {
                 let headers = &self.headers[index];
-                let rest = part(&frames, frame, headers.taken() as u32, u32::MAX);
-                burst.push_segments_from([Segment::from(headers.bytes())].into_iter().chain(rest), frame.cut_origin())
+                let rest = part(judged.segments(index), headers.taken() as u32, u32::MAX);
+                let origin = arrival.frames.as_slice()[index].cut_origin();
+                burst.push_segments_from([Segment::from(headers.bytes())].into_iter().chain(rest), origin)
             };
             if !added {
                 // Longer than frames can be, or more segments than a burst holds.
@@ -95,8 +101,7 @@ impl Work {
             }
         }
         if !burst.is_empty() {
-            send(burst.frames());
-            frames.keep_places(burst.kept());
+            send(Outgoing::Frames(burst.frames()));
         }
     }
 }

@@ -8,7 +8,7 @@ use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::{Sent, TxQueue};
 use crate::spec::Vlan;
-use crate::stage::egress::Egress;
+use crate::stage::egress::{Egress, Outgoing};
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
@@ -76,7 +76,7 @@ impl Rig {
     /// Sends a burst as a controller does.
     fn send_from_nowhere(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
         self.forward(usize::MAX, frames, u32::MAX, |plan, arrival, scratch| {
-            plan.learning.forward_from_nowhere(arrival, scratch)
+            plan.learning.forward_on(&arrival, Outgoing::Frames(arrival.frames), scratch)
         })
     }
 

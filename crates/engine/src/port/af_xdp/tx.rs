@@ -6,7 +6,7 @@ use super::{Pool, Stuck, UmemView};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{LifeCycle, Sent, TxQueue};
-use packet::{Frame, Frames};
+use packet::{BurstStorage, Frame, Frames, Judged, Kind, Segment, Taken, Unjudged};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use xsk::{Completion, Descriptor, Sending, Tx};
@@ -81,7 +81,7 @@ impl XdpTransmit {
 
     /// Keeps the chain of a frame that can be sent without a copy. Returns the frame's address and the chain.
     #[inline(always)]
-    fn keep<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, from: u64) -> Option<(u64, u16)> {
+    fn keep(&self, frames: &Frames<'_>, frame: &Frame<'_>, from: u64) -> Option<(u64, u16)> {
         let shortest = self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.copy_break);
         if from == 0 || frame.len() < shortest || !frame.is_contiguous() {
             return None;
@@ -95,21 +95,27 @@ impl XdpTransmit {
 
     /// Copies a frame into as many chunks as it needs, which must be available.
     #[inline(always)]
-    fn copy<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, free: &mut Vec<u16>, out: &mut Vec<Descriptor>) {
-        if frame.len() > self.pool.size() {
-            return self.scatter(frames, frame, free, out);
+    fn copy<'b>(
+        &self,
+        len: u32,
+        segments: impl Iterator<Item = Segment<'b>> + Clone,
+        free: &mut Vec<u16>,
+        out: &mut Vec<Descriptor>,
+    ) {
+        if len > self.pool.size() {
+            return self.scatter(segments, free, out);
         }
         let index = free.pop().expect("there is one for every frame that is copied");
-        let written = self.pool.arena.gather(self.pool.place(index), frames.segments(frame));
-        debug_assert_eq!(written, Some(frame.len()), "chunks lie in the arena");
-        out.push(Descriptor::new(self.pool.address(index), frame.len()));
+        let written = self.pool.arena.gather(self.pool.place(index), segments);
+        debug_assert_eq!(written, Some(len), "chunks lie in the arena");
+        out.push(Descriptor::new(self.pool.address(index), len));
     }
 
     #[cold]
-    fn scatter<'b>(&self, frames: &Frames<'b>, frame: &Frame<'b>, free: &mut Vec<u16>, out: &mut Vec<Descriptor>) {
+    fn scatter<'b>(&self, segments: impl Iterator<Item = Segment<'b>>, free: &mut Vec<u16>, out: &mut Vec<Descriptor>) {
         let first = out.len();
         let (mut at, mut room) = (0, 0);
-        for segment in frames.segments(frame) {
+        for segment in segments {
             let mut rest = segment;
             while !rest.is_empty() {
                 if room == 0 {
@@ -140,10 +146,10 @@ impl XdpTransmit {
         self.down.set(left.is_err());
         left.is_ok()
     }
-}
 
-impl TxQueue for XdpTransmit {
-    fn transmit(&self, frames: Frames<'_>) -> Sent {
+    /// Sends frames, with what was `taken` of them. If it `keeps` chains, frames are sent from where they lie if they can be.
+    #[inline(always)]
+    fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>, keeps: bool) -> Sent {
         let Some(socket) = &self.socket else { return Sent::none(Reason::Down) };
         let TxRings { tx, completion } = &mut *socket.borrow_mut();
         if self.down.get() && !self.wake(tx) {
@@ -154,12 +160,13 @@ impl TxQueue for XdpTransmit {
         let mut out = self.descriptors.borrow_mut();
         let mut kept = self.kept.borrow_mut();
         let mut room = tx.room();
-        let from = self.mapped.as_ref().map_or(0, |mapped| mapped.in_place_from());
+        let mapped = self.mapped.as_ref().filter(|_| keeps);
+        let from = mapped.map_or(0, |mapped| mapped.in_place_from());
         // However slow the interface is, the guest keeps some chains for other destinations.
         let most_kept = usize::from(self.pool.count() - self.pool.count() / 4);
         let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };
         let mut in_place = 0;
-        for frame in frames.as_slice() {
+        for (index, frame) in frames.as_slice().iter().enumerate() {
             let parts = if self.multi_buffer { frame.len().div_ceil(self.pool.size()) } else { 1 };
             if frame.len() > self.limit || frame.len() > parts * self.pool.size() {
                 sent.too_long += 1;
@@ -178,7 +185,7 @@ impl TxQueue for XdpTransmit {
             } else if free.len() < parts as usize {
                 break;
             } else {
-                self.copy(&frames, frame, &mut free, &mut out);
+                self.copy(frame.len(), taken.segments(&frames, index), &mut free, &mut out);
                 room -= parts;
             }
             sent.frames += 1;
@@ -192,6 +199,21 @@ impl TxQueue for XdpTransmit {
             mapped.sent_copied.add(u64::from(sent.frames) - in_place);
         }
         sent
+    }
+}
+
+impl TxQueue for XdpTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        self.send(frames, Unjudged, true)
+    }
+
+    fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
+        let frames = judged.frames();
+        match judged.taken() {
+            // Addresses decide no more than where frames go, and a guest may send any to the network.
+            Kind::Headers(taken) => self.send(frames, taken, true),
+            Kind::Heads(taken) => self.send(frames, taken, false),
+        }
     }
 
     fn notify(&self) {

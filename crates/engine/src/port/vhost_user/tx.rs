@@ -4,9 +4,10 @@ use super::common::{Call, Common};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::GuestBuffers;
 use crate::port::{LifeCycle, Sent, SessionFault, TxQueue};
-use packet::Frames;
+use packet::{BurstStorage, Frames, Judged};
 use std::sync::Arc;
-use virtqueue::device::Enqueue;
+use virtqueue::Fatal;
+use virtqueue::device::{Delivered, Enqueue};
 
 /// A guest's receive queue.
 pub struct VhostTransmit {
@@ -22,18 +23,14 @@ impl VhostTransmit {
     }
 }
 
-impl TxQueue for VhostTransmit {
-    #[inline]
-    fn guest(&self) -> Option<&GuestBuffers> {
-        (!self.common.fault.is_raised()).then_some(&self.guest)
-    }
-
-    #[inline]
-    fn transmit(&self, frames: Frames<'_>) -> Sent {
+impl VhostTransmit {
+    /// Delivers frames by `transmit`.
+    #[inline(always)]
+    fn deliver(&self, transmit: impl FnOnce(&Enqueue) -> Result<Delivered, Fatal>) -> Sent {
         if self.common.fault.is_raised() {
             return Sent::none(Reason::Down);
         }
-        match self.guest.ring().transmit(frames) {
+        match transmit(self.guest.ring()) {
             Ok(done) => {
                 if self.guest.ring().dropped() != self.common.counted.get() {
                     self.common.count_dropped(self.guest.ring().dropped());
@@ -55,6 +52,23 @@ impl TxQueue for VhostTransmit {
                 Sent::none(Reason::Down)
             }
         }
+    }
+}
+
+impl TxQueue for VhostTransmit {
+    #[inline]
+    fn guest(&self) -> Option<&GuestBuffers> {
+        (!self.common.fault.is_raised()).then_some(&self.guest)
+    }
+
+    #[inline]
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        self.deliver(|ring| ring.transmit(frames))
+    }
+
+    #[inline]
+    fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
+        self.deliver(|ring| ring.transmit_judged(judged))
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use super::{BufferedQueue, QueueResources, ROOM};
 use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
-use packet::{Frame, Frames};
+use packet::{BurstStorage, Frames, Judged, Kind, Segment, Taken, Unjudged};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -96,13 +96,13 @@ impl VirtioTransmit {
     fn gather<'b>(
         end: &mut BufferedQueue<FrameMemory>,
         free: &mut VecDeque<u16>,
-        frames: &Frames<'b>,
-        frame: &Frame<'b>,
+        len: u32,
+        segments: impl Iterator<Item = Segment<'b>> + Clone,
     ) -> Option<()> {
         let index = free.pop_front()?;
         let addr = end.buffer(index);
-        end.arena.gather(addr + u64::from(NET_HEADER), frames.segments(frame));
-        let (_, entry) = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }])?;
+        end.arena.gather(addr + u64::from(NET_HEADER), segments);
+        let (_, entry) = end.queue.add(&[Buffer { addr, len: NET_HEADER + len, writable: false }])?;
         *entry = FrameMemory::one(index);
         Some(())
     }
@@ -113,13 +113,11 @@ impl VirtioTransmit {
     fn scatter<'b>(
         end: &mut BufferedQueue<FrameMemory>,
         free: &mut VecDeque<u16>,
-        frames: &Frames<'b>,
-        frame: &Frame<'b>,
+        mut segments: impl Iterator<Item = Segment<'b>>,
     ) -> Option<()> {
         let (mut indices, mut count) = ([0; MAX_CHAIN as usize], 0);
         let mut buffers = [Buffer { addr: 0, len: 0, writable: false }; MAX_CHAIN as usize];
-        let mut source = frames.segments(frame);
-        let mut rest = source.next();
+        let mut rest = segments.next();
         // Stops at the number of buffers that the frame needs, as no byte is left then.
         while rest.is_some() && u32::from(count) < MAX_CHAIN {
             let index = free.pop_front()?;
@@ -131,7 +129,7 @@ impl VirtioTransmit {
             {
                 let (now, later) = segment.split_at(FRAME_ROOM - filled);
                 filled += end.arena.gather(start + u64::from(filled), std::iter::once(now)).unwrap_or(0);
-                rest = if later.is_empty() { source.next() } else { Some(later) };
+                rest = if later.is_empty() { segments.next() } else { Some(later) };
             }
             // The first buffer holds the header of the chain.
             let (addr, len) = if count == 0 { (at, NET_HEADER + filled) } else { (start, filled) };
@@ -143,22 +141,22 @@ impl VirtioTransmit {
         *entry = FrameMemory::Copied { indices, count };
         Some(())
     }
-}
 
-impl TxQueue for VirtioTransmit {
-    fn transmit(&self, frames: Frames<'_>) -> Sent {
+    /// Sends frames, with what was `taken` of them. If it `keeps` chains, frames are sent from where they lie if they can be.
+    #[inline(always)]
+    fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>, keeps: bool) -> Sent {
         let end = &mut *self.end.borrow_mut();
         let mut free = self.free.borrow_mut();
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
-        let (from, copy_break) =
-            self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.in_place_from(), mapped.copy_break));
+        let mapped = self.mapped.as_ref().filter(|_| keeps);
+        let (from, copy_break) = mapped.map_or((0, 0), |mapped| (mapped.in_place_from(), mapped.copy_break));
         if from != 0 || free.len() < 2 * frames.len() {
             self.reclaim(end, &mut free);
         }
         // However slow the device is, the guest keeps some chains for other destinations.
         let most_kept = end.queue.size() - end.queue.size() / 4;
         let mut kept = 0;
-        for frame in frames.as_slice() {
+        for (place, frame) in frames.as_slice().iter().enumerate() {
             if from != 0
                 && frame.len() >= copy_break
                 && self.kept.get() < most_kept
@@ -201,12 +199,16 @@ impl TxQueue for VirtioTransmit {
                 // ever written there.
                 let written = end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(frame.first()));
                 debug_assert_eq!(written, Some(frame.len()), "buffers lie in the arena");
+                if !taken.taken(place).is_empty() {
+                    let taken = Segment::from(taken.taken(place));
+                    end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(taken));
+                }
                 let added = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
                 added.map(|(_, entry)| *entry = FrameMemory::one(index))
             } else if wanted == 1 {
-                Self::gather(end, &mut free, &frames, frame)
+                Self::gather(end, &mut free, frame.len(), taken.segments(&frames, place))
             } else {
-                Self::scatter(end, &mut free, &frames, frame)
+                Self::scatter(end, &mut free, taken.segments(&frames, place))
             };
             if added.is_none() {
                 break;
@@ -220,6 +222,21 @@ impl TxQueue for VirtioTransmit {
             mapped.sent_copied.add(u64::from(sent.frames) - kept);
         }
         sent
+    }
+}
+
+impl TxQueue for VirtioTransmit {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        self.send(frames, Unjudged, true)
+    }
+
+    fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
+        let frames = judged.frames();
+        match judged.taken() {
+            // Addresses decide no more than where frames go, and a guest may send any to the network.
+            Kind::Headers(taken) => self.send(frames, taken, true),
+            Kind::Heads(taken) => self.send(frames, taken, false),
+        }
     }
 
     fn notify(&self) {

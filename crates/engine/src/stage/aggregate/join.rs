@@ -16,6 +16,7 @@ use crate::live::Reader;
 use crate::octets::Bytes;
 use crate::port::Sent;
 use crate::stage::egress::{EgressStage, Next};
+use crate::stage::taking::Taking;
 use packet::checksum::Sum;
 use packet::{BurstStorage, Frame, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 use paflow::header::entry_size;
@@ -36,6 +37,7 @@ pub(crate) struct Join {
     member: Member,
     queue: usize,
     drops: Arc<Drops>,
+    taking: RefCell<Taking>,
     state: RefCell<JoinState>,
 }
 
@@ -65,7 +67,8 @@ impl Join {
             arena: Box::new([0; ARENA]),
             held: Held::new(),
         };
-        Join { member, queue, drops, state: RefCell::new(state) }
+        let taking = RefCell::new(Taking::new(drops.clone()));
+        Join { member, queue, drops, taking, state: RefCell::new(state) }
     }
 
     /// Adopts new rules: sends what was held under the old ones, and looks up the room and counters of each next hop.
@@ -91,6 +94,18 @@ impl Join {
         if may_pass && are_too_long(frames.as_slice(), common, state.most, next.more) {
             return self.transmit_single(frames, common, next);
         }
+        // A next hop gets the packets that were looked up for it, even if their sender changes them meanwhile.
+        let mut taking = self.taking.borrow_mut();
+        let burst = taking.take(frames);
+        let refused = (frames.len() - burst.len()) as u32;
+        let sent = self.transmit_taken(burst.frames(), state, next);
+        Sent { counted: sent.counted + refused, ..sent }
+    }
+
+    /// Sends packets whose heads were taken.
+    #[inline(always)]
+    fn transmit_taken(&self, frames: Frames<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let rules = &**state.rules.value();
         let lengths = lengths(&frames);
         let lengths = &lengths[..frames.len()];
         let mut next_hops = [None; MAX_BURST];

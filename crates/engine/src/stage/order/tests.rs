@@ -10,6 +10,7 @@ use crate::port::record::Recorder;
 use crate::port::sink::Sink;
 use crate::spec::{Faults, MirrorDirection, MirrorPoint};
 use crate::stage::aggregate::{Member, Relay};
+use crate::stage::egress::Outgoing;
 use crate::stage::mirror::{MirrorTo, Probe};
 use crate::stage::running::Running;
 use crate::stage::shared::Shared;
@@ -210,7 +211,7 @@ fn each_point_sees_frames_as_they_are_there() {
     let ingress = IngressStages::of(&setup, 0);
     let frames = [vec![1; 60], vec![2; 200]];
     let watch = Stopwatch::default();
-    let outcome = send(&frames, |frames| egress.transmit(frames, false, &watch));
+    let outcome = send(&frames, |frames| egress.transmit(Outgoing::Frames(frames), false, &watch));
     assert_eq!((outcome.frames, outcome.bytes), (2, 260), "bytes of what is inside");
     let on_wire = take(&sent);
     assert_eq!(on_wire.iter().map(Vec::len).collect::<Vec<_>>(), [110, 250]);
@@ -225,7 +226,7 @@ fn each_point_sees_frames_as_they_are_there() {
         &Setup { tunnel: Some(Arc::new(end(2, 1))), ..plain() },
         0,
     );
-    send(&frames, |frames| other.transmit(frames, false, &watch));
+    send(&frames, |frames| other.transmit(Outgoing::Frames(frames), false, &watch));
     let arriving = [take(&sent), vec![vec![4; 60]]].concat();
     assert_eq!(receive(&ingress, &arriving), frames);
     assert_eq!((take(&outside), take(&inside)), (arriving, frames.to_vec()));
@@ -241,7 +242,7 @@ fn each_stage_counts_what_it_drops() {
     assert_dropped(&setup, &[("fault", "injected", 2)]);
     let egress = Egress::with_stages(Box::new(Link(Taken::default(), 1)), &setup, 0);
     let frames = [vec![1; 60], vec![2; 1500], vec![3; 60], vec![4; 60]];
-    let sent = send(&frames, |frames| egress.transmit(frames, false, &Stopwatch::default()));
+    let sent = send(&frames, |frames| egress.transmit(Outgoing::Frames(frames), false, &Stopwatch::default()));
     // The sender to the port counts the frames that its queue did not take.
     sent.count_drops(frames.len(), &setup.drops.queue);
     let wanted = [("encapsulate", "too-long", 1), ("fault", "injected", 2), ("queue", "no-buffers", 2)];
@@ -265,7 +266,7 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
     assert_eq!(receive(&ingress, &frames), frames);
     let sent = Taken::default();
     let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
-    let outcome = send(&frames, |frames| egress.transmit(frames, false, &Stopwatch::default()));
+    let outcome = send(&frames, |frames| egress.transmit(Outgoing::Frames(frames), false, &Stopwatch::default()));
     assert_eq!((outcome.frames, take(&sent).len()), (3, 3));
     assert_eq!(take(&taken).len(), 2, "one of each burst");
     assert_eq!(full.named(), [("no-buffers".to_owned(), 4)].into());

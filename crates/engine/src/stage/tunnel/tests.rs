@@ -5,7 +5,7 @@ use crate::drops::Drops;
 use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::{Sent, TxQueue};
-use crate::stage::egress::Egress;
+use crate::stage::egress::{Egress, Outgoing};
 use crate::stage::ingress::{IngressStage, IngressStages};
 use crate::stage::stopwatch::Stopwatch;
 use handover::EventNotifier;
@@ -53,7 +53,7 @@ fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usiz
     for frame in frames {
         assert!(burst.push_segments(frame.chunks(cut).map(Segment::from)));
     }
-    let sent = port.transmit(burst.frames(), false, &Stopwatch::default());
+    let sent = port.transmit(Outgoing::Frames(burst.frames()), false, &Stopwatch::default());
     let wire = std::mem::take(&mut *wire.lock().unwrap());
     assert_eq!(drops.named().get("too-long").copied().unwrap_or(0), u64::from(sent.counted));
     (wire, sent)

@@ -58,7 +58,8 @@ impl TxQueue for Collector {
         let mut arrived = self.0.lock().unwrap();
         let mut sent = Sent::default();
         for frame in frames.as_slice() {
-            let bytes = frames.peek::<16>(frame).expect("frames are longer");
+            let mut bytes = [0; 16];
+            assert_eq!(frames.copy_to(frame, &mut bytes), 16);
             let number = u16::from_be_bytes([bytes[14], bytes[15]]);
             arrived.out_of_order += u64::from(arrived.frames > 0 && number != arrived.last.wrapping_add(1));
             arrived.last = number;

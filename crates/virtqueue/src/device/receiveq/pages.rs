@@ -7,30 +7,37 @@ use super::{Delivered, LOOK_AHEAD, ReceiveRing, Receiveq, Room};
 use crate::error::Fatal;
 use crate::exchange::{Copied, CopyAll, PIECES, PageMember, Passing, Skipped, Tally};
 use crate::layout::NET_HEADER;
-use packet::{Frame, Frames, MAX_BURST};
+use packet::{Frames, MAX_BURST, Taken};
 
 /// A frame whose pages are to be exchanged: where its header goes, and its pairs.
 #[derive(Clone, Copy)]
 struct Head {
+    /// Index of the frame.
+    frame: usize,
     header: *mut u8,
     first: usize,
     pieces: u16,
 }
 
 impl Head {
-    const NONE: Head = Head { header: std::ptr::null_mut(), first: 0, pieces: 0 };
+    const NONE: Head = Head { frame: 0, header: std::ptr::null_mut(), first: 0, pieces: 0 };
 }
 
 #[allow(private_bounds)] // The ring formats are private.
 impl<R: ReceiveRing> Receiveq<R> {
     /// Delivers `frames`, as far as possible by exchanging the pages that they lie in.
     #[inline(never)]
-    pub(super) fn exchange_pages(&self, frames: Frames<'_>, member: &PageMember) -> Result<Delivered, Fatal> {
+    pub(super) fn exchange_pages<'b>(
+        &self,
+        frames: Frames<'b>,
+        taken: impl Taken<'b>,
+        member: &PageMember,
+    ) -> Result<Delivered, Fatal> {
         let mut tally = Tally::default();
         let done = match Passing::find(&frames, member) {
-            Ok(mut passing) => self.pass(&frames, &mut passing, &mut tally)?,
+            Ok(mut passing) => self.pass(&frames, taken, &mut passing, &mut tally)?,
             Err(reason) => {
-                let done = self.deliver::<false>(frames, &mut CopyAll)?;
+                let done = self.deliver::<false>(frames, taken, &mut CopyAll)?;
                 tally.add_copied(reason, done.frames);
                 done
             }
@@ -40,7 +47,13 @@ impl<R: ReceiveRing> Receiveq<R> {
         Ok(done)
     }
 
-    fn pass(&self, frames: &Frames<'_>, passing: &mut Passing<'_>, tally: &mut Tally) -> Result<Delivered, Fatal> {
+    fn pass<'b>(
+        &self,
+        frames: &Frames<'b>,
+        taken: impl Taken<'b>,
+        passing: &mut Passing<'_>,
+        tally: &mut Tally,
+    ) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
         let mut heads = [Head::NONE; MAX_BURST];
         let mut count = 0;
@@ -52,7 +65,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         }
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let gathered = match heads.get_mut(count) {
-                Some(head) => self.gather(frames, frame, passing)?.map(|gathered| *head = gathered),
+                Some(head) => self.gather(frames, i, taken.taken(i), passing)?.map(|gathered| *head = gathered),
                 None => Err(Copied::Changed),
             };
             let room = match gathered {
@@ -60,7 +73,7 @@ impl<R: ReceiveRing> Receiveq<R> {
                     count += 1;
                     Room::Fits { buffers: 1, chains: 1 }
                 }
-                Err(_) => self.copy(frames, frame)?,
+                Err(_) => self.copy(frames, i, taken)?,
             };
             match room {
                 Room::Fits { .. } => {
@@ -78,7 +91,7 @@ impl<R: ReceiveRing> Receiveq<R> {
                 }
             }
         }
-        self.complete(&heads[..count], passing, tally);
+        self.complete(&heads[..count], taken, passing, tally);
         self.ring.publish();
         self.ring.look_ahead(&self.posted, LOOK_AHEAD, false, &self.reading)?;
         Ok(done)
@@ -90,14 +103,17 @@ impl<R: ReceiveRing> Receiveq<R> {
     fn gather(
         &self,
         frames: &Frames<'_>,
-        frame: &Frame<'_>,
+        index: usize,
+        taken: &[u8],
         passing: &mut Passing<'_>,
     ) -> Result<Result<Head, Copied>, Fatal> {
+        let frame = &frames.as_slice()[index];
         if frame.len() < passing.threshold() {
             return Ok(Err(Copied::Short));
         }
         let pieces = frames.segments(frame).count() as u32;
-        if !frame.is_alone() || pieces > PIECES {
+        // The taken bytes are written to the first page.
+        if !frame.is_alone() || pieces > PIECES || (frame.first().len() as usize) < taken.len() {
             return Ok(Err(Copied::Changed));
         }
         if pieces > 1 && (!self.mergeable || self.filling.is_spent()) {
@@ -133,11 +149,12 @@ impl<R: ReceiveRing> Receiveq<R> {
         if pieces > 1 {
             self.filling.spend(cost(pieces, frame.len().into()));
         }
-        Ok(Ok(Head { header, first, pieces: pieces as u16 }))
+        Ok(Ok(Head { frame: index, header, first, pieces: pieces as u16 }))
     }
 
     /// Copies a frame to the next posted buffers.
-    fn copy(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> Result<Room, Fatal> {
+    fn copy<'b>(&self, frames: &Frames<'b>, index: usize, taken: impl Taken<'b>) -> Result<Room, Fatal> {
+        let frame = &frames.as_slice()[index];
         let need = frame.len() + NET_HEADER;
         if self.posted.len() > 0 && frame.is_contiguous() {
             let buffer = self.posted.peek(0);
@@ -148,7 +165,8 @@ impl<R: ReceiveRing> Receiveq<R> {
                 unsafe {
                     write_header(writer, buffer.ptr);
                     let payload = buffer.ptr.add(NET_HEADER as usize);
-                    writer.copy(self.copier, payload, frame.first().as_ptr(), frame.len() as usize);
+                    let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
+                    writer.copy_frame(self.copier, payload, from, len, (taken, index));
                 }
                 let mut used = self.ring.used();
                 self.ring.put_used(&mut used, buffer, need, 0);
@@ -157,15 +175,15 @@ impl<R: ReceiveRing> Receiveq<R> {
                 return Ok(Room::Fits { buffers: 1, chains: 1 });
             }
         }
-        self.scatter(frames, frame)
+        self.scatter(frame.len(), taken.segments(frames, index))
     }
 
-    /// Exchanges the pages of all gathered frames, copies those that stay, and writes the headers: these have to be in the pages
-    /// that came.
-    fn complete(&self, heads: &[Head], passing: &Passing<'_>, tally: &mut Tally) {
+    /// Exchanges the pages of all gathered frames, copies those that stay, and writes the headers, and what was taken of the frames:
+    /// these have to be in the pages that came, which their sender can't change any more.
+    fn complete<'b>(&self, heads: &[Head], taken: impl Taken<'b>, passing: &Passing<'_>, tally: &mut Tally) {
         let skipped = if heads.is_empty() { Some(Skipped::default()) } else { passing.exchange() };
         let writer = self.ring().writer();
-        for &Head { header, first, pieces } in heads {
+        for &Head { frame, header, first, pieces } in heads {
             let mut is_held = false;
             for pair in first..first + usize::from(pieces) {
                 if skipped.is_none_or(|skipped| skipped.contains(pair)) {
@@ -173,8 +191,12 @@ impl<R: ReceiveRing> Receiveq<R> {
                     self.copy_piece(passing, pair);
                 }
             }
-            // SAFETY: the first posted buffer has room for a header before its piece, and was checked to be mapped.
-            unsafe { write_header_of(writer, header, pieces) };
+            // SAFETY: the first posted buffer has room for a header before its piece, and was checked to be mapped; the piece is no
+            // shorter than what was taken.
+            unsafe {
+                write_header_of(writer, header, pieces);
+                writer.put_taken(header.add(NET_HEADER as usize), taken, frame);
+            }
             match (skipped, is_held) {
                 (None, _) => tally.add_copied(Copied::Foreign, 1),
                 (_, true) => tally.add_copied(Copied::Held, 1),

@@ -9,7 +9,7 @@ use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::{Sent, TxQueue};
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
-use crate::stage::egress::Egress;
+use crate::stage::egress::{Egress, Outgoing};
 use crate::stage::ingress::{IngressStage, IngressStages};
 use crate::stage::stopwatch::Stopwatch;
 use crate::stats::{AggregationFlow, AggregationSide};
@@ -128,13 +128,13 @@ impl Rig {
 
     /// Sends a burst of frames, each cut into pieces of `cut` bytes.
     fn send(&self, frames: &[Vec<u8>], cut: usize) -> Sent {
-        self.burst(frames, cut, |frames| self.join.transmit(frames, false, &self.watch))
+        self.burst(frames, cut, |frames| self.join.transmit(Outgoing::Frames(frames), false, &self.watch))
     }
 
     /// The same, with more to come in the round. Overwrites the frames' memory afterwards.
     fn send_more(&self, frames: &[Vec<u8>], cut: usize) -> Sent {
         let mut frames = frames.to_vec();
-        let sent = self.burst(&frames, cut, |frames| self.join.transmit(frames, true, &self.watch));
+        let sent = self.burst(&frames, cut, |frames| self.join.transmit(Outgoing::Frames(frames), true, &self.watch));
         frames.iter_mut().for_each(|frame| frame.fill(0xee));
         sent
     }
