@@ -81,7 +81,7 @@ impl LearningPlan {
             if last != Some(header) {
                 let next = self.decide(&arrival, header, 0);
                 if last.is_some() && next != decision {
-                    return self.forward_mixed(&arrival, judging, decision, next, room);
+                    return self.forward_mixed(&arrival, judging, [decision, next], room);
                 }
                 (last, decision) = (Some(header), next);
             }
@@ -99,15 +99,14 @@ impl LearningPlan {
         }
     }
 
-    /// Forwards a burst without VLANs that goes different ways: frames before the one that was judged last go by the first decision,
-    /// and that one by the other.
+    /// Forwards a burst without VLANs that goes different ways. Of the frames so far, the last goes by the second of these decisions,
+    /// and the others by the first.
     #[cold]
     fn forward_mixed(
         &self,
         arrival: &Arrival<'_, '_>,
         mut judging: Judging<'_, '_>,
-        first: Decision,
-        other: Decision,
+        [first, other]: [Decision; 2],
         room: &mut Room,
     ) {
         let mut decisions = [first; MAX_BURST];

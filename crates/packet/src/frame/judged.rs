@@ -32,7 +32,9 @@
 #![allow(unsafe_code)]
 
 use super::{Burst, Ethernet, Frame, Frames, MAX_BURST, MIN_FRAME, Segment};
+use std::iter::Zip;
 use std::mem::MaybeUninit;
+use std::slice;
 
 /// Bytes of a [`Head`]: all headers that anybody decides by.
 pub const HEAD: usize = 128;
@@ -106,18 +108,32 @@ pub type Heads = [Head; MAX_BURST];
 struct Header([u8; 16]);
 
 impl Header {
-    #[inline(always)]
-    fn new(read: Ethernet) -> Header {
-        let mut header = Header::default();
-        // The source's first bytes are in both words: the second one counts.
-        header.0[..8].copy_from_slice(&read.start.to_ne_bytes());
-        header.0[6..14].copy_from_slice(&read.end.to_ne_bytes());
-        header
-    }
+    /// Offset of the second word in the first 14 bytes.
+    const END: usize = MIN_FRAME as usize - size_of::<u64>();
 
     #[inline(always)]
-    fn words(&self) -> [u64; 2] {
-        [0, 6].map(|at| u64::from_ne_bytes(std::array::from_fn(|i| self.0[at + i])))
+    fn set(&mut self, read: Ethernet) {
+        let to = self.0.as_mut_ptr();
+        // SAFETY: both words lie in the 16 bytes. The source's first bytes are in both: the second one counts, as for the judge.
+        unsafe {
+            to.cast::<u64>().write(read.start);
+            to.add(Header::END).cast::<u64>().write_unaligned(read.end);
+        }
+    }
+
+    /// Writes the header's 14 bytes.
+    ///
+    /// # Safety
+    /// `to` must be writable for them.
+    #[inline(always)]
+    unsafe fn put(&self, to: *mut u8) {
+        let from = self.0.as_ptr();
+        // SAFETY: both words lie in the 16 bytes, and in the caller's 14.
+        unsafe {
+            let (start, end) = (from.cast::<u64>().read(), from.add(Header::END).cast::<u64>().read_unaligned());
+            to.cast::<u64>().write_unaligned(start);
+            to.add(Header::END).cast::<u64>().write_unaligned(end);
+        }
     }
 }
 
@@ -129,7 +145,11 @@ impl<'b> Frames<'b> {
     /// Takes the Ethernet header of each frame in turn, into `room`.
     #[inline(always)]
     pub fn judge<'s>(self, room: &'s mut Headers) -> Judging<'s, 'b> {
-        Judging { frames: self, room, next: 0 }
+        assert!(self.len() <= MAX_BURST, "a burst has no more frames");
+        let room: *mut Headers = room;
+        // SAFETY: it is borrowed for 's, by the iterator as long as there is one; then only `Judging::end` reaches it.
+        let headers = unsafe { (*room).0.iter_mut() };
+        Judging { frames: self, room, left: self.as_slice().iter().zip(headers) }
     }
 
     /// Takes the head of each frame, into `room`.
@@ -145,8 +165,8 @@ impl<'b> Frames<'b> {
 /// Frames whose Ethernet headers are taken one by one.
 pub struct Judging<'s, 'b> {
     frames: Frames<'b>,
-    room: &'s mut Headers,
-    next: usize,
+    room: *mut Headers,
+    left: Zip<slice::Iter<'b, Frame<'b>>, slice::IterMut<'s, Header>>,
 }
 
 impl Iterator for Judging<'_, '_> {
@@ -154,26 +174,26 @@ impl Iterator for Judging<'_, '_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Ethernet> {
-        let frame = self.frames.as_slice().get(self.next)?;
+        let (frame, header) = self.left.next()?;
         let read = self.frames.ethernet(frame);
-        self.room.0[self.next] = Header::new(read);
-        self.next += 1;
+        header.set(read);
         Some(read)
     }
 }
 
 impl<'s, 'b: 's> Judging<'s, 'b> {
     /// Returns how many headers were taken.
-    #[inline(always)]
     pub fn so_far(&self) -> usize {
-        self.next
+        self.frames.len() - self.left.len()
     }
 
     /// Returns the frames with their headers. Takes those that were not looked at, too.
     #[inline(always)]
     pub fn end(mut self) -> Judged<'s> {
         self.by_ref().for_each(drop);
-        Judged { frames: self.frames, taken: Kind::Headers(self.room) }
+        let Judging { frames, room, .. } = self;
+        // SAFETY: it is borrowed for 's, and the iterator over it is gone.
+        Judged { frames, taken: Kind::Headers(unsafe { &*room }) }
     }
 }
 
@@ -182,7 +202,7 @@ pub trait Taken<'b>: Copy {
     /// Writes the taken bytes of the frame at `index` to `to`, where the frame was copied to before.
     ///
     /// # Safety
-    /// `to` must be writable for as many bytes as were taken; a frame has no fewer.
+    /// `index` must be that of a frame of these, and `to` writable for as many bytes as were taken; a frame has no fewer.
     unsafe fn put(self, index: usize, to: *mut u8);
 
     /// Returns the taken bytes of the frame at `index`.
@@ -232,12 +252,8 @@ impl<'b> Taken<'b> for Unjudged {
 impl<'b> Taken<'b> for &'b Headers {
     #[inline(always)]
     unsafe fn put(self, index: usize, to: *mut u8) {
-        let [start, end] = self.0[index].words();
-        // SAFETY: a frame has at least MIN_FRAME bytes, which is where the second word ends.
-        unsafe {
-            to.cast::<u64>().write_unaligned(start);
-            to.add(6).cast::<u64>().write_unaligned(end);
-        }
+        // SAFETY: the caller's frame has a header here, and room for it there.
+        unsafe { self.0.get_unchecked(index).put(to) };
     }
 
     #[inline(always)]
@@ -344,7 +360,7 @@ impl<'b> Judged<'b> {
             count += 1;
         }
         // SAFETY: the first `count` entries were written, with frames that live for 'b, which contains 's.
-        let frames = unsafe { std::slice::from_raw_parts(frames.as_ptr().cast::<Frame<'s>>(), count) };
+        let frames = unsafe { slice::from_raw_parts(frames.as_ptr().cast::<Frame<'s>>(), count) };
         let taken = match self.taken {
             Kind::Headers(_) => Kind::Headers(headers),
             Kind::Heads(_) => Kind::Heads(heads),
@@ -415,9 +431,10 @@ mod tests {
             let bytes = bytes_of(together.segments(frame).map(|segment| segment.forget()));
             let mut copy = vec![0; frame.len() as usize];
             frames.copy_to(&frames.as_slice()[index], &mut copy);
-            // SAFETY: the copy is as long as the frame.
             match judged.taken() {
+                // SAFETY: the copy is as long as the frame at `index`.
                 Kind::Headers(taken) => unsafe { taken.put(index, copy.as_mut_ptr()) },
+                // SAFETY: as above.
                 Kind::Heads(taken) => unsafe { taken.put(index, copy.as_mut_ptr()) },
             }
             assert_eq!(copy, bytes);

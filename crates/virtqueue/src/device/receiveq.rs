@@ -244,7 +244,7 @@ impl<R: ReceiveRing> Receiveq<R> {
             // The rest is rare, and works on the queue itself.
             self.ring.set_used(used);
             self.posted.pop_to(&front);
-            let room = self.scatter(frame.len(), taken.segments(&frames, i))?;
+            let room = self.scatter(&frames, i, taken)?;
             (used, front) = (self.ring.used(), self.posted.front());
             match room {
                 Room::Fits { .. } => {
@@ -444,14 +444,15 @@ impl<R: ReceiveRing> Receiveq<R> {
 
     /// Delivers a frame that does not fit from one run of bytes into one buffer.
     #[cold]
-    fn scatter<'b>(&self, len: u32, mut segments: impl Iterator<Item = Segment<'b>>) -> Result<Room, Fatal> {
-        let need = len + NET_HEADER;
+    fn scatter<'b>(&self, frames: &Frames<'b>, index: usize, taken: impl Taken<'b>) -> Result<Room, Fatal> {
+        let need = frames.as_slice()[index].len() + NET_HEADER;
         let room = self.find_room(need)?;
         let Room::Fits { buffers, chains } = room else { return Ok(room) };
         let mut header = [0; NET_HEADER as usize];
         header[10..].copy_from_slice(&chains.to_le_bytes());
         let header: &[u8] = &header;
         let writer = self.ring().writer();
+        let mut segments = taken.segments(frames, index);
         let mut source = Some(Segment::from(header));
         let mut left = need;
         let mut in_chain = 0;

@@ -91,7 +91,7 @@ impl<L: DirtyLog> Writer<L> {
     /// Copies a frame of `len` bytes to `to`, and what was `taken` of the frame at `index` over it.
     ///
     /// # Safety
-    /// As [`Copier::copy`], with `to` in this memory; `len` is the length of the frame at `index`.
+    /// As [`Copier::copy`], with `to` in this memory; `len` is the length of the frame at `index`, of which `taken` was taken.
     #[inline(always)]
     pub(crate) unsafe fn copy_frame<'b>(
         &self,
@@ -112,7 +112,7 @@ impl<L: DirtyLog> Writer<L> {
     /// Writes what was `taken` of the frame at `index` to `to`.
     ///
     /// # Safety
-    /// `to` must be writable for as many bytes as were taken, in this memory.
+    /// `to` must be writable for as many bytes as were taken, in this memory; `index` is that of a frame of these.
     #[inline(always)]
     pub(crate) unsafe fn put_taken<'b>(&self, to: *mut u8, taken: impl Taken<'b>, index: usize) {
         // SAFETY: passed on.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::Bridge;
+use crate::forward::tests::changed::{Guest, slow};
 use crate::forward::tests::{Delivered, remembering};
 use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::spec::Vlan;
@@ -526,5 +527,30 @@ proptest! {
             Emission::all(1, &lists[usize::from(*to) - 1], frame).next().unwrap().packet
         }).collect();
         prop_assert_eq!(came, wanted);
+    }
+}
+
+/// The guest changes the frame as soon as the first output gets it.
+#[test]
+fn all_outputs_get_the_headers_that_flows_matched() {
+    let before = udp(1, 300);
+    let guest = Guest::new(&before);
+    for actions in [&[output(2), output(3)][..], &[output(port::NORMAL)], &[output(port::FLOOD)]] {
+        let mut rig = Rig::new(false);
+        let (outputs, delivered) = slow(4, &guest);
+        (rig.outputs, rig.delivered) = (outputs, delivered);
+        rig.set(&[(1, Match::any(), actions)]);
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        let mut head = vec![0; packet::HEAD];
+        guest.frame().copy_to(&mut head);
+        burst.push(guest.frame());
+        let arrival =
+            Arrival { frames: burst.frames(), from: 0, queue: 0, now: 0, outputs: &rig.outputs, drops: &rig.drops };
+        rig.plan.forward(arrival, &mut rig.scratch);
+        let out = rig.taken();
+        for frames in &out[1..3] {
+            assert_eq!(frames[0][..packet::HEAD], head, "{actions:?}");
+        }
     }
 }

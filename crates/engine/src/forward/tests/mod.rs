@@ -1,5 +1,6 @@
 //! Tests of bridges, with queues that only record what they are given.
 
+pub(super) mod changed;
 mod tags;
 
 use super::bridge::Bridge;
@@ -80,17 +81,29 @@ impl Rig {
         })
     }
 
-    fn forward(
+    fn forward<'f>(
         &mut self,
         from: usize,
-        frames: &[Vec<u8>],
+        frames: &'f [Vec<u8>],
         cut: u32,
+        forward: impl Fn(&BridgePlan, Arrival<'_, '_>, &mut Scratch),
+    ) -> Vec<Vec<Vec<u8>>> {
+        let cut = |frame: &'f Vec<u8>| {
+            let (a, b) = Segment::from(&frame[..]).split_at(cut);
+            [a, b].into_iter().filter(|s| !s.is_empty())
+        };
+        self.forward_segments(from, frames.iter().map(cut), forward)
+    }
+
+    fn forward_segments<'f>(
+        &mut self,
+        from: usize,
+        frames: impl IntoIterator<Item = impl IntoIterator<Item = Segment<'f>>>,
         forward: impl Fn(&BridgePlan, Arrival<'_, '_>, &mut Scratch),
     ) -> Vec<Vec<Vec<u8>>> {
         let mut burst = self.storage.start();
         for frame in frames {
-            let (a, b) = Segment::from(&frame[..]).split_at(cut);
-            assert!(burst.push_segments([a, b].into_iter().filter(|s| !s.is_empty())));
+            assert!(burst.push_segments(frame));
         }
         let arrival = Arrival {
             frames: burst.frames(),

@@ -175,7 +175,7 @@ impl<R: ReceiveRing> Receiveq<R> {
                 return Ok(Room::Fits { buffers: 1, chains: 1 });
             }
         }
-        self.scatter(frame.len(), taken.segments(frames, index))
+        self.scatter(frames, index, taken)
     }
 
     /// Exchanges the pages of all gathered frames, copies those that stay, and writes the headers, and what was taken of the frames:
