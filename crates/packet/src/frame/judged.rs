@@ -47,11 +47,14 @@ const BLOCK: usize = HEAD / 2;
 pub struct Head {
     bytes: [u8; HEAD],
     len: usize,
+    /// How many of them are sent as they were taken. None of a frame in a buffer of the guest that it may be for: it stays there, and
+    /// all others who may get it trust that guest.
+    sent: usize,
 }
 
 impl Default for Head {
     fn default() -> Self {
-        Head { bytes: [0; HEAD], len: 0 }
+        Head { bytes: [0; HEAD], len: 0, sent: 0 }
     }
 }
 
@@ -61,6 +64,7 @@ impl Head {
         let first = frame.first();
         let len = frame.len() as usize;
         self.len = len.min(HEAD);
+        self.sent = if frame.is_lent() { 0 } else { self.len };
         if let Some(bytes) = first.read::<HEAD>() {
             self.bytes = bytes;
         } else if frame.is_contiguous()
@@ -82,6 +86,11 @@ impl Head {
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
+    }
+
+    #[inline(always)]
+    fn sent(&self) -> &[u8] {
+        &self.bytes[..self.sent]
     }
 
     /// Returns the Ethernet header.
@@ -265,14 +274,14 @@ impl<'b> Taken<'b> for &'b Headers {
 impl<'b> Taken<'b> for &'b Heads {
     #[inline(always)]
     unsafe fn put(self, index: usize, to: *mut u8) {
-        let bytes = self[index].bytes();
+        let bytes = self[index].sent();
         // SAFETY: these are no more bytes than the frame has; ours overlap with nobody's.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
     #[inline(always)]
     fn taken(self, index: usize) -> &'b [u8] {
-        self[index].bytes()
+        self[index].sent()
     }
 }
 

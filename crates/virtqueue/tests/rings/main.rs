@@ -6,6 +6,7 @@ mod any_order;
 mod aside;
 mod budget;
 mod dirty_log;
+#[cfg(not(miri))]
 mod exchange;
 mod hostile;
 mod lend;

@@ -55,6 +55,16 @@ struct JoinState {
     held: Held,
 }
 
+/// Packets of a burst.
+#[derive(Clone, Copy)]
+struct Packets<'b> {
+    /// With the heads that decide about them.
+    taken: Frames<'b>,
+    /// The same packets as they are sent alone: from where they lie, unless those of unknown chains are dropped. Then their heads
+    /// decide about them, too.
+    alone: Frames<'b>,
+}
+
 impl Join {
     /// Joins what goes to queue `queue` of a port.
     pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Join {
@@ -97,15 +107,16 @@ impl Join {
         // A next hop gets the packets that were looked up for it, even if their sender changes them meanwhile.
         let mut taking = self.taking.borrow_mut();
         let burst = taking.take(frames);
-        let refused = (frames.len() - burst.len()) as u32;
-        let sent = self.transmit_taken(burst.frames(), state, next);
+        let (taken, refused) = (burst.frames(), (frames.len() - burst.len()) as u32);
+        let alone = if rules.drop_unknown || refused > 0 { taken } else { frames };
+        let sent = self.transmit_taken(Packets { taken, alone }, state, next);
         Sent { counted: sent.counted + refused, ..sent }
     }
 
     /// Sends packets whose heads were taken.
     #[inline(always)]
-    fn transmit_taken(&self, frames: Frames<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
-        let rules = &**state.rules.value();
+    fn transmit_taken(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let (rules, frames) = (&**state.rules.value(), packets.taken);
         let lengths = lengths(&frames);
         let lengths = &lengths[..frames.len()];
         let mut next_hops = [None; MAX_BURST];
@@ -114,7 +125,7 @@ impl Join {
         if rules.drop_unknown && next_hops.contains(&None) {
             return self.transmit_known(frames, next_hops, state, next);
         }
-        self.transmit_planned(frames, lengths, next_hops, state, next)
+        self.transmit_planned(packets, lengths, next_hops, state, next)
     }
 
     /// Sends a burst of which nothing is joined. `common` is the length of all its frames, if they have one.
@@ -144,7 +155,8 @@ impl Join {
         let unknown = (all.len() - count) as u32;
         self.drops.add(Reason::UnknownChain, unknown.into());
         let frames = frames.select(&known[..count]);
-        let sent = self.transmit_planned(frames, &lengths(&frames)[..count], &hops[..count], state, next);
+        let packets = Packets { taken: frames, alone: frames };
+        let sent = self.transmit_planned(packets, &lengths(&frames)[..count], &hops[..count], state, next);
         Sent { counted: sent.counted + unknown, ..sent }
     }
 
@@ -152,12 +164,13 @@ impl Join {
     #[inline(always)]
     fn transmit_planned(
         &self,
-        frames: Frames<'_>,
+        packets: Packets<'_>,
         lengths: &[u16],
         next_hops: &[Option<Nfi>],
         state: &mut JoinState,
         next: Next<'_>,
     ) -> Sent {
+        let Packets { taken: frames, alone } = packets;
         let JoinState { rules, hops, planner, storage, arena, held, .. } = state;
         let rules = &**rules.value();
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
@@ -170,21 +183,21 @@ impl Join {
         let plan = planner.plan(lengths, next_hops, room);
         if plan.groups().len() > MAX_BURST || has_many_segments(&frames) {
             if held.is_empty() {
-                return self.transmit_single(frames, common_len(frames.as_slice()), next);
+                return self.transmit_single(alone, common_len(alone.as_slice()), next);
             }
-            return self.transmit_after(frames, lengths, next_hops, state, next);
+            return self.transmit_after(packets, lengths, next_hops, state, next);
         }
         let holds = if next.more { groups_to_hold(&plan, held) } else { 0 };
         if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
-            return self.transmit_single(frames, common_len(frames.as_slice()), next);
+            return self.transmit_single(alone, common_len(alone.as_slice()), next);
         }
         let leaving = Leaving { plan: &plan, holds, held, lengths };
         let mut burst = storage.start();
         let mut arena = &mut arena[..];
         for group in leaving.groups() {
             let slab = if group.held() == 0 { None } else { group.next_hop().and_then(|nfi| held.of(nfi)) };
-            let alone = slab.filter(|_| group.count() == 0).and_then(|slab| slab.single());
-            let added = match (alone, group.next_hop().and_then(|nfi| rules.hop(nfi))) {
+            let single = slab.filter(|_| group.count() == 0).and_then(|slab| slab.single());
+            let added = match (single, group.next_hop().and_then(|nfi| rules.hop(nfi))) {
                 (Some(packet), _) => burst.push_segments([Segment::from(packet)]),
                 (None, Some(hop)) if !group.goes_as_it_is() => {
                     let entries = slab.map_or(&[][..], |slab| slab.entries());
@@ -195,12 +208,12 @@ impl Join {
                     let entries = slab.map(|_| Segment::from(entries));
                     burst.push_segments(Gather::new(headers, entries, plan.parts(group), &frames, &mut arena))
                 }
-                _ => burst.push_frame(&frames, &frames.as_slice()[group.first()]),
+                _ => burst.push_frame(&alone, &alone.as_slice()[group.first()]),
             };
             debug_assert!(added, "segments were counted");
         }
         let sent = if burst.is_empty() { Sent::default() } else { next.transmit(burst.frames()) };
-        frames.keep_places(burst.kept());
+        alone.keep_places(burst.kept());
         let sent = count.joined(&leaving, &burst, sent);
         if holds == 0 && held.is_empty() { sent } else { hold(held, &plan, holds, &frames, sent) }
     }
@@ -209,14 +222,14 @@ impl Join {
     #[cold]
     fn transmit_after(
         &self,
-        frames: Frames<'_>,
+        packets: Packets<'_>,
         lengths: &[u16],
         next_hops: &[Option<Nfi>],
         state: &mut JoinState,
         next: Next<'_>,
     ) -> Sent {
         let before = self.flush_held(state, next);
-        before.and(self.transmit_planned(frames, lengths, next_hops, state, next))
+        before.and(self.transmit_planned(packets, lengths, next_hops, state, next))
     }
 
     /// Sends all held packets.
