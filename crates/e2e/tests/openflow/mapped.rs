@@ -33,7 +33,7 @@ fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
         send(&mut ends[0], &burst);
         let [own, other, all, there, back] = [&own, &other, &all, &there, &back].map(Packet::bytes);
         expect(&mut ends, &[&[back], &[own.clone(), all.clone(), there, own], &[other, all]]);
-        // From the guest: unchanged in place, and with a tag.
+        // From the guest: unchanged, and with a tag.
         let [plain, tagged] = [udp(9), udp(4)].map(|packet| Packet { from: frames::mac(2), ..packet });
         send(&mut ends[1], &[plain.bytes(), tagged.bytes()]);
         expect(&mut ends, &[&[plain.bytes(), Packet { vlan: Some(0), ..tagged }.bytes()], &[], &[]]);
@@ -41,7 +41,8 @@ fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
     }
     let mapping = millrace.mapping();
     assert!(in_place() > 200, "{mapping:?}");
-    assert!(mapping.sent_in_place >= 200 && mapping.sent_copied >= 200, "{mapping:?}");
+    // The guest could change them after flows have looked at them.
+    assert!(mapping.sent_in_place == 0 && mapping.sent_copied >= 400, "{mapping:?}");
     assert_eq!(dropped(&millrace, "wan", "flow-drop"), 200);
     far.stop();
     millrace.stop();
