@@ -63,6 +63,7 @@ impl LearningPlan {
     /// Forwards a burst that a port received.
     #[inline(always)]
     pub(super) fn forward(&self, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let arrival = Arrival { frames: arrival.frames.exchangeable(), ..arrival };
         if self.bridge.flat {
             self.forward_flat(arrival, scratch);
         } else {
@@ -89,7 +90,7 @@ impl LearningPlan {
         let judged = judging.end();
         match decision {
             Decision::Port(port) => {
-                let frames = Outgoing::Judged(judged.exchangeable(), &mut room.edited);
+                let frames = Outgoing::Judged(judged, &mut room.edited);
                 self.output(&arrival, port.into()).transmit(arrival.queue, frames);
             }
             Decision::Drop(reason) => arrival.drops.add(reason, arrival.frames.len() as u64),
@@ -261,7 +262,7 @@ impl LearningPlan {
             } else {
                 // Frames that go to several ports have no chain here, and are copied.
                 let chosen = chosen.map(|i| (i, !matches!(decisions[i], Decision::Port(_))));
-                let judged = judged.select(chosen, &mut room.selected).exchangeable();
+                let judged = judged.select(chosen, &mut room.selected);
                 output.transmit(arrival.queue, Outgoing::Judged(judged, &mut room.edited));
             }
         }

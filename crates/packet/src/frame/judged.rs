@@ -161,13 +161,14 @@ impl<'b> Frames<'b> {
         Judging { frames: self, room, left: self.as_slice().iter().zip(headers) }
     }
 
-    /// Takes the head of each frame, into `room`.
+    /// Takes the head of each frame, into `room`. The chains of these frames can't be kept: they would be sent from where a guest can
+    /// still change what decides whether they may leave. An Ethernet header decides no more than where a frame goes.
     #[inline(always)]
     pub fn judge_heads(self, room: &'b mut Heads) -> Judged<'b> {
         for (head, frame) in room.iter_mut().zip(self.as_slice()) {
             head.take(&self, frame);
         }
-        Judged { frames: self, taken: Kind::Heads(room) }
+        Judged { frames: Frames { queue: 0, ..self }, taken: Kind::Heads(room) }
     }
 }
 
@@ -481,8 +482,12 @@ mod tests {
                 let origin = Origin { place: 0, id: 1 };
                 prop_assert!(burst.push_segments_from(segments, origin));
             }
+            burst.set_queue(9);
             let (mut headers, mut heads) = (Headers::default(), Box::<Heads>::default());
             let judged = if by_heads { burst.frames().judge_heads(&mut heads) } else { burst.frames().judge(&mut headers).end() };
+            for frame in judged.frames().as_slice() {
+                prop_assert_eq!(judged.frames().keep(frame, 9).is_some(), !by_heads);
+            }
             let taken = if by_heads { HEAD } else { MIN_FRAME as usize };
             let mut start = 0;
             let expected: Vec<Vec<u8>> = lengths.iter().map(|len| {

@@ -195,7 +195,7 @@ impl FlowPlan {
                     return output.transmit(arrival.queue, frames);
                 }
                 Some(To::Normal) if arrival.from != NOWHERE => {
-                    return bridge.forward_on(&arrival, Outgoing::Judged(judged, work.room()), scratch);
+                    return bridge.forward_on(&arrival, Outgoing::Judged(judged.exchangeable(), work.room()), scratch);
                 }
                 _ => {}
             }

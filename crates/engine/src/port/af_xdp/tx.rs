@@ -147,9 +147,9 @@ impl XdpTransmit {
         left.is_ok()
     }
 
-    /// Sends frames, with what was `taken` of them. If it `keeps` chains, frames are sent from where they lie if they can be.
+    /// Sends frames, with what was `taken` of them; from where they lie, if their chains can be kept.
     #[inline(always)]
-    fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>, keeps: bool) -> Sent {
+    fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>) -> Sent {
         let Some(socket) = &self.socket else { return Sent::none(Reason::Down) };
         let TxRings { tx, completion } = &mut *socket.borrow_mut();
         if self.down.get() && !self.wake(tx) {
@@ -160,8 +160,7 @@ impl XdpTransmit {
         let mut out = self.descriptors.borrow_mut();
         let mut kept = self.kept.borrow_mut();
         let mut room = tx.room();
-        let mapped = self.mapped.as_ref().filter(|_| keeps);
-        let from = mapped.map_or(0, |mapped| mapped.in_place_from());
+        let from = self.mapped.as_ref().map_or(0, |mapped| mapped.in_place_from());
         // However slow the interface is, the guest keeps some chains for other destinations.
         let most_kept = usize::from(self.pool.count() - self.pool.count() / 4);
         let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };
@@ -204,15 +203,14 @@ impl XdpTransmit {
 
 impl TxQueue for XdpTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
-        self.send(frames, Unjudged, true)
+        self.send(frames, Unjudged)
     }
 
     fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
         let frames = judged.frames();
         match judged.taken() {
-            // Addresses decide no more than where frames go, and a guest may send any to the network.
-            Kind::Headers(taken) => self.send(frames, taken, true),
-            Kind::Heads(taken) => self.send(frames, taken, false),
+            Kind::Headers(taken) => self.send(frames, taken),
+            Kind::Heads(taken) => self.send(frames, taken),
         }
     }
 

@@ -142,14 +142,14 @@ impl VirtioTransmit {
         Some(())
     }
 
-    /// Sends frames, with what was `taken` of them. If it `keeps` chains, frames are sent from where they lie if they can be.
+    /// Sends frames, with what was `taken` of them; from where they lie, if their chains can be kept.
     #[inline(always)]
-    fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>, keeps: bool) -> Sent {
+    fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>) -> Sent {
         let end = &mut *self.end.borrow_mut();
         let mut free = self.free.borrow_mut();
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
-        let mapped = self.mapped.as_ref().filter(|_| keeps);
-        let (from, copy_break) = mapped.map_or((0, 0), |mapped| (mapped.in_place_from(), mapped.copy_break));
+        let (from, copy_break) =
+            self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.in_place_from(), mapped.copy_break));
         if from != 0 || free.len() < 2 * frames.len() {
             self.reclaim(end, &mut free);
         }
@@ -227,15 +227,14 @@ impl VirtioTransmit {
 
 impl TxQueue for VirtioTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
-        self.send(frames, Unjudged, true)
+        self.send(frames, Unjudged)
     }
 
     fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
         let frames = judged.frames();
         match judged.taken() {
-            // Addresses decide no more than where frames go, and a guest may send any to the network.
-            Kind::Headers(taken) => self.send(frames, taken, true),
-            Kind::Heads(taken) => self.send(frames, taken, false),
+            Kind::Headers(taken) => self.send(frames, taken),
+            Kind::Heads(taken) => self.send(frames, taken),
         }
     }
 
