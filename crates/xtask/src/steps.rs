@@ -74,7 +74,7 @@ const STEPS: &[Step] = &[
         about: "unit, integration and end-to-end tests, from the first that is built on",
         tier: Tier::Test,
         lane: 1,
-        needs: &[Need::Packages, Need::HugePages],
+        needs: &[Need::Packages, Need::HugePages, Need::NoAutogroups],
         run: |context, shared| binaries::run(context, &shared.shelf),
     },
     Step {

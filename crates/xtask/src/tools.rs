@@ -15,6 +15,8 @@ pub enum Need {
     Packages,
     /// Huge pages. Tests that want them report what they skip without them.
     HugePages,
+    /// A scheduler without groups of sessions.
+    NoAutogroups,
     /// valgrind and the runner of the instruction counts.
     Valgrind,
     /// A nightly toolchain with Miri.
@@ -38,6 +40,7 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, &["tshark"])?;
             }
             Need::HugePages => huge_pages(),
+            Need::NoAutogroups => no_autogroups(),
             Need::Valgrind => {
                 packages(context, &["valgrind"])?;
                 let version = locked_version(context, "gungraun")?;
@@ -100,6 +103,20 @@ fn huge_pages() {
         let _ = std::fs::write(PATH, wanted.to_string());
     }
     println!("huge pages: {} (before: {before}, wanted: {wanted})", read().unwrap_or(before));
+}
+
+/// Lets the scheduler treat all threads alike, instead of all sessions. Otherwise the threads of the kernel wait for seconds behind a
+/// session that runs many programs, and so do tests, for grace periods of RCU: programs that end, interfaces and namespaces that go.
+/// Best effort: tests take longer without it.
+fn no_autogroups() {
+    const PATH: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+    if std::fs::read_to_string(PATH).is_ok_and(|on| on.trim() == "1") {
+        let done = std::fs::write(PATH, "0");
+        println!(
+            "kernel.sched_autogroup_enabled: {}",
+            if done.is_ok() { "0 (before: 1)" } else { "1; as root it would be set to 0" }
+        );
+    }
 }
 
 fn nightly(context: &Context) -> Result<(), Failure> {
