@@ -98,11 +98,12 @@ static inline void finish(struct receive_queue *queue, struct rte_mbuf *packet)
 }
 
 // The packets of an aggregate are delivered in one burst if that has room for them: the application most likely sends them in one,
-// too, and so they fill a frame again.
+// too, and so they fill a frame again. Each frame holds a packet or more, except for wrong aggregates: the application gets its turn
+// though these keep coming.
 uint16_t receive(void *argument, struct rte_mbuf **packets, uint16_t room)
 {
     struct receive_queue *queue = argument;
-    uint16_t done = 0;
+    uint16_t done = 0, frames = 0;
     while (done < room) {
         if (queue->aggregate != NULL) {
             uint16_t left = queue->piece_count - queue->next_piece, now = RTE_MIN(left, (uint16_t)(room - done));
@@ -111,7 +112,7 @@ uint16_t receive(void *argument, struct rte_mbuf **packets, uint16_t room)
             done += extract(queue, packets + done, now);
             continue;
         }
-        struct rte_mbuf *frame = next_frame(queue);
+        struct rte_mbuf *frame = frames++ < room ? next_frame(queue) : NULL;
         if (frame == NULL)
             break;
         if (is_packet(queue, frame)) {

@@ -57,6 +57,8 @@ reasons! {
     NoFlow = "no-flow",
     /// The flows that match the frame send it nowhere.
     FlowDrop = "flow-drop",
+    /// Flows send the frame to more than 256 outputs, and it has not gone to the others.
+    Outputs = "outputs",
     /// A flow sends the frame to a port that the bridge does not have.
     UnknownPort = "unknown-port",
     /// Controllers take packets more slowly than flows send them from this port.

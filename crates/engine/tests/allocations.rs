@@ -203,6 +203,7 @@ fn far(socket: &Path) -> Spec {
         access: Access::default(),
         queues: None,
         any_memory: false,
+        holes: ::vhost_user::backend::Holes::Fill,
     });
     let joined = |port: PortSpec| PortSpec { aggregate: true, ..port };
     Spec {

@@ -171,6 +171,7 @@ fn copies_without_room_are_dropped_and_nothing_else() {
         access: Access::default(),
         queues: None,
         any_memory: false,
+        holes: ::vhost_user::backend::Holes::Fill,
     });
     let ports = vec![replay(home.path(), "source", &frames()), sink("sink"), PortSpec::new("probe", nobody)];
     let mirrors = vec![mirror(&["source", "sink"], "probe", MirrorDirection::Both, MirrorPoint::Wire)];

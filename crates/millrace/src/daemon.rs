@@ -8,8 +8,10 @@ use crate::metrics::Exporter;
 use crate::openflow::{Datapath, Service, SharedSwitch};
 use crate::serve::{BindError, ListenError, Stop};
 use engine::Switch;
+use engine::spec::Spec;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::io;
@@ -58,6 +60,18 @@ pub enum DaemonError {
     },
 }
 
+/// Keeps this thread, and all that it starts later, off the processors that workers are pinned to, if there are others.
+fn leave_to_workers(spec: &Spec) {
+    let Ok(mut others) = sched_getaffinity(None) else { return };
+    let pinned = spec.workers.iter().filter_map(|worker| worker.cpu);
+    pinned.filter(|&cpu| cpu < CpuSet::MAX_CPU).for_each(|cpu| others.unset(cpu));
+    if others.count() > 0
+        && let Err(error) = sched_setaffinity(None, &others)
+    {
+        tracing::warn!("threads other than workers may run on the workers' processors: {error}");
+    }
+}
+
 /// Runs the switch described by the file at `path` until SIGINT, SIGTERM or a shutdown request. A `strict` start fails if a
 /// port can't be opened.
 pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
@@ -74,14 +88,14 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         port.driver.claim().map_err(|why| DaemonError::Claim { port: port.name.clone(), why })?;
     }
     descriptors::raise();
-    vhost_user::Event::prepare()
-        .map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;
+    vhost_user::prepare().map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;
     let reach = Reach::of(&config, path)?;
     // Confine before starting a second thread: it would keep the privileges that this one drops.
     let confined = confine(&config.confinement, &reach)?;
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
     let spec = config.spec.clone();
+    leave_to_workers(&spec);
     let switch = if strict { Switch::start(spec) } else { Switch::start_lenient(spec) }?;
     tracing::info!(control = %config.control.display(), ports = config.spec.ports.len(), "started");
 

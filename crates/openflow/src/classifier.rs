@@ -66,6 +66,16 @@ impl<T: Copy> Classifier<T> {
         flows.iter().find(|(other, _)| *other == priority).map(|(_, value)| value)
     }
 
+    /// Returns the number of masks.
+    pub fn masks(&self) -> usize {
+        self.tuples.len()
+    }
+
+    /// Reports whether a match has this mask.
+    pub fn has_mask(&self, mask: &Key) -> bool {
+        self.tuples.iter().any(|tuple| tuple.mask == *mask)
+    }
+
     /// Reports whether there are no matches.
     pub fn is_empty(&self) -> bool {
         self.tuples.is_empty()

@@ -123,8 +123,7 @@ impl<'a> FlowMod<'a> {
         let table = &mut meant[0];
         let reset = self.flags & flag::RESET_COUNTS != 0;
         if self.command != Command::Add {
-            table.modify(shared, &self.filter, &instructions, reset);
-            return Ok(Vec::new());
+            return table.modify(shared, &self.filter, &instructions, reset).map(|()| Vec::new());
         }
         if number == aggregation::TABLE {
             ServiceChain::of(&self.filter.matches)?;

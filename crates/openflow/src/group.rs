@@ -41,6 +41,12 @@ pub struct Bucket {
 }
 
 impl Group {
+    /// Estimates its bytes, with those of its description.
+    pub fn bytes(&self) -> usize {
+        let actions = self.buckets.iter().map(|bucket| bucket.changes.len() + 1).sum::<usize>();
+        size_of::<Group>() + self.buckets.len() * size_of::<Bucket>() + 2 * actions * size_of::<Action>()
+    }
+
     /// Returns the buckets for a packet whose key has this hash. Buckets whose port has no link, as `is_live` reports, are not used.
     pub fn chosen(&self, hash: u64, is_live: impl Fn(u32) -> bool) -> impl Iterator<Item = &Bucket> {
         let is_usable = |bucket: &&Bucket| bucket.watched.is_none_or(&is_live);

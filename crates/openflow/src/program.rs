@@ -108,6 +108,13 @@ impl Program {
         Program { steps: [Step { actions: [].into(), to }].into(), ..Program::default() }
     }
 
+    /// Estimates the bytes of its actions.
+    pub fn bytes(&self) -> usize {
+        let actions =
+            self.steps.iter().map(|step| step.actions.len()).sum::<usize>() + self.rest.len() + self.written.len();
+        actions * size_of::<Action>() + self.steps.len() * size_of::<Step>()
+    }
+
     /// Reports whether all packets are the same after it.
     pub fn keeps(&self) -> bool {
         self.meter.is_none() && self.rest.is_empty() && self.steps.iter().all(|step| step.actions.is_empty())

@@ -4,7 +4,7 @@ use crate::classifier::{Classifier, Lookup};
 use crate::counters::Slot;
 use crate::group::Group;
 use crate::key::Key;
-use crate::limits::FORWARDING;
+use crate::limits::{FORWARDING, MAX_BYTES, MAX_FLOWS, MAX_MASKS};
 use crate::matching::Match;
 use crate::meter::Meter;
 use crate::pages::Pages;
@@ -38,6 +38,20 @@ pub struct Rule {
     pub program: Program,
 }
 
+impl Rule {
+    /// Estimates the bytes of its flow.
+    pub fn bytes(&self) -> usize {
+        Rule::bytes_of(&self.program)
+    }
+
+    /// Estimates the bytes of a flow with this program, which has its instructions once more.
+    pub fn bytes_of(program: &Program) -> usize {
+        /// A flow without actions: with its rule, its places in maps, and its counters.
+        const FLOW: usize = 1 << 10;
+        FLOW + 2 * program.bytes()
+    }
+}
+
 /// The rules of all tables. A clone is a snapshot for a thread that only looks up; it costs as much as the number of tables, and a
 /// change after it as much as one rule.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +62,9 @@ pub struct Rules {
     rules: Pages<Rule>,
     /// Number of rules in the tables that forward.
     len: usize,
+    /// Number of rules in all tables, and estimated bytes of their flows and of groups.
+    all: usize,
+    bytes: usize,
     groups: HashTrieMapSync<u32, Arc<Group>>,
     meters: HashTrieMapSync<u32, Arc<Meter>>,
 }
@@ -66,6 +83,25 @@ impl Rules {
         self.rules.get(slot)
     }
 
+    /// Reports whether there is room for another rule of a table, with this mask and so many bytes. `replaced` is the one that it replaces.
+    pub fn has_room(&self, table: u8, mask: &Key, bytes: usize, replaced: Option<&Rule>) -> bool {
+        let freed = replaced.map_or(0, Rule::bytes);
+        let fits = self.bytes - freed + bytes <= MAX_BYTES;
+        fits && (replaced.is_some() || self.all < MAX_FLOWS && self.has_room_for_mask(table, mask))
+    }
+
+    fn has_room_for_mask(&self, table: u8, mask: &Key) -> bool {
+        let forwarding = self.classifiers.iter().take(usize::from(FORWARDING));
+        table >= FORWARDING
+            || forwarding.map(|classifier| classifier.masks()).sum::<usize>() < MAX_MASKS
+            || self.classifiers.get(usize::from(table)).is_some_and(|classifier| classifier.has_mask(mask))
+    }
+
+    /// Reports whether flows may become so many bytes larger.
+    pub fn may_grow(&self, bytes: usize) -> bool {
+        self.bytes.saturating_add(bytes) <= MAX_BYTES
+    }
+
     /// Returns the group of this number.
     pub fn group(&self, id: u32) -> Option<&Group> {
         self.groups.get(&id).map(|group| &**group)
@@ -73,8 +109,12 @@ impl Rules {
 
     /// Sets or removes the group of this number.
     pub fn set_group(&mut self, id: u32, group: Option<Arc<Group>>) {
+        self.bytes -= self.group(id).map_or(0, Group::bytes);
         match group {
-            Some(group) => self.groups.insert_mut(id, group),
+            Some(group) => {
+                self.bytes += group.bytes();
+                self.groups.insert_mut(id, group);
+            }
             None => _ = self.groups.remove_mut(&id),
         }
     }
@@ -116,11 +156,13 @@ impl Rules {
         }
         let before = Arc::make_mut(&mut self.classifiers[table]).insert(at, priority, slot);
         match before {
-            Some(before) if before != slot => self.rules.set(before, None),
-            Some(_) => {}
-            None if table < usize::from(FORWARDING) => self.len += 1,
-            None => {}
+            Some(before) => self.forget(before),
+            None => {
+                self.len += usize::from(table < usize::from(FORWARDING));
+                self.all += 1;
+            }
         }
+        self.bytes += rule.bytes();
         self.rules.set(slot, Some(rule));
     }
 
@@ -128,8 +170,55 @@ impl Rules {
     pub fn remove(&mut self, table: u8, at: &Match, priority: u16) {
         let Some(classifier) = self.classifiers.get_mut(usize::from(table)) else { return };
         if let Some(slot) = Arc::make_mut(classifier).remove(at, priority) {
-            self.rules.set(slot, None);
+            self.forget(slot);
             self.len -= usize::from(table < FORWARDING);
+            self.all -= 1;
         }
+    }
+
+    /// Removes the rule in a slot.
+    fn forget(&mut self, slot: u32) {
+        self.bytes -= self.get(slot).map_or(0, Rule::bytes);
+        self.rules.set(slot, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::Action;
+    use crate::counters::Counters;
+
+    fn rule(counters: &Arc<Counters>, outputs: usize) -> Rule {
+        let output = Action::Output { port: 1, max_len: 0 };
+        Rule {
+            flow: FlowId(1),
+            slot: Arc::new(counters.slot().unwrap()),
+            cookie: 0,
+            table: 0,
+            is_miss: false,
+            program: Program::of(&vec![output; outputs]),
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_rules_that_are_there() {
+        let (counters, mut rules) = (Arc::new(Counters::default()), Rules::default());
+        let (at, small, large) = (Match::any(), rule(&counters, 1), rule(&counters, 100));
+        let sizes = [small.bytes(), large.bytes()];
+        assert!(sizes[1] > sizes[0] + 100);
+        rules.insert(0, &at, 1, small.clone());
+        rules.insert(1, &at, 1, large);
+        assert_eq!((rules.bytes, rules.all), (sizes[0] + sizes[1], 2));
+        rules.insert(0, &at, 1, rule(&counters, 2));
+        rules.insert(0, &at, 1, small);
+        assert_eq!((rules.bytes, rules.all), (sizes[0] + sizes[1], 2), "it was replaced");
+        let room = MAX_BYTES - rules.bytes;
+        let has_room = |bytes, replaced| rules.has_room(0, &at.mask, bytes, replaced);
+        assert!(has_room(room, None) && !has_room(room + 1, None));
+        assert!(has_room(room + sizes[0], rules.exact(0, &at, 1)));
+        rules.remove(0, &at, 1);
+        rules.remove(1, &at, 1);
+        assert_eq!((rules.bytes, rules.all), (0, 0));
     }
 }

@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::flow::{Entry, Filter, Flow, Removal};
 use crate::instruction::Instructions;
 use crate::matching::Match;
-use crate::rules::FlowId;
+use crate::program::Program;
+use crate::rules::{FlowId, Rule};
 use crate::shared::Shared;
 use crate::time::Millis;
 use std::collections::BTreeMap;
@@ -93,8 +94,11 @@ impl FlowTable {
 
     /// Adds a flow, replacing one with the same match and priority, whose counters it takes over if `keep_counters`.
     pub(crate) fn add(&mut self, shared: &mut Shared, mut flow: Flow, keep_counters: bool) -> Result<(), Error> {
-        let before = shared.rules.exact(self.number, &flow.matches, flow.priority).map(|rule| rule.flow);
-        if before.is_none() && self.flows.len() >= self.limit {
+        let replaced = shared.rules.exact(self.number, &flow.matches, flow.priority);
+        let before = replaced.map(|rule| rule.flow);
+        let bytes = Rule::bytes_of(&Program::from(&flow.instructions));
+        let is_full = before.is_none() && self.flows.len() >= self.limit;
+        if is_full || !shared.rules.has_room(self.number, &flow.matches.mask, bytes, replaced) {
             return Err(Error::FlowTableFull);
         }
         let slot = Arc::new(shared.counters.slot().ok_or(Error::FlowTableFull)?);
@@ -151,9 +155,12 @@ impl FlowTable {
         filter: &Filter,
         instructions: &Instructions,
         reset_counters: bool,
-    ) {
-        let lanes = shared.counters.lanes();
-        for id in self.meant(shared, filter) {
+    ) -> Result<(), Error> {
+        let (lanes, meant) = (shared.counters.lanes(), self.meant(shared, filter));
+        if !shared.rules.may_grow(meant.len().saturating_mul(2 * Program::from(instructions).bytes())) {
+            return Err(Error::FlowTableFull);
+        }
+        for id in meant {
             let Some(entry) = self.flows.get_mut(&id) else { continue };
             if reset_counters {
                 self.matched += entry.look(&lanes, entry.flow.used);
@@ -166,6 +173,7 @@ impl FlowTable {
             shared.rules.insert(self.number, &entry.flow.matches, entry.flow.priority, entry.rule(self.number, id));
             self.version += 1;
         }
+        Ok(())
     }
 
     /// Removes a flow, and returns it with all that was counted for it up to now.

@@ -19,6 +19,9 @@ use crate::table::FlowTable;
 use crate::time::Millis;
 use std::sync::Arc;
 
+/// Bytes of a group for each byte of its description, at most: a bucket takes 16 there, an action 8.
+const GROWTH: usize = 16;
+
 /// All tables.
 #[derive(Debug)]
 pub struct Tables {
@@ -106,6 +109,10 @@ impl Tables {
         let deleted = match change {
             GroupMod::Set { id, is_new, kind, buckets } => {
                 let known = Known { ports, groups: &(), meters: &() };
+                // A description takes less than the group that it makes.
+                if !rules.may_grow(GROWTH * buckets.0.len()) {
+                    return Err(Error::GroupsFull);
+                }
                 rules.set_group(id, Some(groups.set((id, is_new), kind, buckets, known, counters, now)?));
                 return Ok(Vec::new());
             }

@@ -13,7 +13,9 @@ mod descriptors;
 mod event;
 pub mod frontend;
 mod mode;
+mod own_time;
 mod rate_limited_log;
+mod room;
 mod shared_object;
 mod socket;
 mod wait;
@@ -22,6 +24,22 @@ pub use event::Event;
 pub use mode::Mode;
 pub use shared_object::SharedObject;
 pub use socket::{Access, SocketError, claim, keep_sockets};
+
+/// Reserves what sessions need of the kernel and opens what they read, before others use it up and before the process gives up the
+/// right to.
+///
+/// # Errors
+/// The kernel has nothing left to signal eventfds with.
+pub fn prepare() -> std::io::Result<()> {
+    room::Room::get();
+    if let Err(error) = virtqueue::memory::prepare() {
+        tracing::warn!(
+            "a page that a guest takes away will be allocated anew by the worker that touches it, as the kernel offers no \
+             userfaultfd(2) to this process ({error}); docs/security.md says more"
+        );
+    }
+    Event::prepare()
+}
 
 /// Largest number of queue pairs of a device: vhost-user queue indices have eight bits.
 pub const MAX_QUEUE_PAIRS: u16 = 128;

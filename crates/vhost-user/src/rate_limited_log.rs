@@ -11,12 +11,14 @@ const PERIOD: Duration = Duration::from_secs(1);
 const LINES: u32 = 10;
 
 /// Rate-limited logger of one socket.
+#[derive(Debug)]
 pub(crate) struct RateLimitedLog {
     socket: String,
     current: Mutex<Period>,
 }
 
 /// The lines of the current period.
+#[derive(Debug)]
 struct Period {
     since: Instant,
     written: u32,

@@ -16,8 +16,8 @@ pub enum Fatal {
     LongChain { size: u16 },
     #[error("an indirect descriptor table is nested, chained, empty, too long or not in guest memory")]
     BadIndirect,
-    #[error("the guest's memory file shrank while it was mapped")]
-    MemoryShrank,
+    #[error("pages of the guest's memory vanished: its file shrank, or got a hole")]
+    MemoryVanished,
 }
 
 /// Reason why a descriptor chain was returned without a frame, while the queue continues.

@@ -82,7 +82,7 @@ fn memory_vanishes_under_load() {
         if left > 0 {
             rogue.blast(&mut scene.b, Duration::from_millis(20));
         }
-        scene.said("memory file shrank");
+        scene.said("its file shrank, or got a hole");
         drop(rogue);
         scene.recovers();
     }

@@ -6,6 +6,7 @@ mod control;
 mod controllers;
 mod flipped;
 mod guests;
+mod holes;
 mod hostile;
 mod interfaces;
 mod reconnect;

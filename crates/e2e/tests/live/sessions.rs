@@ -1,12 +1,15 @@
 //! Peers that attack the switch through shared descriptors, memory and sockets, beside two honest guests.
 
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
+use super::holes::port_with;
 use e2e::Home;
 use e2e::live::Live;
 use e2e::virtio::Options;
 use e2e::virtio::rogue::{BUFFERS, HEADER, Rogue, TX};
 use lab::millrace::config::*;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
 use rustix::io::{Errno, write};
@@ -48,6 +51,36 @@ fn full_notification_counters_in_blocking_mode() {
     live.finish();
 }
 
+/// Watchers of each call descriptor.
+const WATCHERS: usize = 20_000;
+
+/// The guest has its call descriptors watched so often that each notification takes milliseconds.
+#[test]
+fn notifications_that_wake_twenty_thousand_watchers() {
+    let mut live = Live::new(patched("a", "b"));
+    let mut b = Options::new(live.home.socket("b")).connect().unwrap();
+    let mut rogue = Rogue::connect(&live.home);
+    live.millrace.wait_up(&["a"]);
+    let mark = live.millrace.daemon.log().mark();
+    // A watcher is a pair of an epoll and a descriptor of the file.
+    let epolls: Vec<OwnedFd> = (0..100).map(|_| epoll::create(CreateFlags::CLOEXEC).unwrap()).collect();
+    let same: Vec<OwnedFd> = rogue
+        .events()
+        .flat_map(|event| (0..WATCHERS / epolls.len()).map(move |_| event.try_clone_to_owned().unwrap()))
+        .collect();
+    for epoll in &epolls {
+        same.iter().for_each(|fd| epoll::add(epoll, fd, EventData::new_u64(0), EventFlags::IN).unwrap());
+    }
+    live.during(|attack| {
+        while attack.goes_on() {
+            rogue.blast(&mut b, Duration::from_millis(1));
+            attack.strike();
+        }
+    });
+    live.millrace.wait_said(mark, "notifying a guest takes longer");
+    live.finish();
+}
+
 /// Connects a frontend to port `a`, up to feature negotiation.
 fn frontend(home: &Home) -> Frontend {
     let mut frontend = Frontend::from_stream(UnixStream::connect(home.socket("a")).unwrap(), 64);
@@ -79,11 +112,11 @@ fn a_frontend_that_is_refused_comes_back_without_end() {
     live.finish();
 }
 
-/// The guest shares as much empty memory as a guest may have, and then more. The next guest still has room.
+/// The guest, which may have holes, shares as much empty memory as a guest may have, and then more. The next guest still has room.
 #[test]
 fn memory_as_large_as_address_spaces() {
     const REGION: u64 = 1 << 37;
-    let live = Live::new(patched("a", "b"));
+    let live = Live::new(port_with(HolesKey::Allow));
     let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, REGION).unwrap();
     let region = |number: u64| VhostUserMemoryRegionInfo {

@@ -43,18 +43,18 @@ impl SessionFault {
         self.raised.load(Ordering::Relaxed)
     }
 
-    /// Takes the reason if a queue stopped since the last call, or if the guest's memory shrank. Then calls `end`,
+    /// Takes the reason if a queue stopped since the last call, or if pages of the guest's memory vanished. Then calls `end`,
     /// which has to end the connection; no other connection begins meanwhile.
     pub fn take(&self, end: impl FnOnce()) -> Option<Ending> {
-        let shrank = self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken());
-        if shrank {
-            self.raise(Fatal::MemoryShrank);
+        let vanished = self.memory.lock().unwrap().upgrade().is_some_and(|m| m.is_broken());
+        if vanished {
+            self.raise(Fatal::MemoryVanished);
         }
         let mut reason = self.reason.lock().unwrap();
         let taken = reason.take()?;
         end();
         // Errors of the rings since then come from the zeros that replaced the memory.
-        Some(if shrank { Fatal::MemoryShrank.into() } else { taken })
+        Some(if vanished { Fatal::MemoryVanished.into() } else { taken })
     }
 
     /// Also watches the memory that the guest's queues use from now on.

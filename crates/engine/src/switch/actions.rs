@@ -330,6 +330,7 @@ mod tests {
                 access: Default::default(),
                 queues: Some(1),
                 any_memory: false,
+                holes: ::vhost_user::backend::Holes::Fill,
             };
             PortSpec::new(name, Driver::VhostUser(settings))
         };

@@ -394,6 +394,7 @@ mod tests {
             access: Default::default(),
             queues: None,
             any_memory: false,
+            holes: ::vhost_user::backend::Holes::Fill,
         });
         let pinned = WorkerSpec { queues: vec![PortQueues::one("a", 1)], ..WorkerSpec::default() };
         let ports = ["a", "b"].map(|name| PortSpec::new(name, driver.clone()));

@@ -73,6 +73,7 @@ mod tests {
                 access: Access::default(),
                 queues: None,
                 any_memory: false,
+                holes: ::vhost_user::backend::Holes::Fill,
             }),
         )
     }

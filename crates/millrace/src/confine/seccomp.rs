@@ -165,6 +165,9 @@ const FILE_SETATTR: i64 = 469;
 /// Requests of ioctl(2) that change attributes of files (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
 const FILE_FLAGS: [u64; 2] = [0x4008_6602, 0x401c_5820];
 
+/// Which processes ioprio_set(2) is about: one.
+const IOPRIO_WHO_PROCESS: u64 = 1;
+
 /// Mode bits that make a program run with the rights of the file's user or group.
 const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
 
@@ -212,8 +215,14 @@ fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
         (libc::SYS_mmap, vec![executable(2)?]),
         (libc::SYS_mprotect, vec![executable(2)?]),
         (libc::SYS_pkey_mprotect, vec![executable(2)?]),
-        // Limits of other processes; 0 is this one.
+        // Limits, processors and priorities of other processes; 0 is this one, or this thread.
         (libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]),
+        (libc::SYS_sched_setaffinity, vec![rule(&[(0, Ne, 0)])?]),
+        (libc::SYS_sched_setscheduler, vec![rule(&[(0, Ne, 0)])?]),
+        (libc::SYS_sched_setparam, vec![rule(&[(0, Ne, 0)])?]),
+        (libc::SYS_sched_setattr, vec![rule(&[(0, Ne, 0)])?]),
+        (libc::SYS_setpriority, vec![rule(&[(0, Ne, libc::PRIO_PROCESS as u64)])?, rule(&[(1, Ne, 0)])?]),
+        (libc::SYS_ioprio_set, vec![rule(&[(0, Ne, IOPRIO_WHO_PROCESS)])?, rule(&[(1, Ne, 0)])?]),
         (libc::SYS_openat, creating_set_id(2, 3)?),
         (
             libc::SYS_ioctl,

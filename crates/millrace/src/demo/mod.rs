@@ -6,6 +6,7 @@ mod sandbox;
 
 pub use function::{FunctionOptions, run as run_function};
 
+use ::vhost_user::backend::Holes;
 use engine::Switch;
 use engine::port::vhost_user;
 use engine::spec::{Access, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
@@ -180,6 +181,7 @@ impl Rig<'_> {
                 access: Access::default(),
                 queues: None,
                 any_memory: false,
+                holes: Holes::Fill,
             });
             PortSpec { staged, ..PortSpec::new(name, driver) }
         };

@@ -32,7 +32,10 @@ struct Arguments {
     /// Most connections at a time
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: u16,
-    /// Most connections from the network whose handshake is not over
+    /// Most connections from the network of one address [default: as many as of all]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    connections_per_source: Option<u16>,
+    /// Most connections from the network whose handshake is not over; the oldest of the busiest address gives way to another one
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     backlog: u16,
     /// KiB of each of a connection's two buffers, to and from the network
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         reach: arguments.reach,
         limits: Limits {
             connections: arguments.connections.into(),
+            per_source: arguments.connections_per_source.unwrap_or(arguments.connections).into(),
             backlog: arguments.backlog.into(),
             buffer: arguments.connection_buffer as usize * 1024,
         },

@@ -9,7 +9,10 @@ pub enum Refusal {
     NoService,
     /// There were as many connections as allowed.
     TooMany,
-    /// From the network: too many handshakes were not over. The request is dropped, and the peer repeats it.
+    /// From the network: the peer had as many connections as allowed.
+    TooManyOfSource,
+    /// From the network: too many handshakes were not over. One had to give way to another peer's, or the peer's own request was
+    /// dropped, which it repeats.
     BacklogFull,
     /// The local service could not be reached.
     Unreachable,
@@ -25,9 +28,10 @@ pub enum Refusal {
     NoPort,
 }
 
-const REFUSALS: [(Refusal, &str); 9] = [
+const REFUSALS: [(Refusal, &str); 10] = [
     (Refusal::NoService, "no-service"),
     (Refusal::TooMany, "too-many-connections"),
+    (Refusal::TooManyOfSource, "too-many-of-source"),
     (Refusal::BacklogFull, "backlog-full"),
     (Refusal::Unreachable, "service-unreachable"),
     (Refusal::Refused, "network-refused"),
@@ -90,6 +94,6 @@ mod tests {
         assert!(REFUSALS.iter().enumerate().all(|(times, (reason, _))| counters.refused(*reason) == times as u64));
         let text = counters.to_string();
         assert!(text.starts_with("connections: 3 served, 0 reached, 0 open;"), "{text}");
-        assert!(text.contains("\n  no-port: 8") && !text.contains("no-service"), "{text}");
+        assert!(text.contains("\n  no-port: 9") && !text.contains("no-service"), "{text}");
     }
 }

@@ -3,7 +3,7 @@
 use super::connection::{Bytes, Connection, Standing};
 use super::counters::{Counters, Refusal};
 use super::device::Link;
-use super::door::{Admission, Door, Handshake};
+use super::door::{Admission, Door, Established, Handshake};
 use super::ephemeral::Ephemeral;
 use super::error::ProxyError;
 use super::local::{Listener, Stream};
@@ -14,6 +14,7 @@ use super::watch::{EventFlags, Watch};
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{Socket, State};
 use smoltcp::time::Instant;
+use smoltcp::wire::IpAddress;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
@@ -41,6 +42,7 @@ pub(super) struct Relay {
     watch: Watch,
     door: Door,
     listeners: Vec<(Listener, SocketAddrV4)>,
+    /// The oldest first.
     handshakes: Vec<Handshake>,
     /// By the number that they are watched under; listeners have the first numbers.
     connections: BTreeMap<u64, Entry>,
@@ -134,13 +136,17 @@ impl Relay {
         loop {
             let mut new = None;
             if let Some(request) = self.sockets.stack.request(link) {
-                let (handshakes, connections) = (self.handshakes.len(), self.connections.len());
-                match self.door.admit(request, handshakes, connections, &mut self.sockets) {
+                if self.handshakes.len() >= self.door.limits.backlog {
+                    // Those that are over since the last look do not have to give way.
+                    self.shake_hands();
+                }
+                let established = self.established(request.from.addr);
+                match self.door.admit(request, &self.handshakes, established, &mut self.sockets) {
                     Admission::Known => {}
-                    Admission::Take(handshake) => new = Some(handshake),
+                    Admission::Take(handshake, victim) => new = Some((handshake, victim)),
                     Admission::Refuse(reason) => self.counters.refuse(reason),
-                    Admission::Drop(reason) => {
-                        self.counters.refuse(reason);
+                    Admission::Drop => {
+                        self.counters.refuse(Refusal::BacklogFull);
                         link.discard();
                         frames += 1;
                         continue;
@@ -148,11 +154,14 @@ impl Relay {
                 }
             }
             let received = self.sockets.stack.receive(link, now);
-            if let Some(handshake) = new {
+            if let Some((handshake, victim)) = new {
                 // A frame with a wrong checksum is no request.
                 match self.sockets.stack.get(handshake.handle).state() {
                     State::Listen => self.sockets.stack.remove(handshake.handle),
-                    _ => self.handshakes.push(handshake),
+                    _ => {
+                        victim.into_iter().for_each(|victim| self.give_way(victim));
+                        self.handshakes.push(handshake);
+                    }
                 }
             }
             if !received {
@@ -160,6 +169,20 @@ impl Relay {
             }
             frames += 1;
         }
+    }
+
+    fn established(&self, peer: IpAddress) -> Established {
+        let has_opened =
+            |entry: &&Entry| entry.port.is_none() && self.sockets.stack.peer(entry.connection.handle) == Some(peer);
+        let of_peer = self.connections.values().filter(has_opened).count();
+        Established { all: self.connections.len(), of_peer }
+    }
+
+    /// Forgets a handshake. The peer gets a reset if it goes on with it.
+    fn give_way(&mut self, handshake: usize) {
+        let Handshake { handle, .. } = self.handshakes.remove(handshake);
+        self.sockets.stack.remove(handle);
+        self.counters.refuse(Refusal::BacklogFull);
     }
 
     /// Connects those whose handshake is over to their services.
@@ -172,7 +195,7 @@ impl Relay {
                 index += 1;
                 continue;
             }
-            let Handshake { to, .. } = self.handshakes.swap_remove(index);
+            let Handshake { to, .. } = self.handshakes.remove(index);
             match state {
                 State::Listen | State::Closed => {
                     let is_reset = state == State::Listen;

@@ -9,8 +9,8 @@ use smoltcp::socket::Socket as Any;
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer};
 use smoltcp::time::{Duration, Instant};
 use smoltcp::wire::{
-    ETHERNET_HEADER_LEN, EthernetAddress, EthernetFrame, EthernetProtocol, IpCidr, IpEndpoint, IpProtocol, Ipv4Cidr,
-    Ipv4Packet, TcpPacket,
+    ETHERNET_HEADER_LEN, EthernetAddress, EthernetFrame, EthernetProtocol, IpAddress, IpCidr, IpEndpoint, IpProtocol,
+    Ipv4Cidr, Ipv4Packet, TcpPacket,
 };
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -145,6 +145,11 @@ impl Stack {
     /// Reports whether a socket has the connection that is requested.
     pub(super) fn has(&self, request: Request) -> bool {
         self.sockets.iter().any(|(_, Any::Tcp(socket))| request.is_of(socket))
+    }
+
+    /// Returns the address of a connection's peer, as long as the stack has the connection.
+    pub(super) fn peer(&self, handle: SocketHandle) -> Option<IpAddress> {
+        self.sockets.get::<Socket<'_>>(handle).remote_endpoint().map(|remote| remote.addr)
     }
 
     pub(super) fn get(&mut self, handle: SocketHandle) -> &mut Socket<'static> {

@@ -18,6 +18,26 @@ fn rig() -> (Rig, openflow::ConnectionId) {
     (rig, id)
 }
 
+/// A look-up takes a step for each mask, and a deletion may take as long as there are masks.
+#[test]
+fn flows_have_so_many_masks_in_all_tables_and_no_more() {
+    let mut rig = Rig::new();
+    rig.switch.tables_mut().forwarding_mut().iter_mut().for_each(|table| table.set_limit(2000));
+    let id = rig.connect();
+    let flow = |mask: u64, priority| {
+        let table = (mask % 16) as u8;
+        let masked = [&[0; 6][..], &mask.to_be_bytes()[2..]].concat();
+        FlowMod { table, ..FlowMod::new(0, priority, &[oxm(4, true, &masked)]) }.bytes()
+    };
+    for mask in 1..=1024 {
+        rig.done(id, &flow(mask, 1));
+    }
+    assert_eq!(rig.refused(id, &flow(1025, 1)), (5, 1));
+    rig.done(id, &flow(1024, 2));
+    rig.done(id, &FlowMod { table: 255, ..FlowMod::new(3, 0, &[]) }.bytes());
+    rig.done(id, &flow(1025, 1));
+}
+
 /// Builds a request for all flows of all tables.
 fn all_flows(xid: u32) -> Vec<u8> {
     let fixed = [&[0xff, 0, 0, 0][..], &[0xff; 8], &[0; 4], &[0; 16]].concat();

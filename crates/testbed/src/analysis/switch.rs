@@ -76,6 +76,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         access: Access::default(),
         queues: None,
         any_memory: false,
+        holes: ::vhost_user::backend::Holes::Fill,
     });
     let mapped = receive == Way::Zero || transmit == Way::Zero;
     let mapping = MappingSpec {

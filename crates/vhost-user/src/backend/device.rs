@@ -3,6 +3,9 @@
 //! Messages come in any order. Each one only changes the recorded state; then the affected queues are checked again. A
 //! running queue is stopped before anything about it changes, and resumes where it stopped.
 
+use super::control::Control;
+use super::filling::{self, Holes, Unfilled};
+use super::pace::Effort;
 use super::repeats::Repeats;
 use super::vring::{Kick, StartError, Vring};
 use super::{Exchange, Options, Queues, Wire};
@@ -13,6 +16,7 @@ use crate::shared_object::SharedObject;
 use rustix::fd::OwnedFd;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 use vhost::vhost_user::VhostUserProtocolFeatures;
 use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError, Region};
@@ -38,6 +42,8 @@ pub(super) enum Refused {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(transparent)]
+    Unfilled(#[from] Unfilled),
+    #[error(transparent)]
     Event(#[from] EventError),
     #[error(transparent)]
     Descriptors(#[from] Exhausted),
@@ -55,14 +61,19 @@ pub(super) enum Refused {
     Answer(std::io::Error),
 }
 
+/// Cost to others of a shared object, in restarts of a queue: the function joins its group anew, under the group's lock.
+const OBJECT: u32 = 16;
+
 /// See the module.
 pub(super) struct Device {
     queues: Arc<dyn Queues>,
-    log: Arc<RateLimitedLog>,
+    pub(super) log: Arc<RateLimitedLog>,
+    control: Arc<Control>,
     pub(super) rings: Vec<Vring>,
     withheld: u64,
     exchange: Option<Exchange>,
     any_memory: bool,
+    holes: Holes,
     memory: Option<Arc<Memory>>,
     pub(super) repeats: Repeats,
     /// Features that the frontend accepted.
@@ -71,20 +82,29 @@ pub(super) struct Device {
     /// Whether the frontend has asked for the number of queue pairs.
     pub(super) counted: bool,
     described: String,
-    /// Cost to others since the last [`Device::take_effort`], see [`super::pace`].
+    /// Restarts of queues, or as much, since the last [`Device::take_effort`], see [`super::pace`].
     effort: u32,
+    /// Processor time for pages since then.
+    pages: Duration,
 }
 
 impl Device {
-    pub(super) fn new(options: &Options, queues: Arc<dyn Queues>, log: Arc<RateLimitedLog>) -> Device {
+    pub(super) fn new(
+        options: &Options,
+        queues: Arc<dyn Queues>,
+        log: Arc<RateLimitedLog>,
+        control: Arc<Control>,
+    ) -> Device {
         let rings = (0..2 * options.queue_pairs).map(|_| Vring::default()).collect();
         Device {
             queues,
             log,
+            control,
             rings,
             withheld: options.withheld,
             exchange: options.exchange,
             any_memory: options.any_memory,
+            holes: options.holes,
             memory: None,
             repeats: Repeats::default(),
             features: None,
@@ -92,12 +112,13 @@ impl Device {
             counted: false,
             described: String::new(),
             effort: 0,
+            pages: Duration::ZERO,
         }
     }
 
-    /// Returns and resets the cost to others since the last call, in restarts of a queue.
-    pub(super) fn take_effort(&mut self) -> u32 {
-        std::mem::take(&mut self.effort)
+    /// Returns and resets the cost to others since the last call, in which the session's thread took so much processor time.
+    pub(super) fn take_effort(&mut self, time: Duration) -> Effort {
+        Effort { restarts: std::mem::take(&mut self.effort), time, pages: std::mem::take(&mut self.pages) }
     }
 
     /// Returns the offered features. MQ comes without the control queue that virtio requires with it: the frontend
@@ -131,10 +152,7 @@ impl Device {
             return Err(Refused::Features(unknown));
         }
         if self.features != Some(accepted) {
-            self.change_all(|device| {
-                device.features = Some(accepted);
-                Ok(())
-            })?;
+            self.change_all(|device| device.features = Some(accepted))?;
         }
         Ok(())
     }
@@ -149,7 +167,8 @@ impl Device {
     }
 
     /// Returns a file for a function that exchanges buffers.
-    pub(super) fn shared_object(&self, name: &Uuid) -> Result<OwnedFd, Refused> {
+    pub(super) fn shared_object(&mut self, name: &Uuid) -> Result<OwnedFd, Refused> {
+        self.effort = self.effort.saturating_add(OBJECT);
         let object = SharedObject::named(name).ok_or(Refused::NoObject)?;
         self.queues.shared_object(object).map_err(Refused::Object)
     }
@@ -184,17 +203,11 @@ impl Device {
         }
     }
 
-    /// Replaces all memory by what `build` makes of the current memory.
-    pub(super) fn set_memory(
-        &mut self,
-        build: impl FnOnce(Option<&Memory>) -> Result<Memory, MemoryError>,
-    ) -> Result<(), Refused> {
+    /// Replaces all memory. The queues run in the old one until all of the new one exists.
+    pub(super) fn set_memory(&mut self, memory: Memory) -> Result<(), Refused> {
         self.effort = self.effort.saturating_add(1);
-        self.change_all(|device| {
-            let before = device.memory.take();
-            device.memory = Some(Arc::new(build(before.as_deref())?));
-            Ok(())
-        })
+        self.pages += filling::fill(&memory, self.holes, &self.control, &self.log)?;
+        self.change_all(|device| device.memory = Some(Arc::new(memory)))
     }
 
     /// Resets everything but the memory, which a frontend that adds and removes regions one by one expects to stay.
@@ -228,12 +241,12 @@ impl Device {
         let ring = &mut self.rings[at];
         if ring.running {
             let wire = match &kick {
-                Kick::Event(fd) => fd.try_clone().map(Some),
-                _ => Ok(None),
+                Kick::Event(fd) => Some(fd.clone()),
+                _ => None,
             };
             let same = matches!((&ring.kick, &kick), (Kick::Polled, Kick::Polled));
             self.effort = self.effort.saturating_add(u32::from(!same));
-            if same || wire.is_ok_and(|wire| self.queues.rewire(at, Wire::Kick(wire)).is_ok()) {
+            if same || self.queues.rewire(at, Wire::Kick(wire)).is_ok() {
                 ring.kick = kick;
                 return Ok(());
             }
@@ -268,9 +281,9 @@ impl Device {
     }
 
     /// Changes state that all rings depend on while all of them are stopped.
-    fn change_all(&mut self, apply: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
+    fn change_all(&mut self, apply: impl FnOnce(&mut Self)) -> Result<(), Refused> {
         self.halt_all()?;
-        apply(self)?;
+        apply(self);
         (0..self.rings.len()).for_each(|at| self.resume(at));
         Ok(())
     }

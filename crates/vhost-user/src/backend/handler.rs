@@ -41,10 +41,12 @@ fn region(r: &VhostUserMemoryRegion, file: File) -> std::result::Result<Region, 
     })
 }
 
-/// Checks a kick or call.
-fn event(file: File) -> std::result::Result<Event, Refused> {
-    descriptors::spare(&file)?;
-    Ok(Event::take(file.into())?)
+impl Device {
+    /// Checks a kick or call.
+    fn event(&self, file: File) -> std::result::Result<Event, Refused> {
+        descriptors::spare(&file)?;
+        Ok(Event::take(file.into(), Some(self.log.clone()))?)
+    }
 }
 
 impl VhostUserBackendReqHandlerMut for Device {
@@ -119,7 +121,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
         let kick = match fd {
-            Some(file) => Kick::Event(event(file)?),
+            Some(file) => Kick::Event(self.event(file)?),
             None => Kick::Polled,
         };
         Ok(self.set_kick(at, kick)?)
@@ -127,7 +129,7 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
-        let call = fd.map(event).transpose()?.map(Arc::new);
+        let call = fd.map(|fd| self.event(fd)).transpose()?.map(Arc::new);
         Ok(self.set_call(at, call)?)
     }
 

@@ -3,6 +3,7 @@
 mod backoff;
 mod control;
 mod device;
+mod filling;
 mod handler;
 mod inbox;
 mod pace;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use virtqueue::memory::Memory;
 use virtqueue::{QueueConfig, SetupError};
 
+pub use filling::Holes;
 pub use service::{Hangup, Service};
 
 /// Configuration of a device.
@@ -35,6 +37,8 @@ pub struct Options {
     /// Accepts any file as guest memory. Reads may block for ever on the process behind a file; these are trusted not
     /// to.
     pub any_memory: bool,
+    /// Treatment of pages that do not exist when a guest shares its memory.
+    pub holes: Holes,
     /// Supported virtio features that are not offered.
     pub withheld: u64,
     /// How the owner of the queues exchanges what frames lie in, if it does.
@@ -56,8 +60,16 @@ pub enum Exchange {
 impl Options {
     /// Returns options with all features, for guests that share memory.
     pub fn new(socket: impl Into<PathBuf>, mode: Mode, queue_pairs: u16) -> Options {
-        let access = Access::default();
-        Options { socket: socket.into(), mode, queue_pairs, access, any_memory: false, withheld: 0, exchange: None }
+        Options {
+            socket: socket.into(),
+            mode,
+            queue_pairs,
+            access: Access::default(),
+            any_memory: false,
+            holes: Holes::default(),
+            withheld: 0,
+            exchange: None,
+        }
     }
 }
 

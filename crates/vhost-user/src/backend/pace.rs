@@ -1,19 +1,66 @@
-//! Rate limit on queue restarts. Each restart costs a little time of workers that other ports share.
+//! Rate limit on what a frontend costs others: restarts of queues, which take time of workers, and processor time of its session.
 //!
 //! A frontend above the limit waits: its own thread delays its next message. Reconnecting does not help, as the limit
 //! belongs to the socket.
 
 use std::time::{Duration, Instant};
 
-/// Restarts allowed at once: all queues of the largest device, mapped, a few times over.
-const AT_ONCE: f64 = 8192.0;
+/// Restarts allowed at once: all queues of the largest device, mapped, a few times over. At some ten microseconds each, those of a second
+/// take less than a hundredth of a worker.
+const RESTARTS: Limit = Limit { at_once: 8192.0, a_second: 512.0 };
 
-/// Sustained restarts per second. At some ten microseconds each they take less than a hundredth of a worker.
-const A_SECOND: f64 = 512.0;
+/// Seconds of a processor: enough at once for all messages of the largest device, and then a tenth of a processor.
+const PROCESSOR: Limit = Limit { at_once: 2.0, a_second: 0.1 };
 
-/// Budget of restarts.
-pub(super) struct Pace {
+/// Part of the time for pages that the guest had not touched which counts: a large guest has many, once.
+const PAGES: f64 = 0.1;
+
+struct Limit {
+    at_once: f64,
+    a_second: f64,
+}
+
+/// What a limit leaves.
+struct Budget {
+    limit: Limit,
     left: f64,
+}
+
+impl Budget {
+    fn new(limit: Limit) -> Budget {
+        Budget { left: limit.at_once, limit }
+    }
+
+    fn regain(&mut self, time: Duration) {
+        self.left = (self.left + time.as_secs_f64() * self.limit.a_second).min(self.limit.at_once);
+    }
+
+    fn is_full(&self) -> bool {
+        self.left >= self.limit.at_once
+    }
+
+    /// Takes from the budget; returns how long it takes to pay a debt.
+    fn take(&mut self, cost: f64) -> Duration {
+        self.left -= cost;
+        Duration::from_secs_f64((-self.left).max(0.0) / self.limit.a_second)
+    }
+}
+
+/// Cost of a message to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Effort {
+    /// Restarts of a queue that workers only poll, or as much work for them.
+    pub(super) restarts: u32,
+    /// Processor time of the session's own thread.
+    pub(super) time: Duration,
+    /// Processor time for pages of the guest's memory.
+    pub(super) pages: Duration,
+}
+
+/// Budget of a socket's frontends.
+pub(super) struct Pace {
+    restarts: Budget,
+    processor: Budget,
     at: Instant,
     told: bool,
 }
@@ -28,23 +75,25 @@ pub(super) struct Wait {
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { left: AT_ONCE, at: now, told: false }
+        Pace { restarts: Budget::new(RESTARTS), processor: Budget::new(PROCESSOR), at: now, told: false }
     }
 
-    /// Charges the restarts of one message; returns the delay of the next one, if any.
-    pub(super) fn charge(&mut self, restarts: u32, now: Instant) -> Option<Wait> {
-        let regained = now.saturating_duration_since(self.at).as_secs_f64() * A_SECOND;
-        self.left = (self.left + regained).min(AT_ONCE);
+    /// Charges one message; returns the delay of the next one, if any.
+    pub(super) fn charge(&mut self, effort: Effort, now: Instant) -> Option<Wait> {
+        let since = now.saturating_duration_since(self.at);
+        self.restarts.regain(since);
+        self.processor.regain(since);
         self.at = now;
-        self.told &= self.left < AT_ONCE;
-        self.left -= f64::from(restarts);
-        let time = Duration::from_secs_f64((-self.left).max(0.0) / A_SECOND);
+        self.told &= !(self.restarts.is_full() && self.processor.is_full());
+        let restarts = self.restarts.take(effort.restarts.into());
+        let processor = self.processor.take(effort.time.as_secs_f64() + effort.pages.as_secs_f64() * PAGES);
+        let time = restarts.max(processor);
         (!time.is_zero()).then(|| Wait { time, is_first: !std::mem::replace(&mut self.told, true) })
     }
 
-    /// Formats the limit.
+    /// Formats the limits.
     pub(super) fn limit() -> String {
-        format!("{A_SECOND} times a second")
+        format!("{} restarts of queues a second, or {} of a processor", RESTARTS.a_second, PROCESSOR.a_second)
     }
 }
 
@@ -52,30 +101,58 @@ impl Pace {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_burst_is_free_and_a_loop_is_not() {
+    fn restarts(restarts: f64) -> Effort {
+        Effort { restarts: restarts as u32, ..Effort::default() }
+    }
+
+    fn processor(seconds: f64) -> Effort {
+        Effort { time: Duration::from_secs_f64(seconds), ..Effort::default() }
+    }
+
+    /// Charges an effort a thousand times beyond the limit; returns how long that takes.
+    fn repeated(effort: Effort, at_once: Effort) -> f64 {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        assert_eq!(pace.charge(AT_ONCE as u32, start), None);
+        assert_eq!(pace.charge(at_once, start), None);
         let mut now = start;
         let mut said = 0;
         for _ in 0..1000 {
-            let wait = pace.charge(1, now).expect("it has to wait");
+            let wait = pace.charge(effort, now).expect("it has to wait");
             said += u32::from(wait.is_first);
             now += wait.time;
         }
-        let (took, least) = ((now - start).as_secs_f64(), 999.0 / A_SECOND);
-        assert!((least..least * 1.1).contains(&took), "{took}");
         assert_eq!(said, 1);
+        (now - start).as_secs_f64()
+    }
+
+    #[test]
+    fn a_burst_is_free_and_a_loop_is_not() {
+        for (took, least) in [
+            (repeated(restarts(1.0), restarts(RESTARTS.at_once)), 1000.0 / RESTARTS.a_second),
+            (repeated(processor(0.001), processor(PROCESSOR.at_once)), 1.0 / PROCESSOR.a_second),
+        ] {
+            assert!((least * 0.99..least * 1.1).contains(&took), "{took} {least}");
+        }
     }
 
     #[test]
     fn a_peer_that_keeps_still_starts_afresh() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        assert!(pace.charge(2 * AT_ONCE as u32, start).unwrap().is_first);
-        let later = start + Duration::from_secs_f64(2.0 * AT_ONCE / A_SECOND);
-        assert_eq!(pace.charge(AT_ONCE as u32, later), None);
-        assert!(pace.charge(1, later).unwrap().is_first);
+        let all = restarts(RESTARTS.at_once);
+        assert!(pace.charge(restarts(2.0 * RESTARTS.at_once), start).unwrap().is_first);
+        let later = start + Duration::from_secs_f64(2.0 * RESTARTS.at_once / RESTARTS.a_second);
+        assert_eq!(pace.charge(all, later), None);
+        assert!(pace.charge(restarts(1.0), later).unwrap().is_first);
+    }
+
+    #[test]
+    fn pages_of_a_large_guest_are_nearly_free() {
+        let pages = Duration::from_secs(15);
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let filled = Effort { pages, ..Effort::default() };
+        assert_eq!(pace.charge(filled, start), None);
+        assert!(pace.charge(filled, start).is_some(), "not again and again");
     }
 }

@@ -26,10 +26,11 @@ impl Device {
             return Ok(());
         }
         self.check_memory(std::slice::from_ref(&region))?;
-        self.set_memory(|before| match before {
+        let memory = match self.memory() {
             Some(memory) => memory.with_region(region),
             None => Memory::map(vec![region]),
-        })
+        };
+        self.set_memory(memory?)
     }
 
     /// Removes a region, or one of its repetitions.
@@ -38,10 +39,11 @@ impl Device {
             return Ok(());
         }
         let RegionId { guest_addr, user_addr, len } = id;
-        self.set_memory(|before| match before {
+        let memory = match self.memory() {
             Some(memory) => memory.without_region(guest_addr, user_addr, len),
             None => Memory::map(Vec::new())?.without_region(guest_addr, user_addr, len),
-        })
+        };
+        self.set_memory(memory?)
     }
 
     /// Replaces all regions.
@@ -51,6 +53,6 @@ impl Device {
         if self.memory().is_some_and(|memory| is_same(memory.regions(), &regions)) {
             return Ok(());
         }
-        self.set_memory(|_| Memory::map(regions))
+        self.set_memory(Memory::map(regions)?)
     }
 }

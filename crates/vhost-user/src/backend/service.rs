@@ -113,7 +113,7 @@ impl Thread {
         // In this order, so that a disconnect meant for the previous session cannot end this one.
         self.queues.connected();
         self.control.begin(stream.clone());
-        let device = Device::new(&self.options, self.queues.clone(), self.log.clone());
+        let device = Device::new(&self.options, self.queues.clone(), self.log.clone(), self.control.clone());
         let ending = session::serve(&stream, &self.control, device, pace, &self.log);
         self.control.end();
         ending

@@ -4,6 +4,7 @@ use super::control::Control;
 use super::device::{Device, Refused};
 use super::inbox::{self, HEADER, Header, InboxError};
 use super::pace::{Pace, Wait};
+use crate::own_time::own_time;
 use crate::rate_limited_log::RateLimitedLog;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -35,6 +36,7 @@ pub(super) fn serve(
         Err(e) => return Ending { reason: format!("cannot duplicate the connection: {e}"), left: false },
     };
     let mut left = false;
+    let mut counted = own_time();
     let reason = loop {
         let header = match inbox::next(stream, control) {
             Ok(header) => header,
@@ -54,7 +56,9 @@ pub(super) fn serve(
         };
         let mut changed = lock(&device);
         changed.report();
-        let wait = pace.charge(changed.take_effort(), Instant::now());
+        let now = own_time();
+        let wait = pace.charge(changed.take_effort(now.saturating_sub(counted)), Instant::now());
+        counted = now;
         drop(changed);
         match done {
             Ok(()) => {}
@@ -64,7 +68,7 @@ pub(super) fn serve(
         if let Some(Wait { time, is_first }) = wait {
             if is_first {
                 let limit = Pace::limit();
-                log.warn(format_args!("the frontend has queues restarted more than {limit}: its messages wait"));
+                log.warn(format_args!("the frontend costs more than {limit}: its messages wait"));
             }
             control.sleep(time);
         }

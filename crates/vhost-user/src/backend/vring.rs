@@ -2,7 +2,6 @@
 
 use super::QueueSetup;
 use crate::Event;
-use std::io;
 use std::sync::Arc;
 use virtqueue::memory::Memory;
 use virtqueue::{Negotiated, QueueConfig, SetupError, features};
@@ -48,8 +47,6 @@ pub(super) struct Vring {
 pub(super) enum StartError {
     #[error("the ring address {0:#x} is in none of the memory regions that the frontend shared")]
     Unmapped(u64),
-    #[error("cannot duplicate its kick descriptor: {0}")]
-    Duplicate(#[from] io::Error),
     #[error(transparent)]
     Setup(#[from] SetupError),
 }
@@ -63,7 +60,7 @@ impl Vring {
         let kick = match &self.kick {
             Kick::Unknown => return Ok(None),
             Kick::Polled => None,
-            Kick::Event(fd) => Some(fd.try_clone()?),
+            Kick::Event(fd) => Some(fd.clone()),
         };
         let find = |addr| memory.guest_addr(addr).ok_or(StartError::Unmapped(addr));
         let config = QueueConfig {

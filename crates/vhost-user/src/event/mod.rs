@@ -6,19 +6,29 @@
 //! So this side never writes to such a descriptor; the kernel signals it instead, see [`signals`]. Reads do support
 //! RWF_NOWAIT.
 
+mod relay;
 mod signals;
 
+use crate::rate_limited_log::RateLimitedLog;
+use relay::Sender;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use signals::Signals;
 use std::io::{self, IoSliceMut};
+use std::sync::Arc;
 
-/// An eventfd shared with a peer. No operation on it waits for the peer.
+/// An eventfd shared with a peer. No operation on it waits for the peer, nor works for it for long.
+#[derive(Clone, Debug)]
+pub struct Event(Arc<Shared>);
+
 #[derive(Debug)]
-pub struct Event {
+struct Shared {
     fd: OwnedFd,
     signals: &'static Signals,
+    sender: Sender,
+    /// Where it is reported if signals take long.
+    log: Option<Arc<RateLimitedLog>>,
 }
 
 /// Error: a descriptor from the peer cannot be used as an eventfd.
@@ -31,41 +41,42 @@ pub(crate) enum EventError {
 }
 
 impl Event {
-    /// Reserves the kernel resources for signalling eventfds, for the life of the process, before others can use them
-    /// up.
-    pub fn prepare() -> io::Result<()> {
-        Signals::get().map(|_| ())
+    /// Reserves the kernel resources for signalling eventfds, for the life of the process, and starts the thread that sends signals
+    /// which take long.
+    pub(crate) fn prepare() -> io::Result<()> {
+        Signals::get()?;
+        relay::start()
+    }
+
+    fn new(fd: OwnedFd, signals: &'static Signals, log: Option<Arc<RateLimitedLog>>) -> Event {
+        Event(Arc::new(Shared { fd, signals, sender: Sender::default(), log }))
     }
 
     /// Creates an eventfd to share with a peer.
     pub fn create() -> io::Result<Event> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Event { fd, signals: Signals::get()? })
+        Ok(Event::new(fd, Signals::get()?, None))
     }
 
     /// Takes ownership of a kick or call descriptor, if it is an eventfd. Semaphores are eventfds too: how many
     /// notifications one read consumes concerns only the reader.
-    pub(crate) fn take(fd: OwnedFd) -> Result<Event, EventError> {
+    pub(crate) fn take(fd: OwnedFd, log: Option<Arc<RateLimitedLog>>) -> Result<Event, EventError> {
         let signals = Signals::get()?;
-        if signals.is_eventfd(fd.as_fd())? { Ok(Event { fd, signals }) } else { Err(EventError::NotAnEventFd) }
+        if signals.is_eventfd(fd.as_fd())? { Ok(Event::new(fd, signals, log)) } else { Err(EventError::NotAnEventFd) }
     }
 
-    /// Duplicates the descriptor of the eventfd.
-    pub fn try_clone(&self) -> io::Result<Event> {
-        Ok(Event { fd: self.fd.try_clone()?, signals: self.signals })
-    }
-
-    /// Signals the eventfd. Never blocks; an eventfd already signalled stays so until cleared.
+    /// Signals the eventfd. Never blocks; an eventfd already signalled stays so until cleared. If many wait for it, another thread
+    /// signals it, a little later.
     #[inline]
     pub fn notify(&self) {
-        self.signals.signal(self.fd.as_fd());
+        self.0.notify();
     }
 
     /// Resets the eventfd. Never blocks, even if it was not signalled.
     pub fn clear(&self) {
         let mut count = [0; 8];
         // EAGAIN: it was not signalled. An offset of -1 means none, as eventfds have no position.
-        while preadv2(&self.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT)
+        while preadv2(&self.0.fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT)
             == Err(Errno::INTR)
         {}
     }
@@ -73,7 +84,7 @@ impl Event {
 
 impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.0.fd.as_fd()
     }
 }
 

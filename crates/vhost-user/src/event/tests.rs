@@ -1,5 +1,5 @@
 use super::*;
-use rustix::event::epoll::CreateFlags;
+use rustix::event::epoll::{self, CreateFlags};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Returns an event and the peer's own descriptor of the same file description.
 fn shared(flags: EventfdFlags) -> (Event, OwnedFd) {
     let peer = eventfd(0, flags).unwrap();
-    (Event::take(peer.try_clone().unwrap()).unwrap(), peer)
+    (Event::take(peer.try_clone().unwrap(), None).unwrap(), peer)
 }
 
 fn count(fd: &OwnedFd) -> u64 {
@@ -102,6 +102,52 @@ fn whatever_is_not_an_eventfd_is_refused() {
         ("file", File::open("/proc/self/exe").unwrap().into()),
     ];
     for (what, fd) in others {
-        assert!(matches!(Event::take(fd), Err(EventError::NotAnEventFd)), "{what}");
+        assert!(matches!(Event::take(fd, None), Err(EventError::NotAnEventFd)), "{what}");
     }
+}
+
+/// Watches an eventfd so many times, until it is dropped.
+fn watched(peer: &OwnedFd, times: usize) -> Vec<OwnedFd> {
+    // Each watcher is another pair of an epoll and a descriptor of the same file.
+    let same: Vec<OwnedFd> = (0..times.div_ceil(100)).map(|_| peer.try_clone().unwrap()).collect();
+    let epolls: Vec<OwnedFd> = (0..100).map(|_| epoll::create(CreateFlags::CLOEXEC).unwrap()).collect();
+    for epoll in &epolls {
+        same.iter().for_each(|fd| epoll::add(epoll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap());
+    }
+    epolls.into_iter().chain(same).collect()
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(120);
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_signal_that_takes_long_is_sent_by_another_thread_until_it_is_cheap_again() {
+    Event::prepare().unwrap();
+    let (event, peer) = shared(EventfdFlags::NONBLOCK);
+    let watchers = watched(&peer, 40_000);
+    let is_relayed = || event.0.sender.is_relayed();
+    for _ in 0..3 {
+        event.notify();
+    }
+    assert!(is_relayed());
+    let arrives = || rustix::io::read(&peer, &mut [0; 8]).is_ok();
+    wait_for("the signals so far", arrives);
+    for _ in 0..3 {
+        event.notify();
+        wait_for("a signal of the other thread", arrives);
+    }
+    assert!(is_relayed());
+    drop(watchers);
+    wait_for("it to be cheap again", || {
+        event.notify();
+        !is_relayed()
+    });
+    // Those on the way come, too.
+    event.notify();
+    assert!(arrives());
 }

@@ -153,5 +153,6 @@ pub(super) fn start(
 fn shared(event: EventFd) -> Result<Event, FrontendError> {
     // SAFETY: `into_raw_fd` gives up the only owner of an open descriptor.
     let fd = unsafe { OwnedFd::from_raw_fd(event.into_raw_fd()) };
-    Event::take(fd).map_err(|e| FrontendError::System { action: "use an eventfd", source: std::io::Error::other(e) })
+    Event::take(fd, None)
+        .map_err(|e| FrontendError::System { action: "use an eventfd", source: std::io::Error::other(e) })
 }

@@ -9,7 +9,7 @@ pub const MAX_GUEST: u64 = 1 << 40;
 /// Most bytes of address space for all guests: half of what x86-64 gives a process.
 pub(super) const MAX_ALL: u64 = 1 << 46;
 
-/// Maximum number of watched mappings. More are refused, since a shrinking file would kill the process. Each takes two
+/// Maximum number of watched mappings. More are refused, since a page that vanishes would kill the process. Each takes two
 /// or three of the process's memory areas, which the kernel limits to 65530 (vm.max_map_count).
 // Few under Miri, which looks at every slot whenever one is searched.
 pub(super) const SLOTS: usize = if cfg!(miri) { 128 } else { 16384 };
@@ -44,12 +44,17 @@ pub enum MemoryError {
     )]
     NoAddresses { len: u64, taken: u64 },
     #[error(
-        "no more memory can be watched for files that shrink: {max} mappings of all guests are; share it in fewer regions",
+        "no more memory can be watched for pages that vanish: {max} mappings of all guests are; share it in fewer regions",
         max = SLOTS
     )]
     Unwatched,
-    #[error("cannot watch memory for files that shrink: {0}")]
+    #[error("cannot watch memory for pages that vanish: {0}")]
     Handler(rustix::io::Errno),
+    #[error(
+        "cannot allocate the pages that the memory file of the region at guest address {guest_addr:#x} lacks (length {len:#x}): \
+         {source}; if it is made of huge pages, there are not enough of them"
+    )]
+    Fill { guest_addr: u64, len: u64, source: rustix::io::Errno },
     #[error("cannot map memory region at guest address {guest_addr:#x}, length {len:#x}: {source}")]
     Map { guest_addr: u64, len: u64, source: rustix::io::Errno },
 }

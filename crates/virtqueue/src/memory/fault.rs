@@ -1,8 +1,9 @@
-//! SIGBUS handling: the process survives a guest that shrinks its memory file after we mapped it.
+//! SIGBUS handling: the process survives a guest whose memory loses pages after we mapped it.
 //!
-//! Touching a page without backing raises SIGBUS in the thread that touched it. The handler replaces the whole mapping
-//! by anonymous zero pages, marks it broken and returns, so that the access is repeated and succeeds; its queue finds
-//! the mark after the burst and stops. Any other SIGBUS goes to the previous handler.
+//! Touching a page beyond the end of a file that shrank, or a hole of a guarded one ([`super::guard`]), raises SIGBUS in the thread
+//! that touched it. The handler replaces the page by zeros of our own, marks the mapping broken and returns, so that the access is
+//! repeated and succeeds; its queue finds the mark after the burst and stops. To replace the whole mapping would cost the thread as
+//! much time as the guest has memory. Any other SIGBUS goes to the previous handler.
 
 use super::error::{MemoryError, SLOTS};
 use crate::ordering::{alter, get, put, whole};
@@ -18,23 +19,27 @@ struct Slot {
     start: AtomicU64,
     /// Zero while the slot is free, so that the handler skips it.
     len: AtomicU64,
+    /// Size of the largest pages in the range, which starts and ends with such a page.
+    page: AtomicU64,
     broken: AtomicBool,
 }
 
 impl Slot {
-    fn set(&self, start: u64, len: u64) {
+    fn set(&self, start: u64, len: u64, page: u64) {
         alter(&self.sequence, || {
             put(&self.start, start);
             put(&self.len, len);
+            put(&self.page, page);
         });
     }
 
-    /// Returns the watched range that contains `addr`, as (start, length). A slot that changes meanwhile cannot be the
-    /// right one: the touched mapping stays as long as it is used.
+    /// Returns the page of the watched range that contains `addr`, as (start, length). A slot that changes meanwhile cannot be
+    /// the right one: the touched mapping stays as long as it is used.
     #[cfg_attr(miri, allow(dead_code))]
-    fn range(&self, addr: u64) -> Option<(u64, u64)> {
-        let (start, len) = whole(&self.sequence, || (get(&self.start), get(&self.len)))?;
-        (addr.wrapping_sub(start) < len).then_some((start, len))
+    fn page_of(&self, addr: u64) -> Option<(u64, u64)> {
+        let (start, len, page) = whole(&self.sequence, || (get(&self.start), get(&self.len), get(&self.page)))?;
+        let offset = addr.wrapping_sub(start);
+        (offset < len).then(|| (addr - offset % page, page))
     }
 }
 
@@ -44,6 +49,7 @@ static SLOTS_TABLE: [Slot; SLOTS] = [const {
         sequence: AtomicU64::new(0),
         start: AtomicU64::new(0),
         len: AtomicU64::new(0),
+        page: AtomicU64::new(1),
         broken: AtomicBool::new(false),
     }
 }; SLOTS];
@@ -53,13 +59,14 @@ static SLOTS_TABLE: [Slot; SLOTS] = [const {
 pub(super) struct Watch(usize);
 
 impl Watch {
-    pub(super) fn new(start: *mut u8, len: usize) -> Result<Watch, MemoryError> {
+    /// Watches a range of whole pages of size `page`.
+    pub(super) fn new(start: *mut u8, len: usize, page: u64) -> Result<Watch, MemoryError> {
         install().map_err(MemoryError::Handler)?;
         let free = |slot: &Slot| slot.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         let index = SLOTS_TABLE.iter().position(free).ok_or(MemoryError::Unwatched)?;
         let slot = &SLOTS_TABLE[index];
         slot.broken.store(false, Ordering::Relaxed);
-        slot.set(start.addr() as u64, len as u64);
+        slot.set(start.addr() as u64, len as u64, page);
         Ok(Watch(index))
     }
 
@@ -72,7 +79,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let slot = &SLOTS_TABLE[self.0];
-        slot.set(0, 0);
+        slot.set(0, 0, 1);
         slot.taken.store(false, Ordering::Release);
     }
 }
@@ -111,9 +118,9 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel passes a valid siginfo, whose si_addr is set for SIGBUS.
     let addr = unsafe { (*info).si_addr() }.addr() as u64;
     for slot in &SLOTS_TABLE {
-        if let Some((start, len)) = slot.range(addr) {
+        if let Some((start, len)) = slot.page_of(addr) {
             slot.broken.store(true, Ordering::Relaxed);
-            // SAFETY: mmap is a bare system call, allowed in a handler; the range is a watched mapping of ours, still
+            // SAFETY: mmap is a bare system call, allowed in a handler; the page is part of a watched mapping of ours, still
             // mapped because its owner ends the watch before it unmaps it.
             let mapped = unsafe {
                 libc::mmap(

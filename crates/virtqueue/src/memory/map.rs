@@ -3,15 +3,20 @@
 use super::budget::Share;
 use super::error::MemoryError;
 use super::fault::Watch;
+use super::guard;
 use super::region::Region;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Flags that reserve addresses before files are mapped there. Miri maps no files: under it a mapping is private memory.
 #[cfg(not(miri))]
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.union(MapFlags::NORESERVE));
 #[cfg(miri)]
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE), MapFlags::PRIVATE);
+
+/// Bytes that are allocated at a time, while other threads that map memory wait: less than a millisecond.
+const STEP: u64 = 2 << 20;
 
 /// The regions of one extent, mapped back to back; unmapped when dropped.
 #[derive(Debug)]
@@ -23,7 +28,33 @@ pub(super) struct ExtentMapping {
     len: u64,
     /// Dropped before the memory is unmapped: the handler takes faults in it only while it is watched.
     watch: Option<Watch>,
+    /// Tells whether all of it exists, see [`ExtentMapping::fill`].
+    is_filled: AtomicBool,
     _share: Share,
+}
+
+/// A part of a run that is mapped at once, in whole pages.
+struct FilePart<'r> {
+    /// The first of its regions, which all continue each other in one file.
+    head: &'r Region,
+    /// Bytes from the run's first byte to its own.
+    at: u64,
+    /// Bytes of its first page before that.
+    lead: u64,
+    /// Length of all its pages.
+    span: u64,
+    page: u64,
+}
+
+/// Cuts a run into the parts that are mapped at once.
+fn file_parts(run: &[Region]) -> impl Iterator<Item = FilePart<'_>> {
+    run.chunk_by(|a, b| a.continues_in_file(b)).map(|part| {
+        let (head, tail) = (&part[0], &part[part.len() - 1]);
+        let page = head.page_size();
+        let lead = head.offset % page;
+        let span = (lead + tail.offset + tail.len - head.offset).next_multiple_of(page);
+        FilePart { head, at: head.guest_addr - run[0].guest_addr, lead, span, page }
+    })
 }
 
 // SAFETY: the mapping is shared memory that is only ever touched through raw pointers and atomics.
@@ -64,31 +95,61 @@ impl ExtentMapping {
             host,
             len,
             watch: None,
+            is_filled: AtomicBool::new(false),
             _share: share,
         };
-        for part in run.chunk_by(|a, b| a.continues_in_file(b)).filter(|_| !cfg!(miri)) {
-            let (head, tail) = (&part[0], &part[part.len() - 1]);
-            let page = head.page_size();
-            let lead = head.offset % page;
-            let span = (lead + tail.offset + tail.len - head.offset).next_multiple_of(page);
-            let at = (head.guest_addr - first.guest_addr) as usize;
+        for part in file_parts(run).filter(|_| !cfg!(miri)) {
             // SAFETY: [at - lead, at - lead + span) lies in the reservation, which is ours and unused: runs have no
             // gaps, seams lie on pages, and the reservation was rounded to the largest page.
             unsafe {
-                let addr = host.add(at).sub(lead as usize);
                 mmap(
-                    addr.cast(),
-                    span as usize,
+                    mapping.address(&part).cast(),
+                    part.span as usize,
                     ProtFlags::READ | ProtFlags::WRITE,
                     MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
-                    &*head.file,
-                    head.offset - lead,
+                    &*part.head.file,
+                    part.head.offset - part.lead,
                 )
             }
-            .map_err(failed(head))?;
+            .map_err(failed(part.head))?;
         }
-        mapping.watch = Some(Watch::new(mapped, mapped_len)?);
+        mapping.watch = Some(Watch::new(mapped, mapped_len, page)?);
         Ok(mapping)
+    }
+
+    /// Returns the address of a part's first page.
+    fn address(&self, part: &FilePart<'_>) -> *mut u8 {
+        // SAFETY: `host + at` is in the reservation, and `lead` bytes before it are, too: the reservation starts at a page.
+        unsafe { self.host.add(part.at as usize).sub(part.lead as usize) }
+    }
+
+    /// Returns the regions of memory files, unless all of them exist already.
+    pub(super) fn unfilled(&self) -> impl Iterator<Item = &Region> {
+        let is_filled = self.is_filled.load(Ordering::Relaxed);
+        self.regions.iter().filter(move |region| !is_filled && region.is_memory())
+    }
+
+    /// Allocates the pages that memory files lack. From then on nothing is allocated here: a page that vanishes breaks the memory.
+    /// Other files may have no pages to allocate, and are left as they are. Calls `go_on` before each step of at most [`STEP`] bytes
+    /// or one page.
+    pub(super) fn fill<E: From<MemoryError>>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+        if self.is_filled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        for part in file_parts(&self.regions).filter(|part| part.head.is_memory()) {
+            let start = self.address(&part);
+            let (guest_addr, len) = (part.head.guest_addr, part.span);
+            let failed = |source| MemoryError::Fill { guest_addr, len, source };
+            for at in (0..part.span).step_by(STEP.max(part.page) as usize) {
+                go_on()?;
+                let step = STEP.max(part.page).min(part.span - at);
+                // SAFETY: the range is part of our mapping, in whole pages.
+                guard::populate(unsafe { start.add(at as usize) }, step as usize).map_err(failed)?;
+            }
+            guard::guard(start, part.span as usize).map_err(failed)?;
+        }
+        self.is_filled.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     pub(super) fn guest_addr(&self) -> u64 {

@@ -8,6 +8,7 @@ mod arena;
 mod budget;
 mod error;
 mod fault;
+mod guard;
 mod map;
 mod region;
 mod span;
@@ -15,7 +16,8 @@ mod writer;
 
 pub use arena::Arena;
 pub use error::{MAX_GUEST, MAX_REGIONS, MemoryError};
-pub use region::Region;
+pub use guard::prepare;
+pub use region::{Missing, Region};
 pub use span::{Part, Span};
 pub(crate) use writer::Writer;
 pub use writer::{DirtyLog, Unlogged};
@@ -78,8 +80,8 @@ unsafe impl Send for Memory {}
 // SAFETY: as above; a `Memory` never changes after it was built.
 unsafe impl Sync for Memory {}
 
-// SAFETY: the range is that of one of `mappings`, which stay mapped as long as this exists: they never change. A file that
-// shrinks leaves no hole, as `fault` puts zeros there. Nobody makes a reference into them, and any thread may read them.
+// SAFETY: the range is that of one of `mappings`, which stay mapped as long as this exists: they never change. Pages
+// that vanish leave no hole, as `fault` puts zeros there. Nobody makes a reference into them, and any thread may read them.
 unsafe impl Mapped for Memory {
     fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
         self.mappings.iter().find_map(|mapping| {
@@ -191,7 +193,23 @@ impl Memory {
         &self.regions
     }
 
-    /// Reports whether a memory file shrank: its missing pages then read as zeros, and the guest must be disconnected.
+    /// Returns how much [`Memory::fill`] will allocate, at most.
+    pub fn missing(&self) -> Missing {
+        let unfilled: Vec<&Region> = self.mappings.iter().flat_map(|mapping| mapping.unfilled()).collect();
+        region::missing(&unfilled)
+    }
+
+    /// Allocates the pages that the memory files lack, so that no frame does. From then on nothing is allocated here: a page that
+    /// vanishes breaks the memory ([`Memory::is_broken`]), if the kernel has userfaultfd(2) for this process. Files that are not
+    /// memory ([`Region::is_memory`]) are left as they are. Calls `go_on` before each step, which takes about a millisecond.
+    ///
+    /// # Errors
+    /// Those of `go_on`, and [`MemoryError::Fill`]. What has been allocated stays in the files.
+    pub fn fill<E: From<MemoryError>>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+        self.mappings.iter().try_for_each(|mapping| mapping.fill(&mut go_on))
+    }
+
+    /// Reports whether pages have vanished: they then read as zeros, and the guest must be disconnected.
     #[inline(always)]
     pub fn is_broken(&self) -> bool {
         self.mappings.iter().any(|m| m.is_broken())
@@ -281,13 +299,99 @@ mod tests {
         let file = short.file.clone();
         let m = Memory::map(vec![short, region(0x10_0000, 0x1000, 0)]).unwrap();
         let other = Memory::map(vec![region(0x1000, 0x1000, 0)]).unwrap();
-        let p = m.translate(0x3000, 1).unwrap();
-        // SAFETY: p is mapped; the test owns the file.
-        unsafe { p.as_ptr().write_volatile(7) };
+        write(&m, 0x1000, 6);
+        write(&m, 0x3000, 7);
         rustix::fs::ftruncate(&*file, 0x1000).unwrap();
-        // SAFETY: the page is gone; the fault handler takes care of that.
-        assert_eq!(unsafe { p.as_ptr().read_volatile() }, 0);
+        assert_eq!(read(&m, 0x3000), 0);
+        assert_eq!(read(&m, 0x1000), 6, "the rest of it stays");
         assert!(m.is_broken());
         assert!(!other.is_broken());
+    }
+
+    fn write(memory: &Memory, addr: u64, byte: u8) {
+        // SAFETY: it is mapped; the test owns the file.
+        unsafe { memory.translate(addr, 1).unwrap().write_volatile(byte) };
+    }
+
+    fn read(memory: &Memory, addr: u64) -> u8 {
+        // SAFETY: as above.
+        unsafe { memory.translate(addr, 1).unwrap().read_volatile() }
+    }
+
+    /// Returns the bytes that are allocated for a region's file.
+    #[cfg(not(miri))]
+    fn allocated(region: &Region) -> u64 {
+        rustix::fs::fstat(&*region.file).unwrap().st_blocks as u64 * 512
+    }
+
+    #[cfg(not(miri))]
+    fn fill(memory: &Memory) -> Result<(), MemoryError> {
+        memory.fill(|| Ok(()))
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn what_is_missing_is_allocated_once() {
+        let missing = |m: &Memory| (m.missing().pages, m.missing().page_tables);
+        let len = 16 << 20;
+        let new = region(0x1000, len, 0);
+        let m = Memory::map(vec![new.clone()]).unwrap();
+        write(&m, 0x5000, 1);
+        assert_eq!(allocated(&new), 4096);
+        assert_eq!(missing(&m), (len - 4096, len / 512));
+        let mut steps = 0;
+        m.fill(|| {
+            steps += 1;
+            Ok::<(), MemoryError>(())
+        })
+        .unwrap();
+        assert_eq!((allocated(&new), missing(&m), steps), (len, (0, 0), 8));
+        assert_eq!(read(&m, 0x5000), 1);
+        // Of what is added, the new part alone is.
+        let more = m.with_region(region(0x1000_0000, 4096, 0)).unwrap();
+        assert_eq!(missing(&more), (4096, 8));
+        fill(&more).unwrap();
+        assert_eq!(missing(&more), (0, 0));
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_step_may_be_the_last() {
+        let new = region(0x1000, 16 << 20, 0);
+        let m = Memory::map(vec![new.clone()]).unwrap();
+        let mut steps = 0;
+        let stopped = m.fill(|| {
+            steps += 1;
+            if steps < 3 { Ok(()) } else { Err(MemoryError::TooMany(7)) }
+        });
+        assert!(matches!(stopped, Err(MemoryError::TooMany(7))));
+        assert_eq!(allocated(&new), 4 << 20);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_hole_breaks_the_memory_and_is_not_filled() {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let (whole, holed) = (region(0x1000, 0x4000, 0), region(0x10_0000, 0x4000, 0));
+        let [one, other] = [&whole, &holed].map(|region| Memory::map(vec![region.clone()]).unwrap());
+        [&one, &other].into_iter().for_each(|memory| fill(memory).unwrap());
+        write(&other, 0x10_3000, 5);
+        fallocate(&*holed.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0x1000, 0x1000).unwrap();
+        assert!(!other.is_broken());
+        write(&other, 0x10_1000, 1);
+        assert!(other.is_broken() && !one.is_broken());
+        assert_eq!(allocated(&holed), 0x3000);
+        assert_eq!(read(&other, 0x10_3000), 5, "the rest of it stays");
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn what_continues_elsewhere_is_filled_too() {
+        let file = memfd(0x3000);
+        let part = |guest_addr, offset| Region { file: file.clone(), offset, ..region(guest_addr, 0x1000, 0) };
+        // One run of three parts; two of them continue each other in the file.
+        let m = Memory::map(vec![part(0x1000, 0x2000), part(0x2000, 0), part(0x3000, 0x1000)]).unwrap();
+        fill(&m).unwrap();
+        assert_eq!(allocated(&m.regions()[0]), 0x3000);
     }
 }

@@ -88,6 +88,38 @@ impl Region {
     }
 }
 
+/// Memory that is allocated when all pages of a guest's memory are made to exist, in bytes. Huge pages are not counted, as they come
+/// from a store of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Pages of the files.
+    pub pages: u64,
+    /// Page tables of this process: 8 bytes for each page of the memory, whether it exists or not.
+    pub page_tables: u64,
+}
+
+/// Returns what these regions lack, at most.
+#[cfg(not(miri))]
+pub(super) fn missing(regions: &[&Region]) -> Missing {
+    let normal = rustix::param::page_size() as u64;
+    let regions = regions.iter().filter(|region| region.page_size() == normal);
+    let mut files = std::collections::BTreeMap::<_, (u64, u64)>::new();
+    for region in regions {
+        let Ok(stat) = rustix::fs::fstat(&*region.file) else { continue };
+        let lacking = (stat.st_size as u64).saturating_sub(stat.st_blocks as u64 * 512);
+        let (_, shared) = files.entry((stat.st_dev, stat.st_ino)).or_insert((lacking, 0));
+        *shared += region.len;
+    }
+    let pages = files.values().map(|&(lacking, shared)| lacking.min(shared)).sum();
+    Missing { pages, page_tables: files.values().map(|(_, shared)| shared / normal * 8).sum() }
+}
+
+/// Miri maps no files.
+#[cfg(miri)]
+pub(super) fn missing(_: &[&Region]) -> Missing {
+    Missing::default()
+}
+
 /// Sorts the regions by guest address and checks that each lies in its file and none overlaps another.
 pub(super) fn check(regions: &mut [Region]) -> Result<(), MemoryError> {
     if regions.len() > MAX_REGIONS {

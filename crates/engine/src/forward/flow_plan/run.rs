@@ -63,6 +63,7 @@ impl FlowPlan {
         let Received { arrival, judged, in_port, .. } = received;
         let mut on_the_way = u32::MAX >> (MAX_BURST - arrival.frames.len());
         let mut chosen = Chosen::default();
+        work.allow_outputs();
         while on_the_way != 0 {
             for frame in bits(on_the_way) {
                 let bit = 1 << frame;
@@ -104,19 +105,36 @@ impl FlowPlan {
                         }
                     }
                 };
-                match sent {
-                    None => {}
-                    Some((To::Group(id), rule)) => match flows.rules.group(id) {
-                        Some(group) => self.send_to_group(received, (frame, group, rule), &mut chosen, work, scratch),
+                let Some((to, rule)) = sent else { continue };
+                let mut may_go_on = work.take_outputs(frame, self.outputs_of(to));
+                match to {
+                    _ if !may_go_on => {}
+                    To::Group(id) => match flows.rules.group(id) {
+                        Some(group) => {
+                            let way = (frame, group, rule);
+                            may_go_on = self.send_to_group(received, way, &mut chosen, work, scratch);
+                        }
                         None => arrival.drops.add(Reason::UnknownPort, 1),
                     },
-                    Some((to, rule)) => self.choose(received, (frame, to, rule), &mut chosen, work),
+                    to => self.choose(received, (frame, to, rule), &mut chosen, work),
+                }
+                if !may_go_on {
+                    arrival.drops.add(Reason::Outputs, 1);
+                    on_the_way &= !bit;
                 }
             }
             self.send(received, &mut chosen, work, scratch);
         }
         if chosen.punted {
             self.notifier.notify();
+        }
+    }
+
+    /// Returns the number of outputs that an action counts for. Buckets of a group are counted one by one.
+    fn outputs_of(&self, to: To) -> usize {
+        match to {
+            To::Flood | To::Normal => self.numbers.len(),
+            To::Port(_) | To::InPort | To::Group(_) | To::Controller { .. } => 1,
         }
     }
 
@@ -191,7 +209,7 @@ impl FlowPlan {
         }
     }
 
-    /// Sends copies of a frame to the buckets of a group. The frame itself stays as it is.
+    /// Sends copies of a frame to the buckets of a group. The frame itself stays as it is. Returns false if it may have no more outputs.
     #[cold]
     fn send_to_group(
         &self,
@@ -200,7 +218,7 @@ impl FlowPlan {
         chosen: &mut Chosen,
         work: &mut Work,
         scratch: &mut Scratch,
-    ) {
+    ) -> bool {
         let Received { bridge, ref arrival, ref judged, in_port } = received;
         // The frames before this one leave before it.
         self.send(received, chosen, work, scratch);
@@ -216,6 +234,10 @@ impl FlowPlan {
         };
         let mut used = false;
         for bucket in group.chosen(hash, is_live) {
+            let count = bucket.to.map_or(1, |to| self.outputs_of(to));
+            if !work.take_outputs(frame, count) {
+                return false;
+            }
             self.lane.add(bucket.tally.index(), 1, len);
             match bucket.to {
                 None => {}
@@ -234,6 +256,7 @@ impl FlowPlan {
         if !used {
             arrival.drops.add(Reason::FlowDrop, 1);
         }
+        true
     }
 
     /// Copies a frame, in its present state, to the ring for controllers. Reports whether there was room.

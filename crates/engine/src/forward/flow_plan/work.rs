@@ -10,6 +10,10 @@ use openflow::Key;
 use openflow::rewrite::Headers;
 use packet::{BurstStorage, Judged, MAX_BURST, Segment, Selected};
 
+/// Outputs of a frame at most. A flow may send a frame to groups whose buckets send it on, table after table: without a limit one frame
+/// takes a worker as long as a controller likes.
+const OUTPUTS: u32 = 256;
+
 /// See the module.
 pub(super) struct Work {
     pub(super) paths: [Path; MAX_BURST],
@@ -18,6 +22,8 @@ pub(super) struct Work {
     pub(super) headers: [Headers; MAX_BURST],
     /// By port of the bridge: frames that go there, a bit each.
     pub(super) masks: Box<[u32]>,
+    /// Outputs that each frame may still have.
+    outputs: [u32; MAX_BURST],
     storage: BurstStorage,
     selected: Selected,
     /// A packet for controllers.
@@ -33,6 +39,7 @@ impl Work {
             walks: Default::default(),
             headers: std::array::from_fn(|_| Headers::new(&[], 0)),
             masks: vec![0; numbers.len()].into(),
+            outputs: [OUTPUTS; MAX_BURST],
             storage: BurstStorage::default(),
             selected: Selected::default(),
             packet: Vec::with_capacity(packet::MAX_FRAME as usize + 64),
@@ -54,6 +61,19 @@ impl Work {
         let (bytes, tunnel) =
             if edited { (headers.bytes(), headers.tunnel_id) } else { (judged.heads()[frame].bytes(), 0) };
         Key::extract(bytes, in_port, tunnel).unwrap_or_default()
+    }
+
+    /// Lets all frames have as many outputs as a frame may.
+    pub(super) fn allow_outputs(&mut self) {
+        self.outputs = [OUTPUTS; MAX_BURST];
+    }
+
+    /// Takes so many outputs of a frame. Returns false if it may have none; the last ones may be too many.
+    pub(super) fn take_outputs(&mut self, frame: usize, count: usize) -> bool {
+        let left = &mut self.outputs[frame];
+        let may = *left > 0;
+        *left = left.saturating_sub(count as u32);
+        may
     }
 
     /// Returns room for frames that are put together.

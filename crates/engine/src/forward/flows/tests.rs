@@ -9,8 +9,8 @@ use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
 use crate::spec::Vlan;
 use ::openflow::ofp::{port, port_config};
 use ::openflow::{
-    Action, Band, Bucket, Count, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter, PortConfig,
-    Program, Rule, Rules, Slot, Tally, To, TokenBucket,
+    Action, Band, Bucket, Count, Counters, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter,
+    PortConfig, Program, Rule, Rules, Slot, Tally, To, TokenBucket,
 };
 use handover::{EventNotifier, Punt};
 use packet::{BurstStorage, MAX_BURST, Segment};
@@ -298,20 +298,41 @@ fn a_way_may_lead_through_all_tables() {
     assert!(rig.harvest().0.iter().all(|[_, packets, _]| *packets == 2));
 }
 
+/// Returns a group with these buckets; those that fail over watch their ports.
+fn group(counters: &Arc<Counters>, kind: GroupKind, buckets: &[(&[Action], To)]) -> Group {
+    let tally = || Tally::new(counters).unwrap();
+    let bucket = |(changes, to): &(&[Action], To)| {
+        let watched = if let (GroupKind::FastFailover, To::Port(number)) = (kind, to) { Some(*number) } else { None };
+        Bucket { weight: 1, watched, changes: (*changes).into(), to: Some(*to), tally: tally() }
+    };
+    Group { kind, buckets: buckets.iter().map(bucket).collect(), tally: tally() }
+}
+
+/// Every group and every bucket counts, and a frame may have 256 outputs.
+#[test]
+fn a_frame_has_so_many_outputs_and_no_more() {
+    let mut rig = Rig::new(false);
+    let hundred = [(&[][..], To::Port(2)); 100];
+    let mut rules = Rules::default();
+    rules.set_group(1, Some(Arc::new(group(&rig.datapath.counters(), GroupKind::All, &hundred))));
+    let actions = [Action::Group(1), Action::Group(1), Action::Group(1), output(3)];
+    rig.add_to(
+        rules,
+        &[(0, 1, to_udp(1), program(&actions, &[], None)), (0, 1, to_udp(2), program(&actions[2..], &[], None))],
+    );
+    for _ in 0..2 {
+        let out = rig.send(0, &[udp(1, 60), udp(2, 60)], 60);
+        assert_eq!([out[1].len(), out[2].len()], [256 - 3 + 100, 1], "the second frame has all of its own");
+    }
+    assert_eq!(rig.dropped(), [("outputs".into(), 2)]);
+}
+
 #[test]
 fn groups_send_copies_and_the_packet_goes_on_unchanged() {
     let mut rig = Rig::new(false);
     let counters = rig.datapath.counters();
     let set = |dst| Action::SetField(Field::UdpDst, dst);
-    let group = |kind, buckets: &[(&[Action], To)]| {
-        let tally = || Tally::new(&counters).unwrap();
-        let bucket = |(changes, to): &(&[Action], To)| {
-            let watched =
-                if let (GroupKind::FastFailover, To::Port(number)) = (kind, to) { Some(*number) } else { None };
-            Bucket { weight: 1, watched, changes: (*changes).into(), to: Some(*to), tally: tally() }
-        };
-        Group { kind, buckets: buckets.iter().map(bucket).collect(), tally: tally() }
-    };
+    let group = |kind, buckets: &[(&[Action], To)]| group(&counters, kind, buckets);
     let all = group(
         GroupKind::All,
         &[(&[set(7)], To::Port(2)), (&[], To::Port(3)), (&[Action::PushVlan(0x8100)], To::InPort)],

@@ -51,7 +51,7 @@ struct Backend {
 
 impl Backend {
     fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
-        let Settings { socket, mode, access, queues, any_memory } = settings;
+        let Settings { socket, mode, access, queues, any_memory, holes } = settings;
         // Lent buffers come back in another order than they were posted in.
         let withheld = if site.is_mapped() { features::IN_ORDER } else { 0 };
         let options = Options {
@@ -60,6 +60,7 @@ impl Backend {
             access: *access,
             queue_pairs: queues.unwrap_or(MAX_QUEUES),
             any_memory: *any_memory,
+            holes: *holes,
             withheld,
             exchange: site.exchange().and_then(ExchangePlace::offered),
         };

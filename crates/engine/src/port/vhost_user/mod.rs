@@ -11,5 +11,5 @@ mod tx;
 pub use common::Call;
 pub use queues::QueuesKey;
 pub use rx::VhostReceive;
-pub use spec::{KIND, Keys, MemoryKey, Settings};
+pub use spec::{HolesKey, KIND, Keys, MemoryKey, Settings};
 pub use tx::VhostTransmit;

@@ -5,6 +5,7 @@ use super::queues::QueuesKey;
 use crate::port::keys::{QUEUES, Section, Side};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Registration};
+use ::vhost_user::backend::Holes;
 use ::vhost_user::{Access, Mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,9 @@ pub struct Keys {
     /// Files that the guest's memory may lie in.
     #[schemars(extend("default" = "shared"))]
     pub memory: Field<MemoryKey>,
+    /// Pages of the guest's memory that do not exist when it connects: those that it has never touched.
+    #[schemars(extend("default" = "fill"))]
+    pub holes: Field<HolesKey>,
     /// Maximum number of queue pairs of a guest: one that asks for more is refused. `"auto"` gives it as many as it asks
     /// for, up to 64, and one worker polls all those that no worker names.
     #[schemars(extend("default" = "auto"))]
@@ -67,6 +71,7 @@ impl KindKeys for Keys {
             ),
             queues,
             any_memory: self.memory.as_ref().is_some_and(|at| at.value == MemoryKey::Any),
+            holes: self.holes.as_ref().map_or(Holes::Fill, |at| at.value.into()),
         }
     }
 }
@@ -83,6 +88,31 @@ pub enum MemoryKey {
     Any,
 }
 
+/// Treatment of pages of a guest's memory that do not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum HolesKey {
+    /// The switch allocates them when the guest shares its memory, on its own account: up to half of what the machine and the
+    /// switch's control group have free. A page that vanishes later costs the guest its connection.
+    Fill,
+    /// The guest is refused. A page that vanishes later costs it its connection.
+    Refuse,
+    /// The switch allocates them, on its own account, when frames need them. For guests with a memory balloon, which give pages
+    /// back and take them again; they must be trusted with the switch's time and memory.
+    Allow,
+}
+
+impl From<HolesKey> for Holes {
+    fn from(key: HolesKey) -> Holes {
+        match key {
+            HolesKey::Fill => Holes::Fill,
+            HolesKey::Refuse => Holes::Refuse,
+            HolesKey::Allow => Holes::Allow,
+        }
+    }
+}
+
 /// Settings of a vhost-user port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -96,4 +126,6 @@ pub struct Settings {
     pub queues: Option<u16>,
     /// Whether the guest's memory may lie in files of any kind.
     pub any_memory: bool,
+    /// Treatment of pages of its memory that do not exist.
+    pub holes: Holes,
 }

@@ -129,6 +129,7 @@ fn switch(home: &Path) -> Switch {
                 access: Default::default(),
                 queues: None,
                 any_memory: false,
+                holes: ::vhost_user::backend::Holes::Fill,
             }),
         )
     };
@@ -277,7 +278,14 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     let home = tempfile::tempdir().unwrap();
     let socket = home.path().join("a");
     let (mode, access) = (Mode::Server, Default::default());
-    let guest = Driver::VhostUser(vhost_user::Settings { socket, mode, access, queues: None, any_memory: false });
+    let guest = Driver::VhostUser(vhost_user::Settings {
+        socket,
+        mode,
+        access,
+        queues: None,
+        any_memory: false,
+        holes: ::vhost_user::backend::Holes::Fill,
+    });
     let spec = Spec {
         ports: vec![generator("g"), PortSpec::new("a", guest)],
         patches: vec![patch("g", "a")],

@@ -39,5 +39,5 @@ pub use engine::port::loopback::Keys as Loopback;
 pub use engine::port::pcap::Keys as Pcap;
 pub use engine::port::sink::Keys as Sink;
 pub use engine::port::tap::Keys as Tap;
-pub use engine::port::vhost_user::{Keys as VhostUser, MemoryKey, QueuesKey};
+pub use engine::port::vhost_user::{HolesKey, Keys as VhostUser, MemoryKey, QueuesKey};
 pub use engine::port::virtio_user::Keys as VirtioUser;

@@ -60,6 +60,7 @@ fn a_small_file_gets_all_defaults() {
         access: Access::default(),
         queues: None,
         any_memory: false,
+        holes: ::vhost_user::backend::Holes::Fill,
     });
     let queue_sizes = QueueSizes::from(256);
     let b = Driver::VirtioUser(virtio_user::Settings {

@@ -42,6 +42,8 @@ pub struct Prefix {
 pub struct Limits {
     /// Most connections at a time, those of both directions together.
     pub connections: usize,
+    /// Most connections from the network of one peer's address, whether their handshake is over or not.
+    pub per_source: usize,
     /// Most connections from the network whose handshake is not over.
     pub backlog: usize,
     /// Bytes of each of the two buffers of a connection.
@@ -50,7 +52,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections: 256, backlog: 64, buffer: 256 << 10 }
+        Limits { connections: 256, per_source: 256, backlog: 64, buffer: 256 << 10 }
     }
 }
 

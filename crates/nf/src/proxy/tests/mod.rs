@@ -7,7 +7,12 @@ use super::counters::Refusal;
 use super::options::{Endpoint, Limits, Options, Serve};
 use super::relay::Relay;
 use proptest::prelude::*;
+use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::time::Duration;
+use smoltcp::wire::{
+    EthernetAddress, EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Address, Ipv4Packet, Ipv4Repr, TcpControl,
+    TcpPacket, TcpRepr, TcpSeqNumber,
+};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -272,6 +277,74 @@ fn half_open_requests_are_bounded() {
     for _ in 0..3 {
         world.until("the service to be connected", |_| service.accept().ok());
     }
+}
+
+/// Returns a request for a connection to the service of `far`.
+fn request(from: u8, port: u16) -> Vec<u8> {
+    let [source, to] = [from, 2].map(|number| Ipv4Address::new(10, 0, 0, number));
+    let tcp = TcpRepr {
+        src_port: port,
+        dst_port: 6379,
+        control: TcpControl::Syn,
+        seq_number: TcpSeqNumber(1),
+        ack_number: None,
+        window_len: 1000,
+        window_scale: None,
+        max_seg_size: None,
+        sack_permitted: false,
+        sack_ranges: [None; 3],
+        timestamp: None,
+        payload: &[],
+    };
+    let (next_header, payload_len) = (IpProtocol::Tcp, tcp.buffer_len());
+    let ip = Ipv4Repr { src_addr: source, dst_addr: to, next_header, payload_len, hop_limit: 64 };
+    let mut bytes = vec![0; 14 + 20 + payload_len];
+    let mut frame = EthernetFrame::new_unchecked(&mut bytes[..]);
+    frame.set_src_addr(EthernetAddress([2, 0, 0, 0, 0, from]));
+    frame.set_dst_addr(EthernetAddress([2, 0, 0, 0, 0, 2]));
+    frame.set_ethertype(EthernetProtocol::Ipv4);
+    let all = ChecksumCapabilities::default();
+    let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
+    ip.emit(&mut packet, &all);
+    tcp.emit(&mut TcpPacket::new_unchecked(packet.payload_mut()), &source.into(), &to.into(), &all);
+    bytes
+}
+
+/// From one address, and from forged ones.
+#[test]
+fn requests_that_nobody_goes_on_with_keep_nobody_out() {
+    for sources in [1, 100] {
+        let mut world = World::new(Setup::default());
+        let service = world.service();
+        // The address of the peer is known before.
+        drop(connect(&mut world, &service));
+        let mut sent = 0;
+        let flood = |world: &World, sent: &mut u16| {
+            world.ends[0].send(request(100 + (*sent % sources) as u8, 1024 + *sent));
+            *sent += 1;
+        };
+        (0..200).for_each(|_| flood(&world, &mut sent));
+        for _ in 0..10 {
+            let client = world.client("client");
+            let accepted = world.until("the service to be connected", |world| {
+                (0..8).for_each(|_| flood(world, &mut sent));
+                service.accept().ok()
+            });
+            drop((client, accepted));
+        }
+        assert!(world.counters()[1].refused(Refusal::BacklogFull) > 0);
+    }
+}
+
+#[test]
+fn one_peer_has_so_many_connections_and_no_more() {
+    let few = Limits { per_source: 2, ..Limits::default() };
+    let mut world = World::new(Setup { far: few, ..Setup::default() });
+    let service = world.service();
+    let (_first, _second) = (connect(&mut world, &service), connect(&mut world, &service));
+    let _third = world.client("client");
+    world.refused(Refusal::Refused, 1);
+    assert_eq!(world.counters()[1].refused(Refusal::TooManyOfSource), 1);
 }
 
 #[test]

@@ -51,7 +51,8 @@ impl End {
         (x >> 32) % 1000 < u64::from(per_mille)
     }
 
-    fn send(&self, mut frame: Vec<u8>) {
+    /// Sends a frame to the other end.
+    pub(super) fn send(&self, mut frame: Vec<u8>) {
         let mut to = self.to.borrow_mut();
         if self.happens(self.faults.lost) {
             return;

@@ -130,6 +130,7 @@ impl World {
             access: Default::default(),
             queues: None,
             any_memory: false,
+            holes: ::vhost_user::backend::Holes::Fill,
         });
         // In the order in which they should come up.
         let drivers = [
@@ -155,6 +156,7 @@ impl World {
                 access: Default::default(),
                 queues: (of.record == 1).then_some(2),
                 any_memory: false,
+                holes: ::vhost_user::backend::Holes::Fill,
             }),
             2 => Driver::VirtioUser(virtio_user::Settings {
                 socket: path("gone"),

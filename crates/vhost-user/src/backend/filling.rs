@@ -1,0 +1,149 @@
+//! Pages of a guest's memory that do not exist yet.
+//!
+//! The first to touch such a page allocates it, and pays for it. With [`Holes::Fill`] that is a thread of the session's, below the
+//! priority of workers, when the guest shares the memory: no worker waits for it, and a guest gets no more than the machine and the
+//! control group can spare.
+
+use super::control::Control;
+use super::device::Refused;
+use crate::own_time::own_time;
+use crate::rate_limited_log::RateLimitedLog;
+use crate::room::Room;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use virtqueue::memory::Memory;
+
+/// Treatment of pages that do not exist when a guest shares its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holes {
+    /// They are allocated then, and charged to this process: up to half of what is free. A page that vanishes later ends the session.
+    #[default]
+    Fill,
+    /// The guest is refused. A page that vanishes later ends the session.
+    Refuse,
+    /// They are allocated when a frame first needs them, however many they are.
+    Allow,
+}
+
+/// Longest time that the pages of a guest may take: some seconds are usual, but others may need the processor.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Priority of the thread that allocates, as a nice value: beside a worker on the same processor it gets a quarter of it.
+const NICE: i32 = 5;
+
+/// Bytes that all sessions of the process have still to allocate.
+static PROMISED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that one session has still to allocate, until this is dropped.
+struct Promise(u64);
+
+impl Promise {
+    /// Promises so much if it is at most half of what is free. Otherwise returns that half.
+    fn make(bytes: u64, room: &Room) -> Result<Promise, u64> {
+        // Added before it is checked, so that two sessions do not get the same memory.
+        let others = PROMISED.fetch_add(bytes, Ordering::Relaxed);
+        let promise = Promise(bytes);
+        let allowed = room.left().saturating_sub(others) / 2;
+        if bytes <= allowed { Ok(promise) } else { Err(allowed) }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        PROMISED.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
+/// Reason for which the pages of a guest were not all allocated.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages explain the fields.
+pub(super) enum Unfilled {
+    #[error(
+        "{} of its memory do not exist yet, and the port has holes = \"refuse\": let all of it exist before the guest connects \
+         (QEMU: prealloc=on)",
+        mebibytes(*.0)
+    )]
+    Missing(u64),
+    #[error(
+        "{} of its memory do not exist yet, and the switch may allocate {} for it, half of what the machine or the control group \
+         (memory.max) has free: let the guest's memory exist before it connects (QEMU: prealloc=on), or give the switch more",
+        mebibytes(*.missing), mebibytes(*.allowed)
+    )]
+    TooMuch { missing: u64, allowed: u64 },
+    #[error("its memory loses pages while it is allocated, and the switch has {} left", mebibytes(*.0))]
+    Exhausted(u64),
+    #[error("its memory was not allocated within {} s", LONGEST.as_secs())]
+    Slow,
+    #[error("disconnected by this side")]
+    Dropped,
+    #[error("cannot start a thread to allocate its memory: {0}")]
+    Thread(std::io::Error),
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+/// Lets all pages of a guest's memory exist, as `holes` says. Returns the processor time that it took.
+pub(super) fn fill(
+    memory: &Memory,
+    holes: Holes,
+    control: &Control,
+    log: &RateLimitedLog,
+) -> Result<Duration, Refused> {
+    let missing = memory.missing();
+    match holes {
+        Holes::Allow => return Ok(Duration::ZERO),
+        Holes::Refuse if missing.pages > 0 => return Err(Unfilled::Missing(missing.pages).into()),
+        Holes::Refuse | Holes::Fill => {}
+    }
+    let room = Room::get();
+    let (before, began) = (room.left(), Instant::now());
+    let all = missing.pages + missing.page_tables;
+    let _promise = Promise::make(all, room).map_err(|allowed| Unfilled::TooMuch { missing: all, allowed })?;
+    let go_on = || {
+        let left = room.left();
+        if control.is_dropped() {
+            Err(Unfilled::Dropped.into())
+        } else if began.elapsed() > LONGEST {
+            Err(Unfilled::Slow.into())
+        } else if left < before / 4 {
+            // The guest takes away what was allocated, or somebody else needs it.
+            Err(Refused::from(Unfilled::Exhausted(left)))
+        } else {
+            Ok(())
+        }
+    };
+    let filled = std::thread::scope(|scope| {
+        let fill = || {
+            let _ = rustix::process::setpriority_process(None, NICE);
+            memory.fill(go_on).map(|()| own_time())
+        };
+        let thread = std::thread::Builder::new().name("guest-memory".into()).spawn_scoped(scope, fill);
+        thread.map_err(Unfilled::Thread)?.join().expect("it does not panic")
+    })?;
+    if missing.pages >= WORTH_A_LINE {
+        log.info(format_args!("allocated {} of its memory that did not exist", mebibytes(missing.pages)));
+    }
+    Ok(filled)
+}
+
+/// Bytes that are worth a line in the log.
+const WORTH_A_LINE: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_share_half_of_what_is_free() {
+        let directory = tempfile::tempdir().unwrap();
+        let room = Room::with(directory.path(), 1000);
+        let first = Promise::make(300, &room).unwrap();
+        assert_eq!(Promise::make(400, &room).err(), Some(350), "the other one has not got its own yet");
+        let second = Promise::make(350, &room).unwrap();
+        drop((first, second));
+        assert_eq!(Promise::make(501, &room).err(), Some(500));
+        Promise::make(500, &room).unwrap();
+    }
+}
