@@ -96,6 +96,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
     let spec = config.spec.clone();
     leave_to_workers(&spec);
+    vhost_user::start().map_err(|source| DaemonError::System { action: "start a thread", source })?;
     let switch = if strict { Switch::start(spec) } else { Switch::start_lenient(spec) }?;
     tracing::info!(control = %config.control.display(), ports = config.spec.ports.len(), "started");
 

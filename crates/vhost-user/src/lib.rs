@@ -41,5 +41,13 @@ pub fn prepare() -> std::io::Result<()> {
     Event::prepare()
 }
 
+/// Starts the thread that sends notifications which take long: once the process has given up rights that this thread does not need.
+///
+/// # Errors
+/// There is no thread or descriptor left.
+pub fn start() -> std::io::Result<()> {
+    Event::relay()
+}
+
 /// Largest number of queue pairs of a device: vhost-user queue indices have eight bits.
 pub const MAX_QUEUE_PAIRS: u16 = 128;

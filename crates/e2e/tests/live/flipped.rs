@@ -5,6 +5,7 @@ use e2e::virtio::rogue::{Rogue, SIZE, buffer};
 use e2e::virtio::{Guest, Options};
 use e2e::wait_for;
 use lab::millrace::config::*;
+use std::process::Command;
 
 const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 9];
@@ -101,5 +102,33 @@ fn frames_leave_in_the_vlan_that_their_port_may_send_to() {
         wrong[number] += u64::from(number == 1 || frame[12..16] != tag(10));
     });
     assert_eq!(wrong, [0, 0], "frames left in another VLAN");
+    live.finish();
+}
+
+/// Returns the headers of a segment to a port.
+fn to_tcp(port: u8) -> Vec<u8> {
+    // IPv4: 126 bytes, TTL 64, TCP; then the ports.
+    let ip = [0x45, 0, 0, 126, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 6, 10, 0, 0, 1];
+    let tcp = [0x30, 0x39, 0, port, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 4, 0, 0, 0, 0, 0];
+    [&addresses(VICTIM)[..], &[8, 0], &ip, &tcp].concat()
+}
+
+#[test]
+fn what_a_flow_drops_passes_in_no_frame() {
+    let flows = (by_flows(bridge("br0", ["a", "v"])), listen("unix:of.sock"));
+    let live = Live::new((["a", "v"].map(vhost_user), flows));
+    for flow in ["priority=2,tcp,tp_dst=22,actions=drop", "priority=1,actions=NORMAL"] {
+        let switch = format!("unix:{}", live.home.socket("of").display());
+        let added = Command::new("ovs-ofctl").args(["-O", "OpenFlow13", "add-flow", &switch, flow]).status();
+        assert!(added.unwrap().success());
+    }
+    let mut victim = connect(&live, "v");
+    let mut rogue = Rogue::connect(&live.home);
+    live.millrace.wait_up(&["a", "v"]);
+    let mut dropped = 0;
+    flip(&live, &mut rogue, &[22, 80].map(to_tcp), &mut [&mut victim], |_, frame| {
+        dropped += u64::from(frame[36..38] == [0, 22]);
+    });
+    assert_eq!(dropped, 0, "frames to port 22 came through");
     live.finish();
 }

@@ -4,7 +4,8 @@
 //! running queue is stopped before anything about it changes, and resumes where it stopped.
 
 use super::control::Control;
-use super::filling::{self, Holes, Unfilled};
+use super::filling::{self, Unfilled};
+use super::holes::Holes;
 use super::pace::Effort;
 use super::repeats::Repeats;
 use super::vring::{Kick, StartError, Vring};

@@ -5,25 +5,13 @@
 //! control group can spare.
 
 use super::control::Control;
-use super::device::Refused;
+use super::holes::Holes;
 use crate::own_time::own_time;
 use crate::rate_limited_log::RateLimitedLog;
 use crate::room::Room;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use virtqueue::memory::Memory;
-
-/// Treatment of pages that do not exist when a guest shares its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Holes {
-    /// They are allocated then, and charged to this process: up to half of what is free. A page that vanishes later ends the session.
-    #[default]
-    Fill,
-    /// The guest is refused. A page that vanishes later ends the session.
-    Refuse,
-    /// They are allocated when a frame first needs them, however many they are.
-    Allow,
-}
+use virtqueue::memory::{Memory, MemoryError};
 
 /// Longest time that the pages of a guest may take: some seconds are usual, but others may need the processor.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -56,8 +44,9 @@ impl Drop for Promise {
 
 /// Reason for which the pages of a guest were not all allocated.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages explain the fields.
 pub(super) enum Unfilled {
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     #[error(
         "{} of its memory do not exist yet, and the port has holes = \"refuse\": let all of it exist before the guest connects \
          (QEMU: prealloc=on)",
@@ -90,11 +79,11 @@ pub(super) fn fill(
     holes: Holes,
     control: &Control,
     log: &RateLimitedLog,
-) -> Result<Duration, Refused> {
+) -> Result<Duration, Unfilled> {
     let missing = memory.missing();
     match holes {
         Holes::Allow => return Ok(Duration::ZERO),
-        Holes::Refuse if missing.pages > 0 => return Err(Unfilled::Missing(missing.pages).into()),
+        Holes::Refuse if missing.pages > 0 => return Err(Unfilled::Missing(missing.pages)),
         Holes::Refuse | Holes::Fill => {}
     }
     let room = Room::get();
@@ -104,12 +93,12 @@ pub(super) fn fill(
     let go_on = || {
         let left = room.left();
         if control.is_dropped() {
-            Err(Unfilled::Dropped.into())
+            Err(Unfilled::Dropped)
         } else if began.elapsed() > LONGEST {
-            Err(Unfilled::Slow.into())
+            Err(Unfilled::Slow)
         } else if left < before / 4 {
             // The guest takes away what was allocated, or somebody else needs it.
-            Err(Refused::from(Unfilled::Exhausted(left)))
+            Err(Unfilled::Exhausted(left))
         } else {
             Ok(())
         }

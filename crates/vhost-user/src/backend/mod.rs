@@ -5,6 +5,7 @@ mod control;
 mod device;
 mod filling;
 mod handler;
+mod holes;
 mod inbox;
 mod pace;
 mod regions;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use virtqueue::memory::Memory;
 use virtqueue::{QueueConfig, SetupError};
 
-pub use filling::Holes;
+pub use holes::Holes;
 pub use service::{Hangup, Service};
 
 /// Configuration of a device.

@@ -10,7 +10,7 @@ mod relay;
 mod signals;
 
 use crate::rate_limited_log::RateLimitedLog;
-use relay::Sender;
+use relay::Shared;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -22,15 +22,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Event(Arc<Shared>);
 
-#[derive(Debug)]
-struct Shared {
-    fd: OwnedFd,
-    signals: &'static Signals,
-    sender: Sender,
-    /// Where it is reported if signals take long.
-    log: Option<Arc<RateLimitedLog>>,
-}
-
 /// Error: a descriptor from the peer cannot be used as an eventfd.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EventError {
@@ -41,15 +32,18 @@ pub(crate) enum EventError {
 }
 
 impl Event {
-    /// Reserves the kernel resources for signalling eventfds, for the life of the process, and starts the thread that sends signals
-    /// which take long.
+    /// Reserves the kernel resources for signalling eventfds, for the life of the process.
     pub(crate) fn prepare() -> io::Result<()> {
-        Signals::get()?;
+        Signals::get().map(|_| ())
+    }
+
+    /// Starts the thread that sends signals which take long. Without it they take the time of the one who notifies.
+    pub(crate) fn relay() -> io::Result<()> {
         relay::start()
     }
 
     fn new(fd: OwnedFd, signals: &'static Signals, log: Option<Arc<RateLimitedLog>>) -> Event {
-        Event(Arc::new(Shared { fd, signals, sender: Sender::default(), log }))
+        Event(Arc::new(Shared::new(fd, signals, log)))
     }
 
     /// Creates an eventfd to share with a peer.

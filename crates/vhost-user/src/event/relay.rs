@@ -5,10 +5,12 @@
 //! one takes too long, the relay's thread sends those of this eventfd, in at most a tenth of a processor, until they are
 //! cheap again.
 
-use super::Shared;
+use super::signals::Signals;
 use crate::own_time::own_time;
+use crate::rate_limited_log::RateLimitedLog;
 use handover::EventNotifier;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -28,9 +30,18 @@ const REST: u32 = 9;
 /// Longest time that it sleeps: somebody else may wait.
 const LONGEST_REST: Duration = Duration::from_millis(100);
 
-/// Who signals an eventfd.
+/// An eventfd, and who signals it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) fd: OwnedFd,
+    signals: &'static Signals,
+    sender: Sender,
+    /// Where it is reported if signals take long.
+    log: Option<Arc<RateLimitedLog>>,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Sender {
+struct Sender {
     state: AtomicU8,
     /// Tells whether the relay's thread has still to signal it.
     is_asked: AtomicBool,
@@ -43,14 +54,16 @@ const SUSPECT: u8 = 1;
 /// The relay's thread signals it.
 const RELAYED: u8 = 2;
 
-#[cfg(test)]
-impl Sender {
-    pub(super) fn is_relayed(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == RELAYED
-    }
-}
-
 impl Shared {
+    pub(super) fn new(fd: OwnedFd, signals: &'static Signals, log: Option<Arc<RateLimitedLog>>) -> Shared {
+        Shared { fd, signals, sender: Sender::default(), log }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_relayed(&self) -> bool {
+        self.sender.state.load(Ordering::Relaxed) == RELAYED
+    }
+
     /// Signals the eventfd, or asks the relay's thread to.
     #[inline]
     pub(super) fn notify(self: &Arc<Self>) {
@@ -68,7 +81,6 @@ impl Shared {
     }
 
     fn signal(&self) {
-        use rustix::fd::AsFd;
         self.signals.signal(self.fd.as_fd());
     }
 

@@ -127,10 +127,10 @@ fn wait_for(what: &str, condition: impl Fn() -> bool) {
 
 #[test]
 fn a_signal_that_takes_long_is_sent_by_another_thread_until_it_is_cheap_again() {
-    Event::prepare().unwrap();
+    Event::relay().unwrap();
     let (event, peer) = shared(EventfdFlags::NONBLOCK);
     let watchers = watched(&peer, 40_000);
-    let is_relayed = || event.0.sender.is_relayed();
+    let is_relayed = || event.0.is_relayed();
     for _ in 0..3 {
         event.notify();
     }
