@@ -74,10 +74,12 @@ impl Plan {
         }
         let mut moved = !self.shared.is_empty() && self.shared_round(cycles_now);
         let watch = &self.counters.watch;
-        let mut since = if self.shared.is_empty() { cycles_now } else { self.cycles.now() };
-        let first = self.turns.begin();
-        let (rest, start) = self.inputs.split_at(first);
-        for (number, input) in (first..).zip(start).chain((0..).zip(rest)) {
+        let mut since = cycles_now;
+        let mut next = self.turns.begin();
+        for _ in 0..self.inputs.len() {
+            let number = next;
+            next = if number + 1 == self.inputs.len() { 0 } else { number + 1 };
+            let input = &self.inputs[number];
             let Some(ingress) = &input.ingress else { continue };
             if !self.turns.is_of(number) {
                 moved = true;
@@ -157,9 +159,7 @@ impl Plan {
                 watch.stop();
                 self.counters.sampled.add(frames as u64);
             }
-            let now = self.cycles.now();
-            self.turns.charge(number, now.wrapping_sub(since), is_full);
-            since = now;
+            self.turns.charge(number, is_full, &mut since, &self.cycles);
         }
         if moved {
             self.outputs.iter().for_each(Output::flush);

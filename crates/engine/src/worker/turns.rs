@@ -2,7 +2,8 @@
 //!
 //! The time of each port's bursts is added up: copies, look-ups and outputs are all in it. A port that is ahead of the one that has had
 //! least of those with more to do than they got waits until that one has caught up (start-time fair queueing: Goyal, Vin and Cheng,
-//! SIGCOMM 1996). A port that had nothing to do gets no credit for it, and a worker with one busy port never waits.
+//! SIGCOMM 1996). A port that had nothing to do gets no credit for it, and a worker with one busy port never waits. While no port has
+//! more to do than it gets, nothing is measured.
 
 use super::input::Input;
 use crate::clock::Cycles;
@@ -23,6 +24,10 @@ pub(super) struct Turns {
     longest: u64,
     /// Time of the port that has had least, of those with more to do; of that which has had most, if none has.
     floor: u64,
+    /// Whether any port has more to do than it got in this round, and there are several.
+    is_busy: bool,
+    /// Whether it was so in the last round: then bursts are timed.
+    is_timed: bool,
     /// Input with which the round begins, and the one with which the next one does.
     first: usize,
     next_first: Option<usize>,
@@ -40,7 +45,17 @@ struct Turn {
 impl Turns {
     pub(super) fn new(cycles: &Cycles) -> Turns {
         let [lead, longest] = [LEAD_PER_SECOND, LONGEST_PER_SECOND].map(|part| cycles.hz() / part);
-        Turns { ports: Vec::new(), port_of: Vec::new(), lead, longest, floor: 0, first: 0, next_first: None }
+        Turns {
+            ports: Vec::new(),
+            port_of: Vec::new(),
+            lead,
+            longest,
+            floor: 0,
+            is_busy: false,
+            is_timed: false,
+            first: 0,
+            next_first: None,
+        }
     }
 
     /// Takes over the inputs of a plan. Ports that stay keep their time.
@@ -61,6 +76,15 @@ impl Turns {
     /// Begins a round; returns the input with which it begins.
     #[inline(always)]
     pub(super) fn begin(&mut self) -> usize {
+        if self.is_busy || self.is_timed {
+            self.compare();
+        }
+        self.first
+    }
+
+    /// Compares what the ports have had.
+    #[inline(never)]
+    fn compare(&mut self) {
         let (mut least, mut most) = (u64::MAX, self.floor);
         for turn in &mut self.ports {
             most = most.max(turn.taken);
@@ -68,32 +92,49 @@ impl Turns {
                 least = least.min(turn.taken);
             }
         }
-        self.floor = if least == u64::MAX { most } else { least };
+        self.is_timed = std::mem::take(&mut self.is_busy);
+        self.floor = if self.is_timed { least } else { most };
         if let Some(first) = self.next_first.take() {
             self.first = first;
         }
-        self.first
     }
 
     /// Reports whether it is the turn of an input's port.
     #[inline(always)]
     pub(super) fn is_of(&mut self, input: usize) -> bool {
+        !self.is_timed || !self.waits(input)
+    }
+
+    /// Lets an input wait, if its port is ahead.
+    #[inline(never)]
+    fn waits(&mut self, input: usize) -> bool {
         let turn = &mut self.ports[self.port_of[input]];
-        let may = turn.taken <= self.floor + self.lead;
-        if !may {
-            turn.has_more = true;
+        let is_ahead = turn.taken > self.floor + self.lead;
+        if is_ahead {
+            (turn.has_more, self.is_busy) = (true, true);
             // It goes on from here, so that all queues of a port have their turn.
             self.next_first.get_or_insert(input);
         }
-        may
+        is_ahead
     }
 
-    /// Adds the time of a burst to an input's port; `is_full` says that there may be more where it came from.
+    /// Notes a burst of an input's port that began at `since`. `is_full` says that there may be more where it came from.
     #[inline(always)]
-    pub(super) fn charge(&mut self, input: usize, cycles: u64, is_full: bool) {
+    pub(super) fn charge(&mut self, input: usize, is_full: bool, since: &mut u64, cycles: &Cycles) {
+        if self.is_timed {
+            let now = cycles.now();
+            self.add(input, now.wrapping_sub(std::mem::replace(since, now)), is_full);
+        } else if is_full && self.ports.len() > 1 {
+            self.add(input, 0, true);
+        }
+    }
+
+    #[inline(never)]
+    fn add(&mut self, input: usize, took: u64, is_full: bool) {
         let turn = &mut self.ports[self.port_of[input]];
-        turn.taken = turn.taken.max(self.floor) + cycles.min(self.longest);
+        turn.taken = turn.taken.max(self.floor) + took.min(self.longest);
         turn.has_more |= is_full;
+        self.is_busy |= is_full;
     }
 }
 
@@ -114,9 +155,17 @@ mod tests {
             lead: LEAD,
             longest: 5000,
             floor: 0,
+            is_busy: false,
+            is_timed: false,
             first: 0,
             next_first: None,
         }
+    }
+
+    /// Notes a burst, which takes time only if it is measured.
+    fn burst(turns: &mut Turns, input: usize, took: u64, is_full: bool) {
+        let took = if turns.is_timed { took } else { 0 };
+        turns.add(input, took, is_full);
     }
 
     /// Runs rounds in which each queue has a burst of this cost, and more; returns how often each had its turn.
@@ -126,7 +175,7 @@ mod tests {
             let first = turns.begin();
             for input in (first..costs.len()).chain(0..first) {
                 if costs[input] > 0 && turns.is_of(input) {
-                    turns.charge(input, costs[input], true);
+                    burst(turns, input, costs[input], true);
                     served[input] += 1;
                 }
             }
@@ -144,7 +193,8 @@ mod tests {
         let costs = [10; 65];
         let served = run(&mut turns(&ports), &costs, 100_000);
         let (one, many) = (time(&served[..1], &costs), time(&served[1..], &costs[1..]));
-        assert!(one.abs_diff(many) <= 2 * LEAD, "{one} {many}");
+        // The first round is not timed.
+        assert!(one.abs_diff(many) <= 2 * LEAD + 64 * 10, "{one} {many}");
         let (least, most) = (served[1..].iter().min().unwrap(), served[1..].iter().max().unwrap());
         assert!(most - least <= 2, "{served:?}");
     }
@@ -154,51 +204,51 @@ mod tests {
         let costs = [1, 1000, 30];
         let served = run(&mut turns(&[1, 2, 3]), &costs, 100_000);
         let times: Vec<u64> = served.iter().zip(costs).map(|(count, cost)| count * cost).collect();
-        assert!(times.iter().all(|time| time.abs_diff(times[0]) <= LEAD + 1000), "{times:?}");
+        assert!(times.iter().all(|time| time.abs_diff(times[0]) <= LEAD + 2 * 1000), "{times:?}");
     }
 
     #[test]
     fn a_worker_without_a_processor_is_nobodys_fault() {
-        let mut turns = turns(&[1, 2]);
+        let turns = &mut turns(&[1, 2]);
         turns.begin();
-        turns.charge(0, 1 << 40, true);
-        turns.charge(1, 1, true);
-        let served = run(&mut turns, &[10, 10], 1000);
+        burst(turns, 0, 1 << 40, true);
+        burst(turns, 1, 1, true);
+        let served = run(turns, &[10, 10], 1000);
         assert!(served[0] > 200, "{served:?}");
     }
 
     #[test]
     fn a_busy_port_alone_waits_for_nobody() {
-        let mut turns = turns(&[1, 2]);
-        assert_eq!(run(&mut turns, &[1000, 0], 1000), [1000, 0]);
+        let turns = &mut turns(&[1, 2]);
+        assert_eq!(run(turns, &[1000, 0], 1000), [1000, 0]);
         // The other one has no credit for that.
-        let served = run(&mut turns, &[1000, 1000], 1000);
+        let served = run(turns, &[1000, 1000], 1000);
         assert!(served[0].abs_diff(served[1]) <= 2, "{served:?}");
     }
 
     #[test]
     fn who_has_little_to_do_holds_up_nobody() {
-        let mut turns = turns(&[1, 2]);
+        let turns = &mut turns(&[1, 2]);
         for _ in 0..1000 {
             turns.begin();
             assert!(turns.is_of(0), "the other one takes all that it gets");
-            turns.charge(0, 1000, true);
+            burst(turns, 0, 1000, true);
             assert!(turns.is_of(1));
-            turns.charge(1, 1, false);
+            burst(turns, 1, 1, false);
         }
     }
 
     #[test]
     fn full_rings_of_all_ports_are_equal_to_none() {
-        let mut turns = turns(&[1, 2]);
+        let turns = &mut turns(&[1, 2]);
         for _ in 0..1000 {
             turns.begin();
             for input in 0..2 {
                 assert!(turns.is_of(input));
-                turns.charge(input, 1000 * (1 + input as u64), false);
+                burst(turns, input, 1000 * (1 + input as u64), false);
             }
         }
-        let served = run(&mut turns, &[10, 10], 1000);
+        let served = run(turns, &[10, 10], 1000);
         assert!(
             served[0].abs_diff(served[1]) <= 2 + 2 * LEAD / 10,
             "nobody pays for what nobody else wanted: {served:?}"
