@@ -14,11 +14,6 @@
 
 #include "internal.h"
 
-static unsigned long max_pages;
-module_param(max_pages, ulong, 0644);
-MODULE_PARM_DESC(max_pages,
-		 "most pages of all areas together; 0 is a quarter of the memory");
-
 /*
  * An exchange takes its pages out of all page tables, and bursts exchange
  * neighbours: one fault then brings several of them back.
@@ -29,19 +24,17 @@ MODULE_PARM_DESC(fault_around, "most pages that one fault maps");
 
 static atomic64_t last_id;
 
-static unsigned long page_limit(void)
-{
-	unsigned long limit = READ_ONCE(max_pages);
-
-	return limit ? limit : totalram_pages() / 4;
-}
-
 struct zcopy_area *zcopy_area_new(struct inode *inode)
 {
 	struct zcopy_area *area = kzalloc(sizeof(*area), GFP_KERNEL_ACCOUNT);
 
 	if (!area)
 		return NULL;
+	area->user = zcopy_user_get();
+	if (!area->user) {
+		kfree(area);
+		return NULL;
+	}
 	area->id = atomic64_inc_return(&last_id);
 	init_rwsem(&area->sem);
 	/*
@@ -72,9 +65,10 @@ void zcopy_area_free(struct zcopy_area *area)
 {
 	if (area->slots) {
 		free_slots(area->slots, area->pages);
-		atomic_long_sub(area->pages, &zcopy_pages);
+		zcopy_user_uncharge(area->user, area->pages);
 	}
 	atomic_long_dec(&zcopy_areas);
+	zcopy_user_put(area->user);
 	kfree(area);
 }
 
@@ -116,10 +110,9 @@ int zcopy_area_size(struct zcopy_area *area, u64 pages, u32 flags)
 		return -EINVAL;
 	if (zcopy_area_pages(area))
 		return -EBUSY;
-	if (atomic_long_add_return(pages, &zcopy_pages) > page_limit()) {
-		err = -ENOSPC;
-		goto uncount;
-	}
+	err = zcopy_user_charge(area->user, pages);
+	if (err)
+		return err;
 	slots = new_slots(pages);
 	if (IS_ERR(slots)) {
 		err = PTR_ERR(slots);
@@ -138,7 +131,7 @@ int zcopy_area_size(struct zcopy_area *area, u64 pages, u32 flags)
 		return 0;
 	free_slots(slots, pages);
 uncount:
-	atomic_long_sub(pages, &zcopy_pages);
+	zcopy_user_uncharge(area->user, pages);
 	return err;
 }
 
@@ -168,6 +161,7 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 	vm_fault_t ret;
 
 	zcopy_count(faults, 1);
+	atomic_long_inc(&area->faults);
 	if (make_page_table(vma->vm_mm, addr))
 		return VM_FAULT_OOM;
 	down_read(&area->sem);
@@ -186,7 +180,26 @@ static vm_fault_t area_fault(struct vm_fault *vmf)
 	return ret;
 }
 
-static const struct vm_operations_struct area_vm_ops = { .fault = area_fault };
+/* A mapping is copied by fork(2), moved, or divided. */
+static void area_open(struct vm_area_struct *vma)
+{
+	struct zcopy_area *area = vma->vm_file->private_data;
+
+	atomic_long_inc(&area->mappings);
+}
+
+static void area_close(struct vm_area_struct *vma)
+{
+	struct zcopy_area *area = vma->vm_file->private_data;
+
+	atomic_long_dec(&area->mappings);
+}
+
+static const struct vm_operations_struct area_vm_ops = {
+	.open = area_open,
+	.close = area_close,
+	.fault = area_fault,
+};
 
 int zcopy_area_map(struct zcopy_area *area, struct vm_area_struct *vma)
 {
@@ -212,5 +225,6 @@ int zcopy_area_map(struct zcopy_area *area, struct vm_area_struct *vma)
 	vma->vm_flags |= VM_MIXEDMAP | VM_DONTEXPAND;
 #endif
 	vma->vm_ops = &area_vm_ops;
+	area_open(vma);
 	return 0;
 }

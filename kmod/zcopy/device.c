@@ -3,10 +3,12 @@
  * /dev/zcopy: each open file is an area of memory whose pages can be exchanged
  * with those of another one.
  */
+#include <linux/capability.h>
 #include <linux/compat.h>
 #include <linux/file.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/seq_file.h>
 #include <linux/uaccess.h>
 
 #include "internal.h"
@@ -61,6 +63,12 @@ static long exchange_ioctl(struct file *file, struct zcopy_exchange __user *arg)
 	struct file *other;
 	long done;
 
+	/*
+	 * The switch, which holds both areas' semaphores meanwhile. An owner of
+	 * areas could keep it waiting.
+	 */
+	if (!capable(CAP_NET_ADMIN))
+		return -EPERM;
 	if (!(file->f_mode & FMODE_WRITE))
 		return -EBADF;
 	if (copy_from_user(&call, arg, sizeof(call)))
@@ -99,6 +107,20 @@ static long stats_ioctl(struct file *file, void __user *arg)
 	return copy_to_user(arg, &stats, sizeof(stats)) ? -EFAULT : 0;
 }
 
+/* /proc/PID/fdinfo: what this area is and does. */
+static void device_fdinfo(struct seq_file *out, struct file *file)
+{
+	struct zcopy_area *area = file->private_data;
+
+	seq_printf(out, "zcopy-id:\t%llu\nzcopy-pages:\t%lu\n", area->id,
+		   zcopy_area_pages(area));
+	seq_printf(out, "zcopy-mappings:\t%ld\nzcopy-faults:\t%ld\n",
+		   atomic_long_read(&area->mappings),
+		   atomic_long_read(&area->faults));
+	seq_printf(out, "zcopy-exchanged:\t%llu\n",
+		   READ_ONCE(area->exchanged));
+}
+
 static long device_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
@@ -123,6 +145,7 @@ const struct file_operations zcopy_fops = {
 	.llseek = device_llseek,
 	.unlocked_ioctl = device_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
+	.show_fdinfo = device_fdinfo,
 };
 
 static struct miscdevice zcopy_device = {

@@ -41,11 +41,27 @@
  * where it is. Nobody gets a new reference without a page table.
  */
 #include <linux/highmem.h>
+#include <linux/module.h>
 #include <linux/page-flags.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "internal.h"
+
+/*
+ * Most mappings of an area that takes part in exchanges: a call goes through all
+ * of them, with both semaphores held, and who owns an area decides how many
+ * there are.
+ */
+static unsigned int max_mappings = 64;
+module_param(max_mappings, uint, 0644);
+MODULE_PARM_DESC(max_mappings,
+		 "most mappings of an area that takes part in exchanges");
+
+static bool has_too_many_mappings(struct zcopy_area *area)
+{
+	return atomic_long_read(&area->mappings) > READ_ONCE(max_mappings);
+}
 
 static bool is_valid(const struct zcopy_pair *pair, struct zcopy_area *here,
 		     struct zcopy_area *there)
@@ -210,6 +226,8 @@ static long exchange_pairs(struct zcopy_area *here, struct zcopy_area *there,
 			call->skipped[i / 64] |= 1ULL << i % 64;
 	}
 	untake(here->slots, there->slots, pairs, count);
+	here->exchanged += done;
+	there->exchanged += done;
 unlock:
 	up_write(&there->sem);
 	up_write(&here->sem);
@@ -234,6 +252,8 @@ long zcopy_exchange(struct zcopy_area *here, struct zcopy_area *there,
 
 	if (here == there)
 		return -EINVAL;
+	if (has_too_many_mappings(here) || has_too_many_mappings(there))
+		return -EMFILE;
 	pairs = memdup_user(u64_to_user_ptr(call->pairs),
 			    call->count * sizeof(*pairs));
 	if (IS_ERR(pairs))

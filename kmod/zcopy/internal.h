@@ -7,6 +7,7 @@
 #include <linux/mm.h>
 #include <linux/percpu.h>
 #include <linux/rwsem.h>
+#include <linux/uidgid.h>
 
 #include "zcopy.h"
 
@@ -22,10 +23,27 @@ struct zcopy_slot {
 	bool taken;
 };
 
+/* What the areas of one user have together. */
+struct zcopy_user {
+	struct list_head list;
+	kuid_t uid;
+	unsigned long areas;
+	unsigned long pages;
+};
+
 /* The memory of one open file of /dev/zcopy. */
 struct zcopy_area {
 	/* Never used again for another area. */
 	u64 id;
+	struct zcopy_user *user;
+	/*
+	 * Mappings in all processes. An exchange goes through all of them, so
+	 * that areas with very many take no part in exchanges.
+	 */
+	atomic_long_t mappings;
+	atomic_long_t faults;
+	/* Under the semaphore. */
+	u64 exchanged;
 	/* All mappings of this area, and of no other one. */
 	struct address_space mapping;
 	/*
@@ -53,6 +71,12 @@ static inline unsigned long zcopy_area_pages(struct zcopy_area *area)
 	/* Pairs with zcopy_area_size(). */
 	return smp_load_acquire(&area->pages);
 }
+
+/* users.c */
+struct zcopy_user *zcopy_user_get(void);
+void zcopy_user_put(struct zcopy_user *user);
+int zcopy_user_charge(struct zcopy_user *user, unsigned long pages);
+void zcopy_user_uncharge(struct zcopy_user *user, unsigned long pages);
 
 /* exchange.c */
 long zcopy_exchange(struct zcopy_area *here, struct zcopy_area *there,

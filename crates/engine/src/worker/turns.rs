@@ -92,7 +92,8 @@ impl Turns {
                 least = least.min(turn.taken);
             }
         }
-        self.is_timed = std::mem::take(&mut self.is_busy);
+        // A port that had more to do may have gone.
+        self.is_timed = std::mem::take(&mut self.is_busy) && least != u64::MAX;
         self.floor = if self.is_timed { least } else { most };
         if let Some(first) = self.next_first.take() {
             self.first = first;
@@ -205,6 +206,14 @@ mod tests {
         let served = run(&mut turns(&[1, 2, 3]), &costs, 100_000);
         let times: Vec<u64> = served.iter().zip(costs).map(|(count, cost)| count * cost).collect();
         assert!(times.iter().all(|time| time.abs_diff(times[0]) <= LEAD + 2 * 1000), "{times:?}");
+    }
+
+    #[test]
+    fn a_port_that_had_more_to_do_may_go() {
+        let turns = &mut turns(&[1, 2, 3]);
+        run(turns, &[10, 10, 10], 10);
+        turns.ports.iter_mut().for_each(|turn| turn.has_more = false);
+        assert!(run(turns, &[10, 10, 10], 10).iter().all(|served| *served == 10));
     }
 
     #[test]

@@ -54,7 +54,15 @@ pub fn kill(child: i32) -> io::Result<()> {
     if wait(child)? == libc::SIGKILL { Ok(()) } else { Err(io::Error::other("the child had ended by itself")) }
 }
 
-fn wait(child: i32) -> io::Result<i32> {
+/// Makes this process another user, without rights.
+pub fn become_user(user: u32) -> io::Result<()> {
+    // SAFETY: changes the identity of this process, which has one thread.
+    let done = unsafe { libc::setresuid(user, user, user) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits for a child; returns its status.
+pub fn wait(child: i32) -> io::Result<i32> {
     let mut status = 0;
     // SAFETY: writes the status.
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };

@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
 
 use crate::pages::{area, expect, fill, whole};
 use crate::raw::{self, Edge};
@@ -33,6 +34,8 @@ impl Call {
 pub fn run() -> Result<(), Failed> {
     sizes()?;
     exchanges()?;
+    mappings()?;
+    users()?;
     held()
 }
 
@@ -150,6 +153,55 @@ fn exchanges() -> Result<(), Failed> {
     // Each of the other calls was wrong in one thing only.
     ensure!(raw::ioctl(a.as_fd(), EXCHANGE, &mut good.bytes())? == 2, "the good call");
     expect(&mb, 1, 101, "B")
+}
+
+/// An area with very many mappings takes no part in exchanges, until it has fewer.
+fn mappings() -> Result<(), Failed> {
+    let (a, b) = (area(2)?, area(2)?);
+    let few: Vec<_> = (0..64).map(|_| a.map(0, 1)).collect::<Result<_, _>>()?;
+    ensure!(a.exchange(&b, &[whole(0, 0)])?.exchanged() == 1, "64 mappings are too many");
+    let more = a.map(1, 1)?;
+    for (here, there) in [(&a, &b), (&b, &a)] {
+        let refused = here.exchange(there, &[whole(1, 1)]);
+        ensure!(refused.is_err(), "65 mappings are not too many");
+    }
+    drop(few);
+    ensure!(a.exchange(&b, &[whole(1, 1)])?.exchanged() == 1, "one mapping is too many");
+    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", a.as_fd().as_raw_fd()))?;
+    for line in ["zcopy-pages:\t2", "zcopy-mappings:\t1", "zcopy-exchanged:\t2"] {
+        ensure!(about.contains(line), "no {line} in {about}");
+    }
+    drop(more);
+    Ok(())
+}
+
+/// Somebody else may have areas, but not all pages of others, and can't exchange.
+fn users() -> Result<(), Failed> {
+    let (a, b) = (area(1)?, area(1)?);
+    fs::set_permissions("/dev/zcopy", fs::Permissions::from_mode(0o666))?;
+    let limits = ["max_pages", "max_user_pages"].map(|name| format!("/sys/module/zcopy/parameters/{name}"));
+    fs::write(&limits[0], "20")?;
+    let as_another = |user: u32, work: &dyn Fn() -> Result<(), Failed>| -> Result<(), Failed> {
+        let child = raw::fork(|| {
+            raw::become_user(user)?;
+            work()
+        })?;
+        if raw::wait(child)? == 0 { Ok(()) } else { Err("it is not as it should be for another user".into()) }
+    };
+    as_another(1000, &|| {
+        let file = open(true)?;
+        refuses("more pages than half of all", libc::ENOSPC, size(file.as_fd(), 11, 0, 0))?;
+        size(file.as_fd(), 10, 0, 0)?;
+        refuses("more pages of one user", libc::ENOSPC, size(open(true)?.as_fd(), 1, 0, 0))?;
+        ensure!(a.exchange(&b, &[whole(0, 0)]).is_err(), "another user exchanges");
+        Ok(())
+    })?;
+    fs::write(&limits[1], "3")?;
+    as_another(1000, &|| refuses("more than a user may have", libc::ENOSPC, size(open(true)?.as_fd(), 4, 0, 0)))?;
+    as_another(1001, &|| size(open(true)?.as_fd(), 3, 0, 0).map(drop).map_err(Failed::from))?;
+    limits.iter().try_for_each(|limit| fs::write(limit, "0"))?;
+    ensure!(a.exchange(&b, &[whole(0, 0)])?.exchanged() == 1, "the switch doesn't exchange");
+    Ok(())
 }
 
 /// A page that somebody has by its address stays where it is; the others of the call go.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use virtqueue::exchange::{Counts, Grid, MAX_PAIRS, PageMember, PagePair, PagePlace, Pages, Skipped};
 use virtqueue::memory::{Memory, Region};
 use zcopy::{Area, Device, Pair};
@@ -16,19 +16,17 @@ pub(super) struct PageExchange {
     device: Result<Device, String>,
     grid: Arc<Grid>,
     /// The configured one, or else the measured one once a function has joined, or the reason why it can't be measured.
-    threshold: OnceLock<Result<u32, String>>,
+    threshold: Mutex<Option<Result<u32, String>>>,
     /// Areas of the functions, by their numbers.
     areas: Mutex<BTreeMap<u64, Weak<AreaPages>>>,
 }
 
 impl PageExchange {
     pub(super) fn new(ports: u16, device: &Path, threshold: Option<u32>) -> PageExchange {
-        let known = OnceLock::new();
-        threshold.into_iter().for_each(|bytes| _ = known.set(Ok(bytes)));
         PageExchange {
             device: Device::find(device).map_err(|error| error.to_string()),
             grid: Arc::new(Grid::new(ports)),
-            threshold: known,
+            threshold: Mutex::new(threshold.map(Ok)),
             areas: Mutex::default(),
         }
     }
@@ -41,13 +39,23 @@ impl PageExchange {
     /// Returns the member with an area in `memory`, at this port.
     pub(super) fn member(&self, port: u16, memory: &Arc<Memory>) -> Option<Arc<PageMember>> {
         let device = self.device.as_ref().ok()?;
-        let measure = || zcopy::threshold(device).map_err(|error| format!("its threshold can't be measured: {error}"));
-        let threshold = *self.threshold.get_or_init(measure).as_ref().ok()?;
+        let threshold = self.measured(device)?;
         memory.regions().iter().find_map(|region| {
             let pages = self.adopt(device, region)?;
             let place = PagePlace { grid: self.grid.clone(), port, threshold };
             PageMember::find(pages, region, memory, place).map(Arc::new)
         })
+    }
+
+    /// Returns the threshold. Measures it if that was not done before, or failed: memory may have been short.
+    fn measured(&self, device: &Device) -> Option<u32> {
+        if let Some(known) = self.threshold() {
+            return Some(known);
+        }
+        // Without the lock, so that who asks for the reason does not wait.
+        let measured = zcopy::threshold(device).map_err(|error| format!("its threshold can't be measured: {error}"));
+        *self.threshold.lock().unwrap() = Some(measured);
+        self.threshold()
     }
 
     /// Returns the area that a region is of.
@@ -66,7 +74,7 @@ impl PageExchange {
     }
 
     pub(super) fn threshold(&self) -> Option<u32> {
-        self.threshold.get()?.as_ref().ok().copied()
+        self.threshold.lock().unwrap().as_ref()?.as_ref().ok().copied()
     }
 
     pub(super) fn functions(&self) -> usize {
@@ -74,8 +82,8 @@ impl PageExchange {
     }
 
     pub(super) fn reason(&self) -> Option<String> {
-        let unmeasured = || self.threshold.get()?.as_ref().err();
-        self.device.as_ref().err().or_else(unmeasured).map(|why| format!("copy: {why}"))
+        let unmeasured = || self.threshold.lock().unwrap().clone()?.err();
+        self.device.as_ref().err().cloned().or_else(unmeasured).map(|why| format!("copy: {why}"))
     }
 
     pub(super) fn counts(&self, from: u16, to: u16) -> Counts {
