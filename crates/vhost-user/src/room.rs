@@ -6,11 +6,15 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
+/// Part of what is free at the start that is not for guests: one in so many.
+const RESERVED: u64 = 4;
+
 /// Files that tell it, opened before the process gives up the right to.
 pub(crate) struct Room {
     /// /proc/meminfo.
     machine: Option<File>,
     groups: Vec<Group>,
+    reserve: u64,
 }
 
 /// A control group with memory accounts.
@@ -47,7 +51,19 @@ impl Room {
             })
         });
         let groups = groups.collect();
-        Room { machine: File::open(proc.join("meminfo")).ok(), groups }
+        Room::between(File::open(proc.join("meminfo")).ok(), groups)
+    }
+
+    fn between(machine: Option<File>, groups: Vec<Group>) -> Room {
+        let room = Room { machine, groups, reserve: 0 };
+        let reserve = room.left() / RESERVED;
+        Room { reserve, ..room }
+    }
+
+    /// Returns how many bytes are not for guests: a part of what was free when the process started. Each guest gets at most half of what is
+    /// left, but many halves are nearly all.
+    pub(crate) fn reserve(&self) -> u64 {
+        self.reserve
     }
 
     /// Returns how many bytes can be allocated. Those of a file that can't be read count as infinite.
@@ -91,7 +107,7 @@ mod tests {
                 fs::write(&path, number.to_string()).unwrap();
                 File::open(path).unwrap()
             });
-            Room { machine: None, groups: vec![Group { limit, used }] }
+            Room::between(None, vec![Group { limit, used }])
         }
     }
 

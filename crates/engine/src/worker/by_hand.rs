@@ -56,7 +56,6 @@ impl ByHand {
         let output = Output::new(1, queues.collect(), counters);
         output.running.set(0, true);
         plan.outputs.push(output);
-        plan.turns.assign(&plan.inputs);
         ByHand { plan, now: cycles.now() }
     }
 

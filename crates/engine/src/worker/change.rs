@@ -163,7 +163,6 @@ impl Plan {
 
     /// Makes outputs hold frames until the round ends where several bursts of a round can come together.
     fn settle(&mut self) {
-        self.turns.assign(&self.inputs);
         let bridges = &self.bridges;
         let sends = |route: &Route, index: usize, port: u64| match route.target {
             Target::Patch(to) => to == index,

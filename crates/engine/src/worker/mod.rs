@@ -13,7 +13,6 @@ mod shared;
 mod sleeper;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 #[cfg(feature = "analysis")]
 pub use by_hand::ByHand;

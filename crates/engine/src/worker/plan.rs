@@ -4,12 +4,11 @@ use super::input::Input;
 use super::parts::SharedInputs;
 use super::route::Routing;
 use super::sleeper::Sleeper;
-use super::turns::Turns;
 use crate::clock::{self, Cycles};
 use crate::forward::{BridgePlan, Output, Scratch};
 use crate::monitor::{Activity, WorkerCounters};
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
-use packet::{BurstStorage, MAX_BURST};
+use packet::BurstStorage;
 use std::sync::Arc;
 use virtqueue::ordering;
 
@@ -23,8 +22,6 @@ pub(crate) struct Plan {
     pub(super) inputs: Vec<Input>,
     /// Queues that are down: a guest may have many more queues than it uses.
     pub(super) resting: Vec<Input>,
-    /// Turns of the ports of `inputs`.
-    pub(super) turns: Turns,
     /// Parts of queues that several workers share.
     pub(super) shared: SharedInputs,
     pub(super) outputs: Vec<Output>,
@@ -47,7 +44,6 @@ impl Plan {
         Plan {
             inputs: Vec::new(),
             resting: Vec::new(),
-            turns: Turns::new(&cycles),
             shared: SharedInputs::default(),
             outputs: Vec::new(),
             bridges: Vec::new(),
@@ -65,7 +61,7 @@ impl Plan {
 
     /// Polls every queue once and forwards its frames. Reports whether there were any.
     ///
-    /// A port that has had more than its share waits, see [`super::turns`]. Queues are handled one after the other. Receiving from two before forwarding was measured, and is slower (61
+    /// Queues are handled one after the other. Receiving from two before forwarding was measured, and is slower (61
     /// against 52 cycles per frame of 64 bytes), because more cache lines are then in flight than a core can track.
     #[inline(always)]
     pub(super) fn round(&mut self, cycles_now: u64) -> bool {
@@ -74,17 +70,8 @@ impl Plan {
         }
         let mut moved = !self.shared.is_empty() && self.shared_round(cycles_now);
         let watch = &self.counters.watch;
-        let mut since = cycles_now;
-        let mut next = self.turns.begin();
-        for _ in 0..self.inputs.len() {
-            let number = next;
-            next = if number + 1 == self.inputs.len() { 0 } else { number + 1 };
-            let input = &self.inputs[number];
+        for input in &self.inputs {
             let Some(ingress) = &input.ingress else { continue };
-            if !self.turns.is_of(number) {
-                moved = true;
-                continue;
-            }
             let half = &*ingress.half;
             let here = input.route.place();
             self.counters.place.set(here.at(Activity::Receive));
@@ -124,7 +111,6 @@ impl Plan {
                 continue;
             }
             moved = true;
-            let is_full = burst.len() == MAX_BURST;
             self.bursts = self.bursts.wrapping_add(1);
             if sample {
                 watch.start(RECEIVE, began);
@@ -159,7 +145,6 @@ impl Plan {
                 watch.stop();
                 self.counters.sampled.add(frames as u64);
             }
-            self.turns.charge(number, is_full, &mut since, &self.cycles);
         }
         if moved {
             self.outputs.iter().for_each(Output::flush);

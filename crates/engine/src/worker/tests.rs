@@ -156,7 +156,6 @@ impl Rig {
             let ingress = Ingress { half: Box::new(half), stages: [split()].into_iter().collect() };
             let input = Input { route: route(0, 0), ingress: Some(ingress), rx_buffers_from, tx_in_place_via: None };
             plan.inputs.push(input);
-            plan.turns.assign(&plan.inputs);
         } else {
             let wake = || Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
             let alarms = (0..lanes).map(|_| Arc::new(Alarm::new(wake()))).collect();

@@ -117,7 +117,7 @@ impl Device {
         }
     }
 
-    /// Returns and resets the cost to others since the last call, in which the session's thread took so much processor time.
+    /// Returns and resets the cost to others since the last call. The session's thread has taken so much processor time so far.
     pub(super) fn take_effort(&mut self, time: Duration) -> Effort {
         Effort { restarts: std::mem::take(&mut self.effort), time, pages: std::mem::take(&mut self.pages) }
     }
@@ -207,7 +207,9 @@ impl Device {
     /// Replaces all memory. The queues run in the old one until all of the new one exists.
     pub(super) fn set_memory(&mut self, memory: Memory) -> Result<(), Refused> {
         self.effort = self.effort.saturating_add(1);
-        self.pages += filling::fill(&memory, self.holes, &self.control, &self.log)?;
+        let (took, filled) = filling::fill(&memory, self.holes, &self.control, &self.log);
+        self.pages += took;
+        filled?;
         self.change_all(|device| device.memory = Some(Arc::new(memory)))
     }
 
@@ -258,8 +260,10 @@ impl Device {
     /// Sets the call descriptor of a queue, like [`Device::set_kick`].
     pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<Event>>) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
+        // Notifications for buffers used so far may have gone to the old descriptor only. Twice: a descriptor whose signals take long
+        // is known to by the second one, before a worker sends any.
+        (0..2).for_each(|_| call.iter().for_each(|call| call.notify()));
         if ring.running && self.queues.rewire(at, Wire::Call(call.clone())).is_ok() {
-            // Notifications for buffers used so far may have gone to the old descriptor only.
             call.iter().for_each(|call| call.notify());
             ring.call = call;
             return Ok(());

@@ -11,7 +11,7 @@ use crate::rate_limited_log::RateLimitedLog;
 use crate::room::Room;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use virtqueue::memory::{Memory, MemoryError};
+use virtqueue::memory::{Absent, Memory, MemoryError};
 
 /// Longest time that the pages of a guest may take: some seconds are usual, but others may need the processor.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -26,13 +26,22 @@ static PROMISED: AtomicU64 = AtomicU64::new(0);
 struct Promise(u64);
 
 impl Promise {
-    /// Promises so much if it is at most half of what is free. Otherwise returns that half.
+    /// Promises so much if it is at most half of what is free, and leaves the reserve. Otherwise returns how much it may be.
     fn make(bytes: u64, room: &Room) -> Result<Promise, u64> {
-        // Added before it is checked, so that two sessions do not get the same memory.
-        let others = PROMISED.fetch_add(bytes, Ordering::Relaxed);
-        let promise = Promise(bytes);
-        let allowed = room.left().saturating_sub(others) / 2;
-        if bytes <= allowed { Ok(promise) } else { Err(allowed) }
+        let left = room.left();
+        let allowed = |others: u64| (left.saturating_sub(others) / 2).min(left.saturating_sub(room.reserve() + others));
+        let fits = |others: u64| (bytes <= allowed(others)).then(|| others + bytes);
+        match PROMISED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits) {
+            Ok(_) => Ok(Promise(bytes)),
+            Err(others) => Err(allowed(others)),
+        }
+    }
+
+    /// So much of it is allocated.
+    fn keep(&mut self, bytes: u64) {
+        let kept = bytes.min(self.0);
+        self.0 -= kept;
+        PROMISED.fetch_sub(kept, Ordering::Relaxed);
     }
 }
 
@@ -55,7 +64,7 @@ pub(super) enum Unfilled {
     Missing(u64),
     #[error(
         "{} of its memory do not exist yet, and the switch may allocate {} for it, half of what the machine or the control group \
-         (memory.max) has free: let the guest's memory exist before it connects (QEMU: prealloc=on), or give the switch more",
+         (memory.max) has free, less what it keeps for others: let the guest's memory exist before it connects (QEMU: prealloc=on), or give the switch more",
         mebibytes(*.missing), mebibytes(*.allowed)
     )]
     TooMuch { missing: u64, allowed: u64 },
@@ -73,48 +82,56 @@ fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
-/// Lets all pages of a guest's memory exist, as `holes` says. Returns the processor time that it took.
+/// Lets all pages of a guest's memory exist, as `holes` says. Returns the processor time that it took, too.
 pub(super) fn fill(
     memory: &Memory,
     holes: Holes,
     control: &Control,
     log: &RateLimitedLog,
-) -> Result<Duration, Unfilled> {
+) -> (Duration, Result<(), Unfilled>) {
     let missing = memory.missing();
-    match holes {
-        Holes::Allow => return Ok(Duration::ZERO),
-        Holes::Refuse if missing.pages > 0 => return Err(Unfilled::Missing(missing.pages)),
-        Holes::Refuse | Holes::Fill => {}
-    }
+    let absent = match holes {
+        Holes::Allow => return (Duration::ZERO, Ok(())),
+        Holes::Refuse if missing.pages > 0 => return (Duration::ZERO, Err(Unfilled::Missing(missing.pages))),
+        Holes::Refuse => Absent::Refuse,
+        Holes::Fill => Absent::Allocate,
+    };
     let room = Room::get();
-    let (before, began) = (room.left(), Instant::now());
     let all = missing.pages + missing.page_tables;
-    let _promise = Promise::make(all, room).map_err(|allowed| Unfilled::TooMuch { missing: all, allowed })?;
-    let go_on = || {
+    let mut promise = match Promise::make(all, room) {
+        Ok(promise) => promise,
+        Err(allowed) => return (Duration::ZERO, Err(Unfilled::TooMuch { missing: all, allowed })),
+    };
+    let began = Instant::now();
+    let go_on = |step: u64| {
         let left = room.left();
+        promise.keep(step);
         if control.is_dropped() {
             Err(Unfilled::Dropped)
         } else if began.elapsed() > LONGEST {
             Err(Unfilled::Slow)
-        } else if left < before / 4 {
+        } else if left < room.reserve() / 2 {
             // The guest takes away what was allocated, or somebody else needs it.
             Err(Unfilled::Exhausted(left))
         } else {
             Ok(())
         }
     };
-    let filled = std::thread::scope(|scope| {
+    let (took, filled) = std::thread::scope(|scope| {
         let fill = || {
             let _ = rustix::process::setpriority_process(None, NICE);
-            memory.fill(go_on).map(|()| own_time())
+            let filled = memory.fill(absent, go_on);
+            (own_time(), filled)
         };
-        let thread = std::thread::Builder::new().name("guest-memory".into()).spawn_scoped(scope, fill);
-        thread.map_err(Unfilled::Thread)?.join().expect("it does not panic")
-    })?;
-    if missing.pages >= WORTH_A_LINE {
+        match std::thread::Builder::new().name("guest-memory".into()).spawn_scoped(scope, fill) {
+            Ok(thread) => thread.join().expect("it does not panic"),
+            Err(error) => (Duration::ZERO, Err(Unfilled::Thread(error))),
+        }
+    });
+    if filled.is_ok() && missing.pages >= WORTH_A_LINE {
         log.info(format_args!("allocated {} of its memory that did not exist", mebibytes(missing.pages)));
     }
-    Ok(filled)
+    (took, filled)
 }
 
 /// Bytes that are worth a line in the log.
@@ -131,8 +148,12 @@ mod tests {
         let first = Promise::make(300, &room).unwrap();
         assert_eq!(Promise::make(400, &room).err(), Some(350), "the other one has not got its own yet");
         let second = Promise::make(350, &room).unwrap();
+        assert_eq!(Promise::make(101, &room).err(), Some(100), "a quarter stays for others");
         drop((first, second));
         assert_eq!(Promise::make(501, &room).err(), Some(500));
-        Promise::make(500, &room).unwrap();
+        let mut promise = Promise::make(500, &room).unwrap();
+        promise.keep(400);
+        assert_eq!(Promise::make(451, &room).err(), Some(450), "what is allocated is no longer free");
+        promise.keep(1000);
     }
 }

@@ -12,8 +12,8 @@ const RESTARTS: Limit = Limit { at_once: 8192.0, a_second: 512.0 };
 /// Seconds of a processor: enough at once for all messages of the largest device, and then a tenth of a processor.
 const PROCESSOR: Limit = Limit { at_once: 2.0, a_second: 0.1 };
 
-/// Part of the time for pages that the guest had not touched which counts: a large guest has many, once.
-const PAGES: f64 = 0.1;
+/// Seconds of a processor for pages that guests had not touched: a large guest has many, once.
+const PAGES: Limit = Limit { at_once: 60.0, a_second: 0.1 };
 
 struct Limit {
     at_once: f64,
@@ -51,7 +51,7 @@ impl Budget {
 pub(super) struct Effort {
     /// Restarts of a queue that workers only poll, or as much work for them.
     pub(super) restarts: u32,
-    /// Processor time of the session's own thread.
+    /// Processor time of the session's thread so far: what it took since the last charge counts, for this session or the one before.
     pub(super) time: Duration,
     /// Processor time for pages of the guest's memory.
     pub(super) pages: Duration,
@@ -61,6 +61,9 @@ pub(super) struct Effort {
 pub(super) struct Pace {
     restarts: Budget,
     processor: Budget,
+    pages: Budget,
+    /// Processor time of the session's thread when it was last charged.
+    counted: Duration,
     at: Instant,
     told: bool,
 }
@@ -75,7 +78,14 @@ pub(super) struct Wait {
 
 impl Pace {
     pub(super) fn new(now: Instant) -> Pace {
-        Pace { restarts: Budget::new(RESTARTS), processor: Budget::new(PROCESSOR), at: now, told: false }
+        Pace {
+            restarts: Budget::new(RESTARTS),
+            processor: Budget::new(PROCESSOR),
+            pages: Budget::new(PAGES),
+            counted: Duration::ZERO,
+            at: now,
+            told: false,
+        }
     }
 
     /// Charges one message; returns the delay of the next one, if any.
@@ -83,11 +93,14 @@ impl Pace {
         let since = now.saturating_duration_since(self.at);
         self.restarts.regain(since);
         self.processor.regain(since);
+        self.pages.regain(since);
         self.at = now;
-        self.told &= !(self.restarts.is_full() && self.processor.is_full());
+        self.told &= ![&self.restarts, &self.processor, &self.pages].into_iter().all(Budget::is_full);
+        let took = effort.time.saturating_sub(std::mem::replace(&mut self.counted, effort.time));
         let restarts = self.restarts.take(effort.restarts.into());
-        let processor = self.processor.take(effort.time.as_secs_f64() + effort.pages.as_secs_f64() * PAGES);
-        let time = restarts.max(processor);
+        let processor = self.processor.take(took.as_secs_f64());
+        let pages = self.pages.take(effort.pages.as_secs_f64());
+        let time = restarts.max(processor).max(pages);
         (!time.is_zero()).then(|| Wait { time, is_first: !std::mem::replace(&mut self.told, true) })
     }
 
@@ -105,19 +118,16 @@ mod tests {
         Effort { restarts: restarts as u32, ..Effort::default() }
     }
 
-    fn processor(seconds: f64) -> Effort {
-        Effort { time: Duration::from_secs_f64(seconds), ..Effort::default() }
-    }
-
-    /// Charges an effort a thousand times beyond the limit; returns how long that takes.
-    fn repeated(effort: Effort, at_once: Effort) -> f64 {
+    /// Charges an effort a thousand times beyond the limit, each of which takes `step` of the thread's time; returns how long that takes.
+    fn repeated(effort: Effort, at_once: Effort, step: Duration) -> f64 {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         assert_eq!(pace.charge(at_once, start), None);
-        let mut now = start;
+        let (mut now, mut time) = (start, at_once.time);
         let mut said = 0;
         for _ in 0..1000 {
-            let wait = pace.charge(effort, now).expect("it has to wait");
+            time += step;
+            let wait = pace.charge(Effort { time, ..effort }, now).expect("it has to wait");
             said += u32::from(wait.is_first);
             now += wait.time;
         }
@@ -128,8 +138,15 @@ mod tests {
     #[test]
     fn a_burst_is_free_and_a_loop_is_not() {
         for (took, least) in [
-            (repeated(restarts(1.0), restarts(RESTARTS.at_once)), 1000.0 / RESTARTS.a_second),
-            (repeated(processor(0.001), processor(PROCESSOR.at_once)), 1.0 / PROCESSOR.a_second),
+            (repeated(restarts(1.0), restarts(RESTARTS.at_once), Duration::ZERO), 1000.0 / RESTARTS.a_second),
+            (
+                repeated(
+                    Effort::default(),
+                    Effort { time: Duration::from_secs_f64(PROCESSOR.at_once), ..Effort::default() },
+                    Duration::from_millis(1),
+                ),
+                1.0 / PROCESSOR.a_second,
+            ),
         ] {
             assert!((least * 0.99..least * 1.1).contains(&took), "{took} {least}");
         }
@@ -148,7 +165,7 @@ mod tests {
 
     #[test]
     fn pages_of_a_large_guest_are_nearly_free() {
-        let pages = Duration::from_secs(15);
+        let pages = Duration::from_secs(40);
         let start = Instant::now();
         let mut pace = Pace::new(start);
         let filled = Effort { pages, ..Effort::default() };

@@ -36,7 +36,6 @@ pub(super) fn serve(
         Err(e) => return Ending { reason: format!("cannot duplicate the connection: {e}"), left: false },
     };
     let mut left = false;
-    let mut counted = own_time();
     let reason = loop {
         let header = match inbox::next(stream, control) {
             Ok(header) => header,
@@ -56,9 +55,7 @@ pub(super) fn serve(
         };
         let mut changed = lock(&device);
         changed.report();
-        let now = own_time();
-        let wait = pace.charge(changed.take_effort(now.saturating_sub(counted)), Instant::now());
-        counted = now;
+        let wait = pace.charge(changed.take_effort(own_time()), Instant::now());
         drop(changed);
         match done {
             Ok(()) => {}

@@ -54,6 +54,13 @@ const SUSPECT: u8 = 1;
 /// The relay's thread signals it.
 const RELAYED: u8 = 2;
 
+impl Sender {
+    /// Turns from one state to another; returns false if another thread was faster.
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+}
+
 impl Shared {
     pub(super) fn new(fd: OwnedFd, signals: &'static Signals, log: Option<Arc<RateLimitedLog>>) -> Shared {
         Shared { fd, signals, sender: Sender::default(), log }
@@ -72,7 +79,7 @@ impl Shared {
                 let began = Instant::now();
                 self.signal();
                 if began.elapsed() > LONG {
-                    self.sender.state.store(SUSPECT, Ordering::Relaxed);
+                    self.sender.turn(DIRECT, SUSPECT);
                 }
             }
             SUSPECT => self.examine(),
@@ -94,19 +101,25 @@ impl Shared {
     #[cold]
     fn examine(self: &Arc<Self>) {
         if self.signal_timed() <= LONG {
-            self.sender.state.store(DIRECT, Ordering::Relaxed);
-        } else if let Some(relay) = RELAY.get() {
-            self.sender.state.store(RELAYED, Ordering::Relaxed);
+            self.sender.turn(SUSPECT, DIRECT);
+        } else if let Some(relay) = RELAY.get()
+            && self.sender.turn(SUSPECT, RELAYED)
+        {
             relay.join(self.clone());
         }
     }
 
     #[cold]
     fn ask(&self) {
+        let Sender { state, is_asked } = &self.sender;
         if let Some(relay) = RELAY.get()
-            && !self.sender.is_asked.swap(true, Ordering::AcqRel)
+            && !is_asked.swap(true, Ordering::SeqCst)
         {
             relay.notifier.notify();
+            // The thread may have given it back just before. Either it sees the request after that, or this sees the new state.
+            if state.load(Ordering::SeqCst) != RELAYED && is_asked.swap(false, Ordering::SeqCst) {
+                self.signal();
+            }
         }
     }
 }
@@ -171,15 +184,15 @@ impl Member {
     /// Signals the eventfd if it was asked for. After `CHEAP` cheap signals whoever notifies does so again.
     fn serve(&mut self) {
         let sender = &self.event.sender;
-        if !sender.is_asked.swap(false, Ordering::AcqRel) {
+        if !sender.is_asked.swap(false, Ordering::SeqCst) {
             return;
         }
         let took = self.event.signal_timed();
         self.cheap = if took > LONG { 0 } else { self.cheap + 1 };
         if self.cheap == CHEAP {
-            sender.state.store(DIRECT, Ordering::Relaxed);
+            sender.state.store(DIRECT, Ordering::SeqCst);
             // One that asked meanwhile gets its signal.
-            if sender.is_asked.swap(false, Ordering::AcqRel) {
+            if sender.is_asked.swap(false, Ordering::SeqCst) {
                 self.event.signal();
             }
         }

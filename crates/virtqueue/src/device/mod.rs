@@ -184,6 +184,7 @@ impl<L: DirtyLog> Dequeue<L> {
     }
 
     /// Returns the memory that its frames lie in.
+    #[inline]
     pub fn memory(&self) -> &Memory {
         each!(self, q => &q.ring().areas().memory)
     }
@@ -372,6 +373,7 @@ impl<L: DirtyLog> Enqueue<L> {
     }
 
     /// Returns the memory that its buffers lie in.
+    #[inline]
     pub fn memory(&self) -> &Memory {
         each!(self, q => &q.ring().areas().memory)
     }

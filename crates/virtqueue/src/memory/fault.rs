@@ -2,8 +2,9 @@
 //!
 //! Touching a page beyond the end of a file that shrank, or a hole of a guarded one ([`super::guard`]), raises SIGBUS in the thread
 //! that touched it. The handler replaces the page by zeros of our own, marks the mapping broken and returns, so that the access is
-//! repeated and succeeds; its queue finds the mark after the burst and stops. To replace the whole mapping would cost the thread as
-//! much time as the guest has memory. Any other SIGBUS goes to the previous handler.
+//! repeated and succeeds; its queue finds the mark after the burst and stops. To replace the whole mapping at once would cost the
+//! thread as much time as the guest has memory; that is done when many pages are gone, as each of them takes two of the process's
+//! memory areas. Any other SIGBUS goes to the previous handler.
 
 use super::error::{MemoryError, SLOTS};
 use crate::ordering::{alter, get, put, whole};
@@ -22,7 +23,12 @@ struct Slot {
     /// Size of the largest pages in the range, which starts and ends with such a page.
     page: AtomicU64,
     broken: AtomicBool,
+    /// Pages replaced.
+    replaced: AtomicU64,
 }
+
+/// Most pages that are replaced one by one: a burst has some hundred buffers.
+const REPLACED: u64 = 256;
 
 impl Slot {
     fn set(&self, start: u64, len: u64, page: u64) {
@@ -33,13 +39,14 @@ impl Slot {
         });
     }
 
-    /// Returns the page of the watched range that contains `addr`, as (start, length). A slot that changes meanwhile cannot be
+    /// Returns the part of the watched range to replace, if it contains `addr`, as (start, length): the page, or all of it. A slot that changes meanwhile cannot be
     /// the right one: the touched mapping stays as long as it is used.
     #[cfg_attr(miri, allow(dead_code))]
-    fn page_of(&self, addr: u64) -> Option<(u64, u64)> {
+    fn part_of(&self, addr: u64) -> Option<(u64, u64)> {
         let (start, len, page) = whole(&self.sequence, || (get(&self.start), get(&self.len), get(&self.page)))?;
         let offset = addr.wrapping_sub(start);
-        (offset < len).then(|| (addr - offset % page, page))
+        let is_few = || self.replaced.fetch_add(1, Ordering::Relaxed) < REPLACED;
+        (offset < len).then(|| if is_few() { (addr - offset % page, page) } else { (start, len) })
     }
 }
 
@@ -51,6 +58,7 @@ static SLOTS_TABLE: [Slot; SLOTS] = [const {
         len: AtomicU64::new(0),
         page: AtomicU64::new(1),
         broken: AtomicBool::new(false),
+        replaced: AtomicU64::new(0),
     }
 }; SLOTS];
 
@@ -66,6 +74,7 @@ impl Watch {
         let index = SLOTS_TABLE.iter().position(free).ok_or(MemoryError::Unwatched)?;
         let slot = &SLOTS_TABLE[index];
         slot.broken.store(false, Ordering::Relaxed);
+        slot.replaced.store(0, Ordering::Relaxed);
         slot.set(start.addr() as u64, len as u64, page);
         Ok(Watch(index))
     }
@@ -118,9 +127,9 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel passes a valid siginfo, whose si_addr is set for SIGBUS.
     let addr = unsafe { (*info).si_addr() }.addr() as u64;
     for slot in &SLOTS_TABLE {
-        if let Some((start, len)) = slot.page_of(addr) {
+        if let Some((start, len)) = slot.part_of(addr) {
             slot.broken.store(true, Ordering::Relaxed);
-            // SAFETY: mmap is a bare system call, allowed in a handler; the page is part of a watched mapping of ours, still
+            // SAFETY: mmap is a bare system call, allowed in a handler; the range is, or is part of, a watched mapping of ours, still
             // mapped because its owner ends the watch before it unmaps it.
             let mapped = unsafe {
                 libc::mmap(

@@ -16,20 +16,29 @@ pub fn prepare() -> io::Result<()> {
     Ok(userfault::descriptor().map(|_| ())?)
 }
 
-/// Allocates the pages of a range of whole pages, and maps them. Does nothing before Linux 5.14.
+/// Treatment of pages that a memory file lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// They are allocated.
+    Allocate,
+    /// The memory is refused.
+    Refuse,
+}
+
+/// Allocates the pages of a range of whole pages, and maps them. Returns false before Linux 5.14, which can't.
 #[cfg(not(miri))]
-pub(super) fn populate(start: *mut u8, len: usize) -> Result<(), Errno> {
+pub(super) fn populate(start: *mut u8, len: usize) -> Result<bool, Errno> {
     use rustix::mm::{Advice, madvise};
     // SAFETY: it touches each page as a write would, and changes no byte.
     match unsafe { madvise(start.cast(), len, Advice::LinuxPopulateWrite) } {
-        Err(Errno::INVAL) => Ok(()),
-        done => done,
+        Err(Errno::INVAL) => Ok(false),
+        done => done.map(|()| true),
     }
 }
 
 #[cfg(miri)]
-pub(super) fn populate(_: *mut u8, _: usize) -> Result<(), Errno> {
-    Ok(())
+pub(super) fn populate(_: *mut u8, _: usize) -> Result<bool, Errno> {
+    Ok(true)
 }
 
 /// Lets accesses to pages that do not exist in this mapping fail with SIGBUS. Does nothing if the process has no userfaultfd(2).

@@ -3,7 +3,7 @@
 use super::budget::Share;
 use super::error::MemoryError;
 use super::fault::Watch;
-use super::guard;
+use super::guard::{self, Absent};
 use super::region::Region;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ptr;
@@ -129,10 +129,14 @@ impl ExtentMapping {
         self.regions.iter().filter(move |region| !is_filled && region.is_memory())
     }
 
-    /// Allocates the pages that memory files lack. From then on nothing is allocated here: a page that vanishes breaks the memory.
-    /// Other files may have no pages to allocate, and are left as they are. Calls `go_on` before each step of at most [`STEP`] bytes
-    /// or one page.
-    pub(super) fn fill<E: From<MemoryError>>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
+    /// Maps all pages of memory files, and allocates those that they lack, or fails if there are any. From then on nothing is allocated
+    /// here: a page that vanishes breaks the memory. Other files may have no pages to allocate, and are left as they are. Calls `go_on`
+    /// before each step of at most [`STEP`] bytes or one page.
+    pub(super) fn fill<E: From<MemoryError>>(
+        &self,
+        absent: Absent,
+        mut go_on: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.is_filled.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -140,13 +144,22 @@ impl ExtentMapping {
             let start = self.address(&part);
             let (guest_addr, len) = (part.head.guest_addr, part.span);
             let failed = |source| MemoryError::Fill { guest_addr, len, source };
-            for at in (0..part.span).step_by(STEP.max(part.page) as usize) {
-                go_on()?;
-                let step = STEP.max(part.page).min(part.span - at);
-                // SAFETY: the range is part of our mapping, in whole pages.
-                guard::populate(unsafe { start.add(at as usize) }, step as usize).map_err(failed)?;
+            let guard = || guard::guard(start, part.span as usize).map_err(failed);
+            if absent == Absent::Refuse {
+                // A page that is absent now, or vanishes meanwhile, can't be populated.
+                guard()?;
             }
-            guard::guard(start, part.span as usize).map_err(failed)?;
+            let mut is_populated = true;
+            for at in (0..part.span).step_by(STEP.max(part.page) as usize) {
+                let step = STEP.max(part.page).min(part.span - at);
+                go_on(step)?;
+                // SAFETY: the range is part of our mapping, in whole pages.
+                is_populated &= guard::populate(unsafe { start.add(at as usize) }, step as usize).map_err(failed)?;
+            }
+            // Where nothing could be allocated, frames have to.
+            if absent == Absent::Allocate && is_populated {
+                guard()?;
+            }
         }
         self.is_filled.store(true, Ordering::Relaxed);
         Ok(())

@@ -16,7 +16,7 @@ mod writer;
 
 pub use arena::Arena;
 pub use error::{MAX_GUEST, MAX_REGIONS, MemoryError};
-pub use guard::prepare;
+pub use guard::{Absent, prepare};
 pub use region::{Missing, Region};
 pub use span::{Part, Span};
 pub(crate) use writer::Writer;
@@ -199,14 +199,18 @@ impl Memory {
         region::missing(&unfilled)
     }
 
-    /// Allocates the pages that the memory files lack, so that no frame does. From then on nothing is allocated here: a page that
+    /// Allocates the pages that the memory files lack, or refuses them, so that no frame has to. From then on nothing is allocated here: a page that
     /// vanishes breaks the memory ([`Memory::is_broken`]), if the kernel has userfaultfd(2) for this process. Files that are not
-    /// memory ([`Region::is_memory`]) are left as they are. Calls `go_on` before each step, which takes about a millisecond.
+    /// memory ([`Region::is_memory`]) are left as they are. Calls `go_on` with the bytes of each step before it, which takes about a millisecond.
     ///
     /// # Errors
     /// Those of `go_on`, and [`MemoryError::Fill`]. What has been allocated stays in the files.
-    pub fn fill<E: From<MemoryError>>(&self, mut go_on: impl FnMut() -> Result<(), E>) -> Result<(), E> {
-        self.mappings.iter().try_for_each(|mapping| mapping.fill(&mut go_on))
+    pub fn fill<E: From<MemoryError>>(
+        &self,
+        absent: Absent,
+        mut go_on: impl FnMut(u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.mappings.iter().try_for_each(|mapping| mapping.fill(absent, &mut go_on))
     }
 
     /// Reports whether pages have vanished: they then read as zeros, and the guest must be disconnected.
@@ -326,7 +330,7 @@ mod tests {
 
     #[cfg(not(miri))]
     fn fill(memory: &Memory) -> Result<(), MemoryError> {
-        memory.fill(|| Ok(()))
+        memory.fill(Absent::Allocate, |_| Ok(()))
     }
 
     #[test]
@@ -340,7 +344,7 @@ mod tests {
         assert_eq!(allocated(&new), 4096);
         assert_eq!(missing(&m), (len - 4096, len / 512));
         let mut steps = 0;
-        m.fill(|| {
+        m.fill(Absent::Allocate, |_| {
             steps += 1;
             Ok::<(), MemoryError>(())
         })
@@ -360,12 +364,28 @@ mod tests {
         let new = region(0x1000, 16 << 20, 0);
         let m = Memory::map(vec![new.clone()]).unwrap();
         let mut steps = 0;
-        let stopped = m.fill(|| {
+        let stopped = m.fill(Absent::Allocate, |_| {
             steps += 1;
             if steps < 3 { Ok(()) } else { Err(MemoryError::TooMany(7)) }
         });
         assert!(matches!(stopped, Err(MemoryError::TooMany(7))));
         assert_eq!(allocated(&new), 4 << 20);
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn a_hole_is_refused() {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let new = region(0x1000, 0x4000, 0);
+        let fill = || Memory::map(vec![new.clone()]).unwrap().fill(Absent::Refuse, |_| Ok::<(), MemoryError>(()));
+        // Pages behind the end are no pages of the region.
+        fallocate(&*new.file, FallocateFlags::KEEP_SIZE, 0x4000, 0x8000).unwrap();
+        fallocate(&*new.file, FallocateFlags::empty(), 0, 0x3000).unwrap();
+        assert_eq!(Memory::map(vec![new.clone()]).unwrap().missing().pages, 0x1000);
+        assert!(matches!(fill(), Err(MemoryError::Fill { .. })));
+        assert_eq!(allocated(&new), 0xb000, "nothing was allocated");
+        fallocate(&*new.file, FallocateFlags::empty(), 0, 0x4000).unwrap();
+        fill().unwrap();
     }
 
     #[test]

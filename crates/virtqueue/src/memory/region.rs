@@ -75,6 +75,33 @@ impl Region {
         Ok(file.metadata().unwrap().len())
     }
 
+    /// Returns how many bytes of the region its file lacks.
+    #[cfg(not(miri))]
+    fn missing(&self) -> rustix::io::Result<u64> {
+        if self.page_size() > rustix::param::page_size() as u64 {
+            // A hugetlbfs does not tell where its holes are.
+            let stat = rustix::fs::fstat(&*self.file)?;
+            return Ok((stat.st_size as u64).saturating_sub(stat.st_blocks as u64 * 512).min(self.len));
+        }
+        let end = self.offset + self.len;
+        let (mut at, mut missing) = (self.offset, 0);
+        for _ in 0..STRETCHES {
+            let data = match rustix::fs::seek(&*self.file, SeekFrom::Data(at)) {
+                Err(rustix::io::Errno::NXIO) => end,
+                data => data?.min(end),
+            };
+            missing += data - at;
+            if data == end {
+                return Ok(missing);
+            }
+            at = rustix::fs::seek(&*self.file, SeekFrom::Hole(data))?.min(end);
+            if at == end {
+                return Ok(missing);
+            }
+        }
+        Ok(missing + end - at)
+    }
+
     /// Returns the page size of the file, to which its mappings must be aligned.
     pub(super) fn page_size(&self) -> u64 {
         const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
@@ -88,8 +115,7 @@ impl Region {
     }
 }
 
-/// Memory that is allocated when all pages of a guest's memory are made to exist, in bytes. Huge pages are not counted, as they come
-/// from a store of their own.
+/// Memory that is allocated when all pages of a guest's memory are made to exist, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
     /// Pages of the files.
@@ -98,20 +124,16 @@ pub struct Missing {
     pub page_tables: u64,
 }
 
+/// Stretches of a file that are looked at. What is beyond counts as missing.
+#[cfg(not(miri))]
+const STRETCHES: usize = 10_000;
+
 /// Returns what these regions lack, at most.
 #[cfg(not(miri))]
 pub(super) fn missing(regions: &[&Region]) -> Missing {
-    let normal = rustix::param::page_size() as u64;
-    let regions = regions.iter().filter(|region| region.page_size() == normal);
-    let mut files = std::collections::BTreeMap::<_, (u64, u64)>::new();
-    for region in regions {
-        let Ok(stat) = rustix::fs::fstat(&*region.file) else { continue };
-        let lacking = (stat.st_size as u64).saturating_sub(stat.st_blocks as u64 * 512);
-        let (_, shared) = files.entry((stat.st_dev, stat.st_ino)).or_insert((lacking, 0));
-        *shared += region.len;
-    }
-    let pages = files.values().map(|&(lacking, shared)| lacking.min(shared)).sum();
-    Missing { pages, page_tables: files.values().map(|(_, shared)| shared / normal * 8).sum() }
+    let pages = regions.iter().map(|region| region.missing().unwrap_or(region.len)).sum();
+    let page_tables = regions.iter().map(|region| region.len / region.page_size() * 8).sum();
+    Missing { pages, page_tables }
 }
 
 /// Miri maps no files.

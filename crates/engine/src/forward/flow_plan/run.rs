@@ -132,8 +132,10 @@ impl FlowPlan {
 
     /// Returns the number of outputs that an action counts for. Buckets of a group are counted one by one.
     fn outputs_of(&self, to: To) -> usize {
+        /// A flood leaves a frame some outputs, in the largest bridge, too.
+        const MOST: usize = 64;
         match to {
-            To::Flood | To::Normal => self.numbers.len(),
+            To::Flood | To::Normal => self.numbers.len().min(MOST),
             To::Port(_) | To::InPort | To::Group(_) | To::Controller { .. } => 1,
         }
     }

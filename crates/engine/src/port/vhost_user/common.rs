@@ -6,7 +6,9 @@ use crate::port::SessionFault;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use vhost_user::Event;
+use virtqueue::Fatal;
 use virtqueue::device::DropCounts;
+use virtqueue::memory::Memory;
 
 /// Call descriptor of a queue, which may change while the queue runs; `None` if the guest polls.
 #[derive(Clone)]
@@ -48,6 +50,15 @@ impl Common {
         if let Some(call) = &**call.value() {
             call.notify();
         }
+    }
+
+    /// Reports whether the queue may go on: it must not, once pages of the guest's memory have vanished, as each further one costs time.
+    #[inline(always)]
+    pub(super) fn goes_on(&self, memory: &Memory) -> bool {
+        if memory.is_broken() {
+            self.fault.raise(Fatal::MemoryVanished);
+        }
+        !self.fault.is_raised()
     }
 
     /// Counts chains that the ring returned without a frame.
