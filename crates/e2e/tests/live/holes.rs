@@ -89,7 +89,8 @@ fn holes_are_refused_or_left_alone_as_the_port_says() {
     let mut live = Live::new(port_with(HolesKey::Refuse));
     let mark = live.millrace.daemon.log().mark();
     assert!(!is_taken(&live.home, LENGTH));
-    live.millrace.wait_said(mark, "2 MiB of its memory do not exist yet, and the port has holes = \"refuse\"");
+    live.millrace
+        .wait_said(mark, "not all of its memory exists (2 MiB may be missing), and the port has holes = \"refuse\"");
     live.finish();
 
     live = Live::new(port_with(HolesKey::Allow));

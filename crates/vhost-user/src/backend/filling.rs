@@ -57,7 +57,7 @@ pub(super) enum Unfilled {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(
-        "{} of its memory do not exist yet, and the port has holes = \"refuse\": let all of it exist before the guest connects \
+        "not all of its memory exists ({} may be missing), and the port has holes = \"refuse\": let all of it exist before the guest connects \
          (QEMU: prealloc=on)",
         mebibytes(*.0)
     )]
@@ -92,7 +92,6 @@ pub(super) fn fill(
     let missing = memory.missing();
     let absent = match holes {
         Holes::Allow => return (Duration::ZERO, Ok(())),
-        Holes::Refuse if missing.pages > 0 => return (Duration::ZERO, Err(Unfilled::Missing(missing.pages))),
         Holes::Refuse => Absent::Refuse,
         Holes::Fill => Absent::Allocate,
     };
@@ -128,7 +127,11 @@ pub(super) fn fill(
             Err(error) => (Duration::ZERO, Err(Unfilled::Thread(error))),
         }
     });
-    if filled.is_ok() && missing.pages >= WORTH_A_LINE {
+    let filled = filled.map_err(|why| match why {
+        Unfilled::Memory(MemoryError::Fill { .. }) if absent == Absent::Refuse => Unfilled::Missing(missing.pages),
+        why => why,
+    });
+    if filled.is_ok() && absent == Absent::Allocate && missing.pages >= WORTH_A_LINE {
         log.info(format_args!("allocated {} of its memory that did not exist", mebibytes(missing.pages)));
     }
     (took, filled)

@@ -55,6 +55,11 @@ pub enum MemoryError {
          {source}; if it is made of huge pages, there are not enough of them"
     )]
     Fill { guest_addr: u64, len: u64, source: rustix::io::Errno },
+    #[error(
+        "memory region at guest address {guest_addr:#x} may have holes: this process has no userfaultfd(2), and can't refuse them (holes = \
+         \"fill\" of the port allocates them)"
+    )]
+    Unguarded { guest_addr: u64 },
     #[error("cannot map memory region at guest address {guest_addr:#x}, length {len:#x}: {source}")]
     Map { guest_addr: u64, len: u64, source: rustix::io::Errno },
 }

@@ -41,9 +41,10 @@ pub(super) fn populate(_: *mut u8, _: usize) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Lets accesses to pages that do not exist in this mapping fail with SIGBUS. Does nothing if the process has no userfaultfd(2).
-pub(super) fn guard(start: *mut u8, len: usize) -> Result<(), Errno> {
-    userfault::descriptor().map_or(Ok(()), |descriptor| userfault::register(descriptor, start, len))
+/// Lets accesses to pages that do not exist in this mapping fail with SIGBUS. Returns false if the process has no userfaultfd(2).
+pub(super) fn guard(start: *mut u8, len: usize) -> Result<bool, Errno> {
+    let Ok(descriptor) = userfault::descriptor() else { return Ok(false) };
+    userfault::register(descriptor, start, len).map(|()| true)
 }
 
 #[cfg(not(miri))]

@@ -147,7 +147,7 @@ impl ExtentMapping {
             let guard = || guard::guard(start, part.span as usize).map_err(failed);
             if absent == Absent::Refuse {
                 // A page that is absent now, or vanishes meanwhile, can't be populated.
-                guard()?;
+                guard()?.then_some(()).ok_or(MemoryError::Unguarded { guest_addr })?;
             }
             let mut is_populated = true;
             for at in (0..part.span).step_by(STEP.max(part.page) as usize) {
