@@ -6,8 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Part of what is free at the start that is not for guests: one in so many.
+/// Part of what is free at the start that is not for guests: one in so many, and at most so many bytes.
 const RESERVED: u64 = 4;
+const LARGEST_RESERVE: u64 = 1 << 30;
 
 /// Files that tell it, opened before the process gives up the right to.
 pub(crate) struct Room {
@@ -56,7 +57,7 @@ impl Room {
 
     fn between(machine: Option<File>, groups: Vec<Group>) -> Room {
         let room = Room { machine, groups, reserve: 0 };
-        let reserve = room.left() / RESERVED;
+        let reserve = (room.left() / RESERVED).min(LARGEST_RESERVE);
         Room { reserve, ..room }
     }
 

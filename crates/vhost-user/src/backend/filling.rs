@@ -57,14 +57,15 @@ pub(super) enum Unfilled {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(
-        "not all of its memory exists ({} may be missing), and the port has holes = \"refuse\": let all of it exist before the guest connects \
-         (QEMU: prealloc=on)",
+        "not all of its memory exists ({} may be missing), and the port has holes = \"refuse\": let all of it exist before the \
+         guest connects (QEMU: prealloc=on)",
         mebibytes(*.0)
     )]
     Missing(u64),
     #[error(
         "{} of its memory do not exist yet, and the switch may allocate {} for it, half of what the machine or the control group \
-         (memory.max) has free, less what it keeps for others: let the guest's memory exist before it connects (QEMU: prealloc=on), or give the switch more",
+         (memory.max) has free, less what it keeps for others: let the guest's memory exist before it connects (QEMU: prealloc=on), or \
+         give the switch more",
         mebibytes(*.missing), mebibytes(*.allowed)
     )]
     TooMuch { missing: u64, allowed: u64 },
@@ -96,7 +97,8 @@ pub(super) fn fill(
         Holes::Fill => Absent::Allocate,
     };
     let room = Room::get();
-    let all = missing.pages + missing.page_tables;
+    let pages = if absent == Absent::Allocate { missing.pages } else { 0 };
+    let all = pages + missing.page_tables;
     let mut promise = match Promise::make(all, room) {
         Ok(promise) => promise,
         Err(allowed) => return (Duration::ZERO, Err(Unfilled::TooMuch { missing: all, allowed })),
@@ -131,8 +133,8 @@ pub(super) fn fill(
         Unfilled::Memory(MemoryError::Fill { .. }) if absent == Absent::Refuse => Unfilled::Missing(missing.pages),
         why => why,
     });
-    if filled.is_ok() && absent == Absent::Allocate && missing.pages >= WORTH_A_LINE {
-        log.info(format_args!("allocated {} of its memory that did not exist", mebibytes(missing.pages)));
+    if filled.is_ok() && pages >= WORTH_A_LINE {
+        log.info(format_args!("allocated {} of its memory that did not exist", mebibytes(pages)));
     }
     (took, filled)
 }
