@@ -260,10 +260,12 @@ impl Device {
     /// Sets the call descriptor of a queue, like [`Device::set_kick`].
     pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<Event>>) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
-        // Notifications for buffers used so far may have gone to the old descriptor only. Twice: a descriptor whose signals take long
-        // is known to by the second one, before a worker sends any.
-        (0..2).for_each(|_| call.iter().for_each(|call| call.notify()));
+        if ring.running {
+            // Twice: whether its signals take long is known by the second one, before a worker sends any.
+            (0..2).for_each(|_| call.iter().for_each(|call| call.notify()));
+        }
         if ring.running && self.queues.rewire(at, Wire::Call(call.clone())).is_ok() {
+            // Notifications for buffers used so far may have gone to the old descriptor only.
             call.iter().for_each(|call| call.notify());
             ring.call = call;
             return Ok(());
