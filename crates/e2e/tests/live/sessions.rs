@@ -62,8 +62,8 @@ fn notifications_that_wake_twenty_thousand_watchers() {
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     let mark = live.millrace.daemon.log().mark();
-    // A watcher is a pair of an epoll and a descriptor of the file.
-    let epolls: Vec<OwnedFd> = (0..100).map(|_| epoll::create(CreateFlags::CLOEXEC).unwrap()).collect();
+    // A watcher is a pair of an epoll and a descriptor of the file: few descriptors suffice, as a process may have no more than 1024.
+    let epolls: Vec<OwnedFd> = (0..200).map(|_| epoll::create(CreateFlags::CLOEXEC).unwrap()).collect();
     let same: Vec<OwnedFd> = rogue
         .events()
         .flat_map(|event| (0..WATCHERS / epolls.len()).map(move |_| event.try_clone_to_owned().unwrap()))
