@@ -3,7 +3,7 @@
 /// Number of tables that forward: 0 to 15.
 pub const FORWARDING: u8 = 16;
 
-/// Flows of all tables at most: a change of all of them takes a second or so, and other controllers wait meanwhile.
+/// Flows of all tables at most: other controllers wait while one changes all of them.
 pub const MAX_FLOWS: usize = 1 << 18;
 
 /// Masks of the flows of all tables that forward at most: sets of fields, and of their bits, that flows match. A look-up takes one step

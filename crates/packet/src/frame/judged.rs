@@ -245,6 +245,7 @@ fn behind<'b>(
 pub struct Unjudged;
 
 impl<'b> Taken<'b> for Unjudged {
+    // SAFETY: it writes nothing, wherever `to` points.
     #[inline(always)]
     unsafe fn put(self, _: usize, _: *mut u8) {}
 
@@ -260,6 +261,7 @@ impl<'b> Taken<'b> for Unjudged {
 }
 
 impl<'b> Taken<'b> for &'b Headers {
+    // SAFETY: the caller vouches for the frame and for `to`, as the trait says; nothing else is written.
     #[inline(always)]
     unsafe fn put(self, index: usize, to: *mut u8) {
         // SAFETY: the caller's frame has a header here, and room for it there.
@@ -273,6 +275,7 @@ impl<'b> Taken<'b> for &'b Headers {
 }
 
 impl<'b> Taken<'b> for &'b Heads {
+    // SAFETY: as above; a head is no longer than its frame.
     #[inline(always)]
     unsafe fn put(self, index: usize, to: *mut u8) {
         let bytes = self[index].sent();

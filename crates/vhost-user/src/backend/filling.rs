@@ -69,9 +69,15 @@ pub(super) enum Unfilled {
         mebibytes(*.missing), mebibytes(*.allowed)
     )]
     TooMuch { missing: u64, allowed: u64 },
-    #[error("its memory loses pages while it is allocated, and the switch has {} left", mebibytes(*.0))]
+    #[error(
+        "its memory loses pages while it is allocated, or other programs need memory: {} are left; give the switch more (memory.max)",
+        mebibytes(*.0)
+    )]
     Exhausted(u64),
-    #[error("its memory was not allocated within {} s", LONGEST.as_secs())]
+    #[error(
+        "its memory was not allocated within {} s: let all of it exist before the guest connects (QEMU: prealloc=on)",
+        LONGEST.as_secs()
+    )]
     Slow,
     #[error("disconnected by this side")]
     Dropped,

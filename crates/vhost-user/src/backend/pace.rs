@@ -20,7 +20,7 @@ struct Limit {
     a_second: f64,
 }
 
-/// What a limit leaves.
+/// The rest of a limit.
 struct Budget {
     limit: Limit,
     left: f64,

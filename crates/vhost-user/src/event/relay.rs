@@ -1,9 +1,8 @@
 //! Signals that take long are sent by a thread of their own.
 //!
-//! Whoever signals an eventfd runs the wake-up of everyone who waits for it. A guest that has its call descriptor watched ten
-//! thousand times so makes each notification take milliseconds of the worker that sends it. Signals are therefore timed. Once
-//! one takes too long, the relay's thread sends those of this eventfd, in at most a tenth of a processor, until they are
-//! cheap again.
+//! A thread that signals an eventfd also wakes all who wait for it. A guest can have its call descriptor watched ten thousand
+//! times: then each notification takes milliseconds of the worker that sends it. Signals are therefore timed. Once one takes too
+//! long, the relay's thread sends those of this eventfd, in at most a tenth of a processor, until they are cheap again.
 
 use super::signals::Signals;
 use crate::own_time::own_time;
@@ -27,9 +26,6 @@ const CHEAP: u32 = 1000;
 /// Time that the thread sleeps after a signal, in times that the signal took.
 const REST: u32 = 9;
 
-/// Longest time that it sleeps: somebody else may wait.
-const LONGEST_REST: Duration = Duration::from_millis(100);
-
 /// An eventfd, and who signals it.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -47,7 +43,7 @@ struct Sender {
     is_asked: AtomicBool,
 }
 
-/// Whoever notifies signals it.
+/// The thread that notifies signals it.
 const DIRECT: u8 = 0;
 /// The last signal took long, or another process had the processor meanwhile: the next one is timed by what the thread itself takes.
 const SUSPECT: u8 = 1;
@@ -133,7 +129,7 @@ struct Relay {
     joining: Mutex<Vec<Arc<Shared>>>,
 }
 
-/// Starts the thread, unless it runs. Without it whoever notifies signals, however long that takes.
+/// Starts the thread, unless it runs. Without it each thread sends its own signals, however long they take.
 pub(super) fn start() -> io::Result<()> {
     let notifier = EventNotifier::new()?;
     if RELAY.set(Relay { notifier, joining: Mutex::default() }).is_ok() {
@@ -181,7 +177,7 @@ impl Relay {
 }
 
 impl Member {
-    /// Signals the eventfd if it was asked for. After `CHEAP` cheap signals whoever notifies does so again.
+    /// Signals the eventfd if a worker asked for it. After `CHEAP` cheap signals workers send them again.
     fn serve(&mut self) {
         let sender = &self.event.sender;
         if !sender.is_asked.swap(false, Ordering::SeqCst) {
@@ -196,6 +192,6 @@ impl Member {
                 self.event.signal();
             }
         }
-        thread::sleep((took * REST).min(LONGEST_REST));
+        thread::sleep(took * REST);
     }
 }

@@ -15,7 +15,7 @@ const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::empty(), MapFlags::PRIVATE.un
 #[cfg(miri)]
 const RESERVE: (ProtFlags, MapFlags) = (ProtFlags::READ.union(ProtFlags::WRITE), MapFlags::PRIVATE);
 
-/// Bytes that are allocated at a time, while other threads that map memory wait: less than a millisecond.
+/// Bytes that are allocated at a time, while other threads that map memory wait: about a millisecond.
 const STEP: u64 = 2 << 20;
 
 /// The regions of one extent, mapped back to back; unmapped when dropped.
