@@ -1,5 +1,6 @@
 //! Guests with memory that does not exist, or vanishes, beside two honest guests.
 
+use super::sessions::frontend;
 use e2e::Home;
 use e2e::live::Live;
 use e2e::virtio::Options;
@@ -7,14 +8,11 @@ use e2e::virtio::rogue::{BUFFERS, LENGTH, Rogue, START};
 use lab::millrace::config::*;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, fstat, ftruncate, memfd_create};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
-use vhost::vhost_user::Frontend;
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
-use virtqueue::features;
 
 /// Returns a vhost-user port `a` that treats holes like this, and a patch to `b`.
-pub(super) fn port_with(holes: HolesKey) -> impl Part {
+fn port_with(holes: HolesKey) -> impl Part {
     let keys = VhostUser { socket: "a.sock".into(), holes: holes.into(), ..VhostUser::default() };
     (port("a", keys), vhost_user("b"), patch("a", "b"))
 }
@@ -26,12 +24,9 @@ fn existing(file: &OwnedFd) -> u64 {
 
 /// Shares so much memory that nobody has touched at port `a`; reports whether the switch takes it.
 fn is_taken(home: &Home, length: u64) -> bool {
-    let frontend = Frontend::from_stream(UnixStream::connect(home.socket("a")).unwrap(), 2);
+    let frontend = frontend(home);
     let file = memfd_create("sparse", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, length).unwrap();
-    frontend.set_owner().unwrap();
-    frontend.get_features().unwrap();
-    frontend.set_features(features::VERSION_1).unwrap();
     let region = VhostUserMemoryRegionInfo {
         guest_phys_addr: START,
         memory_size: length,
@@ -97,5 +92,37 @@ fn holes_are_refused_or_left_alone_as_the_port_says() {
     let rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     assert!(existing(&rogue.file) < LENGTH);
+    live.finish();
+}
+
+/// The guest, which may have holes, shares as much empty memory as a guest may have, and then more. The next guest still has room.
+#[test]
+fn memory_as_large_as_address_spaces() {
+    const REGION: u64 = 1 << 37;
+    let live = Live::new(port_with(HolesKey::Allow));
+    let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, REGION).unwrap();
+    let region = |number: u64| VhostUserMemoryRegionInfo {
+        guest_phys_addr: number * REGION,
+        memory_size: REGION,
+        userspace_addr: number * REGION,
+        mmap_offset: 0,
+        mmap_handle: file.as_raw_fd(),
+    };
+    let table = |regions: u64| (0..regions).map(region).collect::<Vec<_>>();
+    live.during(|attack| {
+        while attack.goes_on() {
+            let frontend = frontend(&live.home);
+            frontend.set_mem_table(&table(8)).unwrap();
+            frontend.get_features().unwrap();
+            let guest = Options::new(live.home.socket("b")).connect().unwrap();
+            live.millrace.wait_up(&["b"]);
+            drop(guest);
+            live.millrace.wait_down("b");
+            let _ = frontend.set_mem_table(&table(9));
+            assert!(frontend.get_features().is_err(), "that is too much");
+            attack.strike();
+        }
+    });
     live.finish();
 }

@@ -3,18 +3,17 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::holes::port_with;
 use e2e::Home;
 use e2e::live::Live;
 use e2e::virtio::Options;
 use e2e::virtio::rogue::{BUFFERS, HEADER, Rogue, TX};
 use lab::millrace::config::*;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, ftruncate, memfd_create};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, write};
+use vhost::VhostBackend;
 use vhost::vhost_user::{Frontend, VhostUserFrontend};
-use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use virtqueue::features;
 
 /// Fills the counter and leaves the file description, shared with the switch, in blocking mode: a write would wait forever.
@@ -82,7 +81,7 @@ fn notifications_that_wake_twenty_thousand_watchers() {
 }
 
 /// Connects a frontend to port `a`, up to feature negotiation.
-fn frontend(home: &Home) -> Frontend {
+pub(super) fn frontend(home: &Home) -> Frontend {
     let mut frontend = Frontend::from_stream(UnixStream::connect(home.socket("a")).unwrap(), 64);
     frontend.set_owner().unwrap();
     frontend.get_features().unwrap();
@@ -109,37 +108,5 @@ fn a_frontend_that_is_refused_comes_back_without_end() {
     let guest = Options::new(live.home.socket("a")).connect().unwrap();
     live.millrace.wait_up(&["a"]);
     drop(guest);
-    live.finish();
-}
-
-/// The guest, which may have holes, shares as much empty memory as a guest may have, and then more. The next guest still has room.
-#[test]
-fn memory_as_large_as_address_spaces() {
-    const REGION: u64 = 1 << 37;
-    let live = Live::new(port_with(HolesKey::Allow));
-    let file: OwnedFd = memfd_create("giant", MemfdFlags::CLOEXEC).unwrap();
-    ftruncate(&file, REGION).unwrap();
-    let region = |number: u64| VhostUserMemoryRegionInfo {
-        guest_phys_addr: number * REGION,
-        memory_size: REGION,
-        userspace_addr: number * REGION,
-        mmap_offset: 0,
-        mmap_handle: file.as_raw_fd(),
-    };
-    let table = |regions: u64| (0..regions).map(region).collect::<Vec<_>>();
-    live.during(|attack| {
-        while attack.goes_on() {
-            let frontend = frontend(&live.home);
-            frontend.set_mem_table(&table(8)).unwrap();
-            frontend.get_features().unwrap();
-            let guest = Options::new(live.home.socket("b")).connect().unwrap();
-            live.millrace.wait_up(&["b"]);
-            drop(guest);
-            live.millrace.wait_down("b");
-            let _ = frontend.set_mem_table(&table(9));
-            assert!(frontend.get_features().is_err(), "that is too much");
-            attack.strike();
-        }
-    });
     live.finish();
 }

@@ -28,7 +28,7 @@ struct Device(Mutex<Option<Receiveq>>);
 struct Receiveq {
     ring: Enqueue,
     kick: Event,
-    call: Arc<Event>,
+    call: Event,
 }
 
 impl Queues for Device {

@@ -8,7 +8,7 @@ use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::{SetupError, ordering};
 
 /// A ring, and the call of its driver.
-struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);
+struct Running<Q>(Q, Option<vhost_user::Event>);
 
 /// The rings while they run. The session's thread removes them between two turns.
 #[derive(Default)]

@@ -17,7 +17,7 @@ pub fn rest() {
 }
 
 /// A queue, and its call.
-struct Running<Q>(Q, Option<Arc<vhost_user::Event>>);
+struct Running<Q>(Q, Option<vhost_user::Event>);
 
 #[derive(Default)]
 struct Pair {

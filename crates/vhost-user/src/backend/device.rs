@@ -258,7 +258,7 @@ impl Device {
     }
 
     /// Sets the call descriptor of a queue, like [`Device::set_kick`].
-    pub(super) fn set_call(&mut self, at: usize, call: Option<Arc<Event>>) -> Result<(), Refused> {
+    pub(super) fn set_call(&mut self, at: usize, call: Option<Event>) -> Result<(), Refused> {
         let ring = &mut self.rings[at];
         if ring.running {
             // Twice: whether its signals take long is known by the second one, before a worker sends any.

@@ -16,6 +16,9 @@ use virtqueue::memory::{Absent, Memory, MemoryError};
 /// Longest time that the pages of a guest may take: some seconds are usual, but others may need the processor.
 const LONGEST: Duration = Duration::from_secs(600);
 
+/// Steps between two looks at what is left: a look takes as long as a step whose pages exist already.
+const LOOK: u32 = 16;
+
 /// Priority of the thread that allocates, as a nice value: beside a worker on the same processor it gets a quarter of it.
 const NICE: i32 = 5;
 
@@ -109,9 +112,12 @@ pub(super) fn fill(
         Ok(promise) => promise,
         Err(allowed) => return (Duration::ZERO, Err(Unfilled::TooMuch { missing: all, allowed })),
     };
-    let began = Instant::now();
+    let (began, mut steps, mut left) = (Instant::now(), 0u32, u64::MAX);
     let go_on = |step: u64| {
-        let left = room.left();
+        if steps.is_multiple_of(LOOK) {
+            left = room.left();
+        }
+        steps += 1;
         promise.keep(step);
         if control.is_dropped() {
             Err(Unfilled::Dropped)

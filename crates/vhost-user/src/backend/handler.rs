@@ -129,7 +129,7 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
-        let call = fd.map(|fd| self.event(fd)).transpose()?.map(Arc::new);
+        let call = fd.map(|fd| self.event(fd)).transpose()?;
         Ok(self.set_call(at, call)?)
     }
 

@@ -134,7 +134,7 @@ pub trait Queues: Send + Sync {
 #[allow(missing_docs)] // As the fields of the same names.
 pub enum Wire {
     Kick(Option<Event>),
-    Call(Option<Arc<Event>>),
+    Call(Option<Event>),
 }
 
 /// Everything needed to run a queue.
@@ -147,5 +147,5 @@ pub struct QueueSetup {
     /// Becomes readable when the guest kicks; `None` if the queue must be polled.
     pub kick: Option<Event>,
     /// Notifies the guest; `None` if the guest polls.
-    pub call: Option<Arc<Event>>,
+    pub call: Option<Event>,
 }

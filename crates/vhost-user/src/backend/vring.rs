@@ -32,7 +32,7 @@ pub(super) struct Vring {
     pub(super) addresses: Option<Addresses>,
     pub(super) base: u32,
     pub(super) kick: Kick,
-    pub(super) call: Option<Arc<Event>>,
+    pub(super) call: Option<Event>,
     pub(super) enabled: bool,
     /// Whether the owner runs it.
     pub(super) running: bool,

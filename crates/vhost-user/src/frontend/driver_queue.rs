@@ -5,7 +5,6 @@ use crate::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
-use std::sync::Arc;
 use std::time::Instant;
 use virtqueue::driver::{Buffer, Queue, UsedBuffer};
 use virtqueue::{Fatal, ordering};
@@ -18,7 +17,7 @@ pub struct DriverQueue<T> {
     ring: Queue,
     size: u16,
     kick: Event,
-    call: Arc<Event>,
+    call: Event,
     /// By the id of the chain.
     entries: Box<[T]>,
 }
@@ -41,7 +40,7 @@ impl<T: Default> DriverQueue<T> {
         let QueueEnd { queue: mut ring, config, kick, call } = end;
         ring.set_interrupts(false);
         let entries = (0..config.size).map(|_| T::default()).collect();
-        DriverQueue { ring, size: config.size, kick, call: Arc::new(call), entries }
+        DriverQueue { ring, size: config.size, kick, call, entries }
     }
 }
 
@@ -133,7 +132,7 @@ impl<T> DriverQueue<T> {
     }
 
     /// Returns the event by which the device notifies of used chains, if that is enabled.
-    pub fn call(&self) -> &Arc<Event> {
+    pub fn call(&self) -> &Event {
         &self.call
     }
 
@@ -156,7 +155,7 @@ impl<T> DriverQueue<T> {
                 break Ok(used);
             }
             let limit = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(&*self.call, PollFlags::IN)], Some(&limit)) {
+            match poll(&mut [PollFd::new(&self.call, PollFlags::IN)], Some(&limit)) {
                 // A device may notify without cause, for instance when it gets the descriptor.
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => break Err(error.into()),

@@ -22,8 +22,8 @@ pub enum Event {
 
 #[derive(Default)]
 struct Pair {
-    receive: Option<(Enqueue, Option<Arc<vhost_user::Event>>)>,
-    transmit: Option<(Dequeue, Option<Arc<vhost_user::Event>>)>,
+    receive: Option<(Enqueue, Option<vhost_user::Event>)>,
+    transmit: Option<(Dequeue, Option<vhost_user::Event>)>,
 }
 
 impl Pair {

@@ -88,7 +88,7 @@ impl Guest {
                 3 => raw.send_state(FrontendReq::SET_VRING_BASE, queue, config.base),
                 4 => raw.send_addr(queue, config.descriptors, config.driver, config.device),
                 5 => raw.send_fd(FrontendReq::SET_VRING_KICK, queue.into(), end.kick()),
-                6 => raw.send_fd(FrontendReq::SET_VRING_CALL, queue.into(), &**end.call()),
+                6 => raw.send_fd(FrontendReq::SET_VRING_CALL, queue.into(), end.call()),
                 7 => raw.send_state(FrontendReq::SET_VRING_ENABLE, queue, 1),
                 _ => {}
             }

@@ -12,23 +12,23 @@ use virtqueue::memory::Memory;
 
 /// Call descriptor of a queue, which may change while the queue runs; `None` if the guest polls.
 #[derive(Clone)]
-pub struct Call(Arc<Live<Option<Arc<Event>>>>);
+pub struct Call(Arc<Live<Option<Event>>>);
 
 impl Call {
     /// Returns a call by this descriptor.
-    pub fn new(fd: Option<Arc<Event>>) -> Call {
+    pub fn new(fd: Option<Event>) -> Call {
         Call(Arc::new(Live::new(fd)))
     }
 
     /// Replaces the descriptor.
-    pub fn set(&self, fd: Option<Arc<Event>>) {
+    pub fn set(&self, fd: Option<Event>) {
         self.0.set(fd);
     }
 }
 
 /// State of the connection that both halves have.
 pub(super) struct Common {
-    call: RefCell<Reader<Option<Arc<Event>>>>,
+    call: RefCell<Reader<Option<Event>>>,
     pub(super) fault: Arc<SessionFault>,
     pub(super) drops: Arc<Drops>,
     pub(super) counted: Cell<DropCounts>,

@@ -43,7 +43,7 @@ pub struct VirtioReceive {
     arena: Arc<Arena>,
     mergeable: bool,
     /// Readable when the device notifies.
-    call: Arc<Event>,
+    call: Event,
     /// Own buffers that have the present burst's frames, unless they are held, and own buffers that are free.
     taken: RefCell<Vec<u16>>,
     spare: RefCell<Vec<u16>>,
