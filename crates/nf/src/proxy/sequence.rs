@@ -116,8 +116,8 @@ impl<T: TxToken> TxToken for Token<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use smoltcp::phy::ChecksumCapabilities;
-    use smoltcp::wire::{EthernetAddress, Ipv4Repr, TcpControl, TcpRepr};
+    use crate::proxy::tests::segment;
+    use smoltcp::wire::{EthernetAddress, TcpControl, TcpRepr};
     use std::net::Ipv4Addr;
 
     const SOURCE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -139,21 +139,7 @@ mod tests {
             timestamp: None,
             payload,
         };
-        let ip = Ipv4Repr {
-            src_addr: SOURCE,
-            dst_addr: PEER,
-            next_header: IpProtocol::Tcp,
-            payload_len: tcp.buffer_len(),
-            hop_limit: 64,
-        };
-        let mut bytes = vec![0; 14 + 20 + tcp.buffer_len()];
-        let mut frame = EthernetFrame::new_unchecked(&mut bytes[..]);
-        frame.set_dst_addr(EthernetAddress([2; 6]));
-        frame.set_ethertype(EthernetProtocol::Ipv4);
-        let all = ChecksumCapabilities::default();
-        let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
-        ip.emit(&mut packet, &all);
-        tcp.emit(&mut TcpPacket::new_unchecked(packet.payload_mut()), &SOURCE.into(), &PEER.into(), &all);
+        let mut bytes = segment([SOURCE, PEER], EthernetAddress([2; 6]), &tcp);
         sequences.pass(&mut bytes);
         let segment = TcpPacket::new_checked(&bytes[34..]).unwrap();
         assert!(segment.verify_checksum(&SOURCE.into(), &PEER.into()));

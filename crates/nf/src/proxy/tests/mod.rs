@@ -296,17 +296,21 @@ fn request(from: u8, port: u16) -> Vec<u8> {
         timestamp: None,
         payload: &[],
     };
+    segment([source, to], EthernetAddress([2, 0, 0, 0, 0, 2]), &tcp)
+}
+
+/// Returns the frame of a segment between two addresses, for a station.
+pub(super) fn segment([from, to]: [Ipv4Address; 2], station: EthernetAddress, tcp: &TcpRepr<'_>) -> Vec<u8> {
     let (next_header, payload_len) = (IpProtocol::Tcp, tcp.buffer_len());
-    let ip = Ipv4Repr { src_addr: source, dst_addr: to, next_header, payload_len, hop_limit: 64 };
+    let ip = Ipv4Repr { src_addr: from, dst_addr: to, next_header, payload_len, hop_limit: 64 };
     let mut bytes = vec![0; 14 + 20 + payload_len];
     let mut frame = EthernetFrame::new_unchecked(&mut bytes[..]);
-    frame.set_src_addr(EthernetAddress([2, 0, 0, 0, 0, from]));
-    frame.set_dst_addr(EthernetAddress([2, 0, 0, 0, 0, 2]));
+    frame.set_dst_addr(station);
     frame.set_ethertype(EthernetProtocol::Ipv4);
     let all = ChecksumCapabilities::default();
     let mut packet = Ipv4Packet::new_unchecked(frame.payload_mut());
     ip.emit(&mut packet, &all);
-    tcp.emit(&mut TcpPacket::new_unchecked(packet.payload_mut()), &source.into(), &to.into(), &all);
+    tcp.emit(&mut TcpPacket::new_unchecked(packet.payload_mut()), &from.into(), &to.into(), &all);
     bytes
 }
 
