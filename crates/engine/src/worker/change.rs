@@ -161,8 +161,10 @@ impl Plan {
         Pieces { inputs: had, shared: had_shared, outputs, bridges }
     }
 
-    /// Makes outputs hold frames until the round ends where several bursts of a round can come together.
-    fn settle(&mut self) {
+    /// Gives each port its turn, and makes outputs hold frames until the round ends where several bursts of a round can come
+    /// together.
+    pub(super) fn settle(&mut self) {
+        self.turns.assign(&self.inputs, &self.resting);
         let bridges = &self.bridges;
         let sends = |route: &Route, index: usize, port: u64| match route.target {
             Target::Patch(to) => to == index,

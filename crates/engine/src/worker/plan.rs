@@ -4,11 +4,13 @@ use super::input::Input;
 use super::parts::SharedInputs;
 use super::route::Routing;
 use super::sleeper::Sleeper;
+use super::turns::Turns;
 use crate::clock::{self, Cycles};
 use crate::forward::{BridgePlan, Output, Scratch};
 use crate::monitor::{Activity, WorkerCounters};
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
-use packet::BurstStorage;
+use packet::{BurstStorage, MAX_BURST};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use virtqueue::ordering;
 
@@ -24,6 +26,8 @@ pub(crate) struct Plan {
     pub(super) resting: Vec<Input>,
     /// Parts of queues that several workers share.
     pub(super) shared: SharedInputs,
+    /// Turns of the ports of `inputs`.
+    pub(super) turns: Turns,
     pub(super) outputs: Vec<Output>,
     pub(super) bridges: Vec<BridgePlan>,
     pub(super) stop: bool,
@@ -40,11 +44,18 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(counters: Arc<WorkerCounters>, cycles: Cycles, sleeper: Option<Sleeper>) -> Plan {
+    /// Returns an empty plan. A busy port takes at most `time_ratio` times the time of another one, see [`super::turns`].
+    pub(super) fn new(
+        counters: Arc<WorkerCounters>,
+        cycles: Cycles,
+        sleeper: Option<Sleeper>,
+        time_ratio: NonZeroU32,
+    ) -> Plan {
         Plan {
             inputs: Vec::new(),
             resting: Vec::new(),
             shared: SharedInputs::default(),
+            turns: Turns::new(time_ratio, &cycles),
             outputs: Vec::new(),
             bridges: Vec::new(),
             stop: false,
@@ -59,7 +70,8 @@ impl Plan {
         }
     }
 
-    /// Polls every queue once and forwards its frames. Reports whether there were any.
+    /// Polls every queue once and forwards its frames, but for ports that have to wait ([`super::turns`]). Reports whether there
+    /// were any.
     ///
     /// Queues are handled one after the other. Receiving from two before forwarding was measured, and is slower (61
     /// against 52 cycles per frame of 64 bytes), because more cache lines are then in flight than a core can track.
@@ -70,7 +82,16 @@ impl Plan {
         }
         let mut moved = !self.shared.is_empty() && self.shared_round(cycles_now);
         let watch = &self.counters.watch;
-        for input in &self.inputs {
+        self.turns.begin();
+        for (place, mut input) in self.inputs.iter().enumerate() {
+            let mut most = MAX_BURST;
+            if self.turns.is_measured() {
+                let Some(turn) = self.turns.next(place, self.cycles.now()) else {
+                    moved = true;
+                    continue;
+                };
+                (input, most) = (&self.inputs[turn.input], turn.frames);
+            }
             let Some(ingress) = &input.ingress else { continue };
             let half = &*ingress.half;
             let here = input.route.place();
@@ -81,7 +102,9 @@ impl Plan {
             let mut burst = self.storage.start();
             if has_stages {
                 let Some(frames) = ingress.stages.turn() else { continue };
-                burst.limit(frames);
+                burst.limit(frames.min(most));
+            } else if most < MAX_BURST {
+                burst.limit(most);
             }
             let routing =
                 Routing { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
@@ -111,6 +134,9 @@ impl Plan {
                 continue;
             }
             moved = true;
+            if self.turns.is_measured() {
+                self.turns.note(burst.len() as u64, burst.is_full());
+            }
             self.bursts = self.bursts.wrapping_add(1);
             if sample {
                 watch.start(RECEIVE, began);
@@ -145,6 +171,9 @@ impl Plan {
                 watch.stop();
                 self.counters.sampled.add(frames as u64);
             }
+        }
+        if self.turns.is_measured() {
+            self.turns.end(self.cycles.now());
         }
         if moved {
             self.outputs.iter().for_each(Output::flush);

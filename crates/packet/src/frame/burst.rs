@@ -1,7 +1,7 @@
 //! Frames taken together from one queue.
 #![allow(unsafe_code)]
 
-use super::{Frame, Frames, MAX_BURST, MAX_FRAME, MAX_SEGMENTS, Offer, Origin, Segment};
+use super::{Frame, Frames, MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, Offer, Origin, Segment};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -75,6 +75,12 @@ impl<'q> Burst<'_, 'q> {
     #[inline(always)]
     pub fn room(&self) -> usize {
         self.most - self.frames
+    }
+
+    /// Reports whether a queue would end the burst here though it had more frames.
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.frames == self.most || self.bytes >= MAX_BURST_BYTES
     }
 
     /// Limits the burst to `most` further frames, within [`MAX_BURST`].

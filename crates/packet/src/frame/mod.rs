@@ -20,6 +20,12 @@ pub use segment::Segment;
 /// Maximum number of frames in a burst.
 pub const MAX_BURST: usize = 32;
 
+/// Length of a burst, in bytes, to which a queue adds no frame: that of as many usual frames as a burst may have.
+pub const MAX_BURST_BYTES: u64 = MAX_BURST as u64 * USUAL_FRAME as u64;
+
+/// Longest usual frame, in bytes.
+pub const USUAL_FRAME: u32 = 2048;
+
 /// Maximum number of further segments in a burst. A frame that alone has more is refused where it comes from.
 pub const MAX_SEGMENTS: usize = 1024;
 

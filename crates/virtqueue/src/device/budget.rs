@@ -9,12 +9,6 @@ use std::cell::Cell;
 /// Descriptors per call: eight per frame of a burst. Drivers use one or two, and four for a jumbo frame.
 pub(super) const DESCRIPTORS: u32 = 8 * MAX_BURST as u32;
 
-/// Longest usual frame, in bytes: a full burst of these stays within the byte limit.
-pub(super) const USUAL_FRAME: u32 = 2048;
-
-/// Bytes received per call. The last frame may overdraw the limit.
-pub(super) const BYTES: u64 = MAX_BURST as u64 * USUAL_FRAME as u64;
-
 /// Bytes per buffer from which a buffer costs nothing but the copy, which the sender's budget bounds.
 const FULL_BUFFER: u32 = 1024;
 

@@ -1,7 +1,7 @@
 //! A guest's transmit queue: common to both ring formats except for finding and returning chains.
 
 use super::DropCounts;
-use super::budget::{BYTES, Budget, USUAL_FRAME};
+use super::budget::Budget;
 use super::chain::Access;
 use super::keep::Kept;
 use super::ring::{DeviceRing, Head};
@@ -11,7 +11,7 @@ use crate::exchange::{Joined, Measured, PageMember};
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
 use packet::copy::prefetch;
-use packet::{Burst, MAX_FRAME, MIN_FRAME, Offer, Origin, Segment};
+use packet::{Burst, MAX_BURST_BYTES, MAX_FRAME, MIN_FRAME, Offer, Origin, Segment, USUAL_FRAME};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ pub(super) fn push_usual<'q, R: DeviceRing>(
 
 /// Reports whether a call has cost enough, so that further chains have to wait for the next one.
 pub(super) fn is_enough(burst: &Burst<'_, '_>, budget: &Budget) -> bool {
-    budget.is_spent() || burst.bytes() >= BYTES
+    budget.is_spent() || burst.bytes() >= MAX_BURST_BYTES
 }
 
 #[inline(always)]
