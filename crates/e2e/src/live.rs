@@ -1,9 +1,12 @@
 //! Honest traffic beside an attack, checked during the attack.
 //!
 //! [`Live`] is a Millrace with one worker, on which two honest guests at the ports `c` and `d` exchange frames all the time.
-//! The test adds the attacked ports. [`Live::during`] runs the attack on a separate thread and checks that frames of the honest
-//! guests keep arriving, that the control socket answers, and that the attacker is still active at the end. Only then does it
-//! stop the attack. [`Live::finish`] checks that no frame was lost.
+//! The test adds the attacked ports. [`Live::during`] runs the attack on a separate thread and checks that the honest guests keep
+//! their rate, that the control socket answers, and that the attacker is still active at the end. Only then does it stop the attack.
+//! [`Live::finish`] checks that no frame was lost.
+//!
+//! Rates are compared with those of a pause of the attack directly after, and again until they are as they should be: the machine
+//! may be busy with something else at any moment, but not in favour of the pauses for long.
 //!
 //! ```ignore
 //! let mut live = Live::new(patched("a", "b"));
@@ -22,15 +25,16 @@ use std::time::{Duration, Instant};
 
 use crate::virtio::{Exchange, Options, Pump};
 use crate::{Home, Millrace, SOON, poller, wait_for};
-use lab::millrace::config::{Part, patched};
+use lab::millrace::config::{Part, RawWorker, patched};
+use lab::netns::Namespace;
 
-/// Period over which the honest guests' frames are counted at rest; as many must arrive again in each check.
+/// Period over which the honest guests' frames are counted.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Periods at rest. The slowest one counts: the machine may be busy.
-const PERIODS: u32 = 5;
+/// Part of their rate that honest guests keep beside an attack.
+const KEPT: f64 = 0.8;
 
-/// Time for the frames of a period beyond which a guest counts as starved.
+/// Time after which a guest that has not had its rate in any period counts as starved.
 const STARVED: Duration = Duration::from_secs(20);
 
 /// Number of checks during an attack.
@@ -43,20 +47,30 @@ pub struct Live {
     /// The switch.
     pub millrace: Millrace,
     pump: Pump,
-    /// Frames that arrive each way within [`PERIOD`] without an attack.
-    at_rest: u64,
 }
 
 /// The state of an attack, shared with the attacker.
 pub struct Attack {
     stop: AtomicBool,
+    pause: AtomicBool,
     strikes: AtomicU64,
 }
 
 impl Attack {
-    /// Reports whether the attack must go on: the checks are not complete.
+    /// Reports whether the attack must go on: the checks are not complete. Returns at the end of a pause.
     pub fn goes_on(&self) -> bool {
+        while self.pause.load(Ordering::Relaxed) && !self.stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Runs `check` while the attack pauses. An attacker that has just begun a strike may end it.
+    fn paused<R>(&self, check: impl FnOnce() -> R) -> R {
+        self.pause.store(true, Ordering::Relaxed);
+        let result = check();
+        self.pause.store(false, Ordering::Relaxed);
+        result
     }
 
     /// Records a strike: the attacker was connected, and the switch had to handle it. A strike that waits for the switch shows
@@ -87,35 +101,44 @@ impl Live {
 
     /// Does the same in a home created by the test.
     pub fn start(home: Home, attacked: impl Part) -> Live {
-        let millrace = home.start((attacked, patched("c", "d"), poller()));
+        Live::of(home, |home| home.start((attacked, patched("c", "d"), poller())))
+    }
+
+    /// Does the same inside a network namespace, with this worker.
+    pub fn inside(namespace: &Namespace, worker: RawWorker, attacked: impl Part) -> Live {
+        Live::of(Home::new(), |home| home.start_inside(namespace, (attacked, patched("c", "d"), worker)))
+    }
+
+    fn of(home: Home, start: impl FnOnce(&Home) -> Millrace) -> Live {
+        let millrace = start(&home);
         let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
         millrace.wait_up(&["c", "d"]);
         let pump = Pump::start(Exchange::new([c, d], [3, 4], 60..=1500, 64));
         pump.wait_for(100, SOON).unwrap();
-        let period = || {
-            let before = pump.received();
-            std::thread::sleep(PERIOD);
-            pump.received().iter().zip(before).map(|(now, before)| now - before).min().unwrap_or(0)
-        };
-        let at_rest = (0..PERIODS).map(|_| period()).min().unwrap_or(0).max(1);
-        Live { home, millrace, pump, at_rest }
+        Live { home, millrace, pump }
     }
 
     /// Runs `attack` on a separate thread until the switch has passed all checks.
     pub fn during(&self, attack: impl FnOnce(&Attack) + Send) {
-        let state = Attack { stop: AtomicBool::new(false), strikes: AtomicU64::new(0) };
+        self.during_keeping(KEPT, attack);
+    }
+
+    /// Does the same, where honest guests keep only this part of their rate: an attacker that is always busy takes processors from
+    /// them.
+    pub fn during_keeping(&self, part: f64, attack: impl FnOnce(&Attack) + Send) {
+        let state = Attack { stop: false.into(), pause: false.into(), strikes: 0.into() };
         std::thread::scope(|scope| {
             let attacker = scope.spawn(|| attack(&state));
             let stop = Stop(&state);
             wait_for("the attack to begin", || (state.strikes() > 0 || attacker.is_finished()).then_some(()));
-            let began = (Instant::now(), self.pump.received());
             for _ in 0..JUDGEMENTS {
                 if attacker.is_finished() {
                     break;
                 }
                 self.judge();
+                self.keeps(part, &state);
             }
-            let (strikes, took) = (state.strikes(), began.0.elapsed());
+            let strikes = state.strikes();
             wait_for("another strike", || (state.strikes() > strikes || attacker.is_finished()).then_some(()));
             let ended = attacker.is_finished();
             drop(stop);
@@ -123,10 +146,28 @@ impl Live {
                 std::panic::resume_unwind(panic);
             }
             assert!(!ended, "the attack ended before it was told to");
-            let frames = self.pump.received()[0] - began.1[0];
-            let rates = [self.at_rest as f64 / PERIOD.as_secs_f64(), frames as f64 / took.as_secs_f64()];
-            println!("{} strikes; honest frames a second each way: {rates:.0?} (at rest, attacked)", state.strikes());
         });
+    }
+
+    /// Checks that the honest guests keep this part of their rate.
+    fn keeps(&self, part: f64, attack: &Attack) {
+        let end = Instant::now() + STARVED;
+        loop {
+            let [attacked, paused] = [self.rate(), attack.paused(|| self.rate())];
+            println!("honest frames a second: {attacked:.0} beside the attack, {paused:.0} in a pause");
+            if attacked >= part * paused {
+                break;
+            }
+            assert!(Instant::now() < end, "honest guests have had less than {part} of their rate for {STARVED:?}");
+        }
+    }
+
+    /// Returns how many frames a second the honest guests receive.
+    fn rate(&self) -> f64 {
+        let received = || self.pump.received().iter().sum::<u64>();
+        let (began, before) = (Instant::now(), received());
+        std::thread::sleep(PERIOD);
+        (received() - before) as f64 / began.elapsed().as_secs_f64()
     }
 
     /// Checks that the honest guests get their frames, and that the control socket answers.
@@ -139,7 +180,7 @@ impl Live {
 
     /// Checks that the honest guests get their frames.
     pub fn serves(&self) {
-        self.pump.wait_for(self.at_rest, STARVED).unwrap();
+        self.pump.wait_for(100, STARVED).unwrap();
     }
 
     /// Stops the honest traffic, checks that none of it was lost, and stops Millrace.

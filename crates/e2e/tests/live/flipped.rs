@@ -17,6 +17,9 @@ const PAYLOAD: [u8; 86] = [7; 86];
 /// The beginnings between which the rogue's frames change.
 type Beginnings = [Vec<u8>; 2];
 
+/// Part of their rate that honest guests keep: beside two threads of the attacker that are always busy.
+const KEPT: f64 = 0.4;
+
 /// Keeps the rogue's transmit queue full of frames that change all the time, and passes on what the others receive.
 fn flip(
     live: &Live,
@@ -27,7 +30,7 @@ fn flip(
 ) {
     rogue.fill(&[&beginnings[0][..], &PAYLOAD].concat());
     let scribbler = rogue.scribbler();
-    live.during(|attack| {
+    live.during_keeping(KEPT, |attack| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while attack.goes_on() {

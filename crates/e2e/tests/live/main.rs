@@ -5,6 +5,7 @@ mod bridge;
 mod control;
 mod controllers;
 mod flipped;
+mod floods;
 mod guests;
 mod holes;
 mod hostile;

@@ -22,6 +22,9 @@ const LEAST: Duration = Duration::from_micros(5);
 /// Time that a burst counts for at most. If it took longer, the worker probably had no processor meanwhile.
 const LONGEST: Duration = Duration::from_millis(2);
 
+/// Part of the allowance by which it grows in a round.
+const GROWTH: u64 = 8;
+
 /// Rounds in which no port exceeds its allowance before most rounds are not measured.
 const CALM: u32 = 64;
 
@@ -215,8 +218,8 @@ impl Turns {
         let backlogged = self.active.iter().map(|&port| &self.ports[port]).filter(|turn| turn.is_backlogged);
         let free = backlogged.filter(|turn| !turn.is_limited && turn.waits.is_none());
         let least = free.map(|turn| turn.taken).min();
-        // The allowance grows while all ports that are not limited get all that they want.
-        let wanted = least.map_or(2 * self.allowance, |least| self.ratio * least);
+        // The allowance grows while all ports that are not limited get all that they want: slowly, as they wait for longer then.
+        let wanted = least.map_or(self.allowance + self.allowance.div_ceil(GROWTH), |least| self.ratio * least);
         self.allowance = wanted.clamp(self.least, self.longest);
         let mut is_calm = true;
         for port in self.active.drain(..) {
