@@ -36,6 +36,7 @@ struct zcopy_area *zcopy_area_new(struct inode *inode)
 		return NULL;
 	}
 	area->id = atomic64_inc_return(&last_id);
+	mutex_init(&area->exchanging);
 	init_rwsem(&area->sem);
 	/*
 	 * The inode's own mapping would hold all areas, and an exchange would

@@ -71,7 +71,27 @@ static bool is_valid(const struct zcopy_pair *pair, struct zcopy_area *here,
 	       (u32)pair->start + pair->len <= PAGE_SIZE;
 }
 
+/*
+ * Pairs that are exchanged before others get the semaphores: a fault waits for
+ * so many, whatever a call has.
+ */
+#define SLICE 16
+
 /* Two threads that exchange between the same areas take them in one order. */
+static void begin_call(struct zcopy_area *a, struct zcopy_area *b)
+{
+	if (a > b)
+		swap(a, b);
+	mutex_lock(&a->exchanging);
+	mutex_lock_nested(&b->exchanging, SINGLE_DEPTH_NESTING);
+}
+
+static void end_call(struct zcopy_area *a, struct zcopy_area *b)
+{
+	mutex_unlock(&a->exchanging);
+	mutex_unlock(&b->exchanging);
+}
+
 static void lock_both(struct zcopy_area *a, struct zcopy_area *b)
 {
 	if (a > b)
@@ -202,21 +222,18 @@ static bool exchange(struct zcopy_slot *p, struct zcopy_slot *q,
 	return true;
 }
 
-static long exchange_pairs(struct zcopy_area *here, struct zcopy_area *there,
+/* Exchanges the pairs from `first` to `end`; returns how many were not held. */
+static long exchange_slice(struct zcopy_area *here, struct zcopy_area *there,
 			   struct zcopy_exchange *call,
-			   const struct zcopy_pair *pairs)
+			   const struct zcopy_pair *pairs, u32 first, u32 end)
 {
-	u32 i, count = call->count;
 	long done = 0;
-	int err;
+	u32 i;
 
 	lock_both(here, there);
-	err = take(here->slots, there->slots, pairs, count);
-	if (err)
-		goto unlock;
-	flush(here, pairs, &pairs->here, count);
-	flush(there, pairs, &pairs->there, count);
-	for (i = 0; i < count; i++) {
+	flush(here, &pairs[first], &pairs[first].here, end - first);
+	flush(there, &pairs[first], &pairs[first].there, end - first);
+	for (i = first; i < end; i++) {
 		struct zcopy_slot *p = &here->slots[pairs[i].here];
 		struct zcopy_slot *q = &there->slots[pairs[i].there];
 
@@ -225,12 +242,34 @@ static long exchange_pairs(struct zcopy_area *here, struct zcopy_area *there,
 		else
 			call->skipped[i / 64] |= 1ULL << i % 64;
 	}
-	untake(here->slots, there->slots, pairs, count);
 	here->exchanged += done;
 	there->exchanged += done;
-unlock:
 	up_write(&there->sem);
 	up_write(&here->sem);
+	return done;
+}
+
+static long exchange_pairs(struct zcopy_area *here, struct zcopy_area *there,
+			   struct zcopy_exchange *call,
+			   const struct zcopy_pair *pairs)
+{
+	u32 first, count = call->count;
+	long done = 0;
+	int err;
+
+	begin_call(here, there);
+	err = take(here->slots, there->slots, pairs, count);
+	if (!err) {
+		for (first = 0; first < count; first += SLICE) {
+			u32 end = min_t(u32, first + SLICE, count);
+
+			done += exchange_slice(here, there, call, pairs, first,
+					       end);
+			cond_resched();
+		}
+		untake(here->slots, there->slots, pairs, count);
+	}
+	end_call(here, there);
 	if (err)
 		return err;
 	zcopy_count(calls, 1);

@@ -5,6 +5,7 @@
 
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/rwsem.h>
 #include <linux/uidgid.h>
@@ -19,7 +20,7 @@ struct zcopy_slot {
 	 * area; 0 if it holds bytes of its present area only.
 	 */
 	u64 from;
-	/* The running call has seen this place. */
+	/* The running call has this place; under `exchanging`. */
 	bool taken;
 };
 
@@ -46,6 +47,8 @@ struct zcopy_area {
 	u64 exchanged;
 	/* All mappings of this area, and of no other one. */
 	struct address_space mapping;
+	/* One call at a time exchanges pages of this area. Taken before `sem`. */
+	struct mutex exchanging;
 	/*
 	 * Protects the slots. A fault inserts a page while it holds this for
 	 * reading, so that a page which an exchange has taken out of all page
