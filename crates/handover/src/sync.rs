@@ -3,10 +3,10 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence},
 };

@@ -7,11 +7,10 @@
 use super::signals::Signals;
 use crate::own_time::own_time;
 use crate::rate_limited_log::RateLimitedLog;
-use handover::EventNotifier;
+use handover::{Deputy, EventNotifier, Sender};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,55 +30,34 @@ const REST: u32 = 9;
 pub(super) struct Shared {
     pub(super) fd: OwnedFd,
     signals: &'static Signals,
-    sender: Sender,
+    deputy: Deputy,
     /// Where it is reported if signals take long.
     log: Option<Arc<RateLimitedLog>>,
 }
 
-#[derive(Debug, Default)]
-struct Sender {
-    state: AtomicU8,
-    /// Tells whether the relay's thread has still to signal it.
-    is_asked: AtomicBool,
-}
-
-/// The thread that notifies signals it.
-const DIRECT: u8 = 0;
-/// The last signal took long, or another process had the processor meanwhile: the next one is timed by what the thread itself takes.
-const SUSPECT: u8 = 1;
-/// The relay's thread signals it.
-const RELAYED: u8 = 2;
-
-impl Sender {
-    /// Turns from one state to another; returns false if another thread was faster.
-    fn turn(&self, from: u8, to: u8) -> bool {
-        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
-    }
-}
-
 impl Shared {
     pub(super) fn new(fd: OwnedFd, signals: &'static Signals, log: Option<Arc<RateLimitedLog>>) -> Shared {
-        Shared { fd, signals, sender: Sender::default(), log }
+        Shared { fd, signals, deputy: Deputy::default(), log }
     }
 
     #[cfg(test)]
     pub(super) fn is_relayed(&self) -> bool {
-        self.sender.state.load(Ordering::Relaxed) == RELAYED
+        self.deputy.sender() == Sender::Deputy
     }
 
     /// Signals the eventfd, or asks the relay's thread to.
     #[inline]
     pub(super) fn notify(self: &Arc<Self>) {
-        match self.sender.state.load(Ordering::Relaxed) {
-            DIRECT => {
+        match self.deputy.sender() {
+            Sender::Itself => {
                 let began = Instant::now();
                 self.signal();
                 if began.elapsed() > LONG {
-                    self.sender.turn(DIRECT, SUSPECT);
+                    self.deputy.suspect();
                 }
             }
-            SUSPECT => self.examine(),
-            _ => self.ask(),
+            Sender::Suspected => self.examine(),
+            Sender::Deputy => self.ask(),
         }
     }
 
@@ -94,12 +72,13 @@ impl Shared {
         own_time().saturating_sub(began)
     }
 
+    /// Times the signal by what the thread itself takes: another process may have had the processor.
     #[cold]
     fn examine(self: &Arc<Self>) {
         if self.signal_timed() <= LONG {
-            self.sender.turn(SUSPECT, DIRECT);
+            self.deputy.acquit();
         } else if let Some(relay) = RELAY.get()
-            && self.sender.turn(SUSPECT, RELAYED)
+            && self.deputy.appoint()
         {
             relay.join(self.clone());
         }
@@ -107,15 +86,10 @@ impl Shared {
 
     #[cold]
     fn ask(&self) {
-        let Sender { state, is_asked } = &self.sender;
         if let Some(relay) = RELAY.get()
-            && !is_asked.swap(true, Ordering::SeqCst)
+            && self.deputy.ask(|| relay.notifier.notify())
         {
-            relay.notifier.notify();
-            // The thread may have given it back just before. Either it sees the request after that, or this sees the new state.
-            if state.load(Ordering::SeqCst) != RELAYED && is_asked.swap(false, Ordering::SeqCst) {
-                self.signal();
-            }
+            self.signal();
         }
     }
 }
@@ -179,18 +153,13 @@ impl Relay {
 impl Member {
     /// Signals the eventfd if a worker asked for it. After `CHEAP` cheap signals workers send them again.
     fn serve(&mut self) {
-        let sender = &self.event.sender;
-        if !sender.is_asked.swap(false, Ordering::SeqCst) {
+        if !self.event.deputy.take() {
             return;
         }
         let took = self.event.signal_timed();
         self.cheap = if took > LONG { 0 } else { self.cheap + 1 };
-        if self.cheap == CHEAP {
-            sender.state.store(DIRECT, Ordering::SeqCst);
-            // One that asked meanwhile gets its signal.
-            if sender.is_asked.swap(false, Ordering::SeqCst) {
-                self.event.signal();
-            }
+        if self.cheap == CHEAP && self.event.deputy.retire() {
+            self.event.signal();
         }
         thread::sleep(took * REST);
     }

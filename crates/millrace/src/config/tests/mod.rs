@@ -10,8 +10,8 @@ mod vxlan;
 use super::*;
 use engine::port::{af_xdp, generator, pcap, tap, vhost_user, virtio_user};
 use engine::spec::{
-    Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, TIME_RATIO, WorkerSpec,
-    XdpMode,
+    Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, TIME_RATIO,
+    WorkerSpec, XdpMode,
 };
 use packet::MacAddr;
 use std::time::Duration;
