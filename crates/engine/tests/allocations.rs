@@ -5,7 +5,7 @@
 use engine::Switch;
 use engine::port::{pcap, sink, vhost_user, virtio_user};
 use engine::spec::{
-    Access, AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
+    AggregationSpec, BridgeSpec, Chains, Driver, FailMode, Idle, Mode, NextHopSpec, Pace, PortSpec, Spec, Vlan,
     WorkerSpec,
 };
 use engine::stats::Snapshot;
@@ -197,14 +197,7 @@ fn near(home: &Path, socket: &Path) -> Spec {
 
 /// Returns the switch that splits, and joins again.
 fn far(socket: &Path) -> Spec {
-    let guest = Driver::VhostUser(vhost_user::Settings {
-        socket: socket.into(),
-        mode: Mode::Server,
-        access: Access::default(),
-        queues: None,
-        any_memory: false,
-        holes: ::vhost_user::backend::Holes::Fill,
-    });
+    let guest = Driver::VhostUser(vhost_user::Settings::at(socket));
     let joined = |port: PortSpec| PortSpec { aggregate: true, ..port };
     Spec {
         ports: vec![joined(PortSpec::new("near", guest)), joined(sink("out"))],

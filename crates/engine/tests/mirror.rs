@@ -4,7 +4,7 @@ use engine::Switch;
 use engine::port::{generator, pcap, sink, vhost_user};
 use engine::reload::Step;
 use engine::spec::{
-    Access, Driver, Idle, MirrorDirection, MirrorPoint, MirrorSpec, Mode, Pace, PortQueues, PortSpec, Spec, WorkerSpec,
+    Driver, Idle, MirrorDirection, MirrorPoint, MirrorSpec, Pace, PortQueues, PortSpec, Spec, WorkerSpec,
 };
 use engine::stats::PortStats;
 use packet::MacAddr;
@@ -165,14 +165,7 @@ fn a_mirror_sees_both_sides_of_a_tunnel() {
 #[test]
 fn copies_without_room_are_dropped_and_nothing_else() {
     let home = tempfile::tempdir().unwrap();
-    let nobody = Driver::VhostUser(vhost_user::Settings {
-        socket: home.path().join("probe.sock"),
-        mode: Mode::Server,
-        access: Access::default(),
-        queues: None,
-        any_memory: false,
-        holes: ::vhost_user::backend::Holes::Fill,
-    });
+    let nobody = Driver::VhostUser(vhost_user::Settings::at(home.path().join("probe.sock")));
     let ports = vec![replay(home.path(), "source", &frames()), sink("sink"), PortSpec::new("probe", nobody)];
     let mirrors = vec![mirror(&["source", "sink"], "probe", MirrorDirection::Both, MirrorPoint::Wire)];
     let switch = Switch::start(Spec { ports, patches: vec![patch("source", "sink")], mirrors, ..Spec::default() });

@@ -325,14 +325,7 @@ mod tests {
             packed: false,
         });
         let guest = |name: &str| {
-            let settings = vhost_user::Settings {
-                socket: name.into(),
-                mode: Mode::Server,
-                access: Default::default(),
-                queues: Some(1),
-                any_memory: false,
-                holes: ::vhost_user::backend::Holes::Fill,
-            };
+            let settings = vhost_user::Settings { queues: Some(1), ..vhost_user::Settings::at(name) };
             PortSpec::new(name, Driver::VhostUser(settings))
         };
         let mapping = |&(queue, to, copy_break): &(usize, &str, u32)| MappingSpec {

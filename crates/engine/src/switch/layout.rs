@@ -388,14 +388,7 @@ mod tests {
 
     #[test]
     fn queues_that_a_guest_decides_on_stay_together() {
-        let driver = Driver::VhostUser(vhost_user::Settings {
-            socket: "g.sock".into(),
-            mode: crate::spec::Mode::Server,
-            access: Default::default(),
-            queues: None,
-            any_memory: false,
-            holes: ::vhost_user::backend::Holes::Fill,
-        });
+        let driver = Driver::VhostUser(vhost_user::Settings::at("g.sock"));
         let pinned = WorkerSpec { queues: vec![PortQueues::one("a", 1)], ..WorkerSpec::default() };
         let ports = ["a", "b"].map(|name| PortSpec::new(name, driver.clone()));
         let workers = vec![WorkerSpec::default(), pinned];

@@ -61,21 +61,11 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
 mod tests {
     use super::*;
     use crate::port::{af_packet, sink, tap, vhost_user};
-    use crate::spec::{Access, AggregationSpec, BridgeSpec, Chains, Driver, Mode, PortQueues, PortSpec, StaticEntry};
+    use crate::spec::{AggregationSpec, BridgeSpec, Chains, Driver, PortQueues, PortSpec, StaticEntry};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {
-        PortSpec::new(
-            name,
-            Driver::VhostUser(vhost_user::Settings {
-                socket: name.into(),
-                mode: Mode::Server,
-                access: Access::default(),
-                queues: None,
-                any_memory: false,
-                holes: ::vhost_user::backend::Holes::Fill,
-            }),
-        )
+        PortSpec::new(name, Driver::VhostUser(vhost_user::Settings::at(name)))
     }
 
     /// Judges a mapping of `wan` to `fw`, which are in a bridge with `others`.

@@ -6,10 +6,9 @@ mod sandbox;
 
 pub use function::{FunctionOptions, run as run_function};
 
-use ::vhost_user::backend::Holes;
 use engine::Switch;
 use engine::port::vhost_user;
-use engine::spec::{Access, Driver, Idle, Mode, PortSpec, Spec, WorkerSpec};
+use engine::spec::{Driver, Idle, PortSpec, Spec, WorkerSpec};
 use engine::stats::Snapshot;
 use function::{Role, Tally};
 use loadgen::load;
@@ -175,14 +174,7 @@ impl Rig<'_> {
 
     fn spec(&self, sockets: &[impl AsRef<Path>; 2], staged: bool) -> Spec {
         let port = |name: &str, socket: &Path| {
-            let driver = Driver::VhostUser(vhost_user::Settings {
-                socket: socket.to_owned(),
-                mode: Mode::Server,
-                access: Access::default(),
-                queues: None,
-                any_memory: false,
-                holes: Holes::Fill,
-            });
+            let driver = Driver::VhostUser(vhost_user::Settings::at(socket));
             PortSpec { staged, ..PortSpec::new(name, driver) }
         };
         let idle = if self.cpus > 1 { Idle::Poll } else { Idle::Backoff };

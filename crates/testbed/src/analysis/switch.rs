@@ -6,7 +6,7 @@ use clap::Args;
 use engine::Switch;
 use engine::port::{vhost_user, virtio_user};
 use engine::spec::{
-    Access, Analysis, Driver, Idle, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
+    Analysis, Driver, Idle, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
 };
 use loadgen::wire::queue_sizes;
 use std::io::{self, BufRead, Write};
@@ -70,14 +70,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         queue_sizes: queue_size,
         packed,
     });
-    let guest = Driver::VhostUser(vhost_user::Settings {
-        socket: switch.function.clone(),
-        mode: Mode::Server,
-        access: Access::default(),
-        queues: None,
-        any_memory: false,
-        holes: ::vhost_user::backend::Holes::Fill,
-    });
+    let guest = Driver::VhostUser(vhost_user::Settings::at(switch.function.clone()));
     let mapped = receive == Way::Zero || transmit == Way::Zero;
     let mapping = MappingSpec {
         from: PortQueues::all("nic"),

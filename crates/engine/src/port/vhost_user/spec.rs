@@ -129,3 +129,17 @@ pub struct Settings {
     /// Treatment of pages of its memory that do not exist.
     pub holes: Holes,
 }
+
+impl Settings {
+    /// Returns the settings of a port that listens at this path, and has defaults besides.
+    pub fn at(socket: impl Into<PathBuf>) -> Settings {
+        Settings {
+            socket: socket.into(),
+            mode: Mode::Server,
+            access: Access::default(),
+            queues: None,
+            any_memory: false,
+            holes: Holes::Fill,
+        }
+    }
+}

@@ -121,17 +121,7 @@ fn worker(ports: &[&str], idle: Idle) -> WorkerSpec {
 fn switch(home: &Path) -> Switch {
     let guest = |name: &str| {
         let socket = home.join(name);
-        PortSpec::new(
-            name,
-            Driver::VhostUser(vhost_user::Settings {
-                socket,
-                mode: Mode::Server,
-                access: Default::default(),
-                queues: None,
-                any_memory: false,
-                holes: ::vhost_user::backend::Holes::Fill,
-            }),
-        )
+        PortSpec::new(name, Driver::VhostUser(vhost_user::Settings::at(socket)))
     };
     let spec = Spec {
         ports: vec![guest("a"), sink("b"), guest("c"), sink("d")],
@@ -278,14 +268,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     let home = tempfile::tempdir().unwrap();
     let socket = home.path().join("a");
     let (mode, access) = (Mode::Server, Default::default());
-    let guest = Driver::VhostUser(vhost_user::Settings {
-        socket,
-        mode,
-        access,
-        queues: None,
-        any_memory: false,
-        holes: ::vhost_user::backend::Holes::Fill,
-    });
+    let guest = Driver::VhostUser(vhost_user::Settings { mode, access, ..vhost_user::Settings::at(socket) });
     let spec = Spec {
         ports: vec![generator("g"), PortSpec::new("a", guest)],
         patches: vec![patch("g", "a")],

@@ -54,14 +54,7 @@ fn a_small_file_gets_all_defaults() {
         socket = "c.sock"
         "#,
     );
-    let a = Driver::VhostUser(vhost_user::Settings {
-        socket: "/etc/a.sock".into(),
-        mode: Mode::Server,
-        access: Access::default(),
-        queues: None,
-        any_memory: false,
-        holes: ::vhost_user::backend::Holes::Fill,
-    });
+    let a = Driver::VhostUser(vhost_user::Settings::at("/etc/a.sock"));
     let queue_sizes = QueueSizes::from(256);
     let b = Driver::VirtioUser(virtio_user::Settings {
         socket: "/b.sock".into(),

@@ -124,14 +124,7 @@ impl World {
             queue_sizes,
             packed: false,
         });
-        let device = Driver::VhostUser(vhost_user::Settings {
-            socket: self.socket(),
-            mode: Mode::Server,
-            access: Default::default(),
-            queues: None,
-            any_memory: false,
-            holes: ::vhost_user::backend::Holes::Fill,
-        });
+        let device = Driver::VhostUser(vhost_user::Settings::at(self.socket()));
         // In the order in which they should come up.
         let drivers = [
             ("device", device),
@@ -151,12 +144,8 @@ impl World {
         let driver = match of.driver {
             0 => Driver::Sink(sink::Settings),
             1 => Driver::VhostUser(vhost_user::Settings {
-                socket: path("sock"),
-                mode: Mode::Server,
-                access: Default::default(),
                 queues: (of.record == 1).then_some(2),
-                any_memory: false,
-                holes: ::vhost_user::backend::Holes::Fill,
+                ..vhost_user::Settings::at(path("sock"))
             }),
             2 => Driver::VirtioUser(virtio_user::Settings {
                 socket: path("gone"),
