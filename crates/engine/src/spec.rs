@@ -8,7 +8,6 @@ pub use crate::port::pace::Pace;
 pub use crate::sharing::MOST_WORKERS as MOST_SHARING;
 use packet::MacAddr;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -371,7 +370,7 @@ pub enum FailMode {
 }
 
 /// A worker thread.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerSpec {
     /// CPU to which it is pinned.
     pub cpu: Option<usize>,
@@ -379,19 +378,10 @@ pub struct WorkerSpec {
     pub idle: Idle,
     /// Time it polls in vain before it rests; the default if `None`.
     pub patience: Option<Duration>,
-    /// How many times the time of another busy port one port may take.
-    pub time_ratio: NonZeroU32,
+    /// Time that a busy port may take in a round while others are busy; the default if `None`.
+    pub turn: Option<Duration>,
     /// Queues it polls. Queues that no worker names are spread evenly.
     pub queues: Vec<PortQueues>,
-}
-
-/// How many times the time of another busy port one port may take, unless a worker says otherwise.
-pub const TIME_RATIO: NonZeroU32 = NonZeroU32::new(4).unwrap();
-
-impl Default for WorkerSpec {
-    fn default() -> WorkerSpec {
-        WorkerSpec { cpu: None, idle: Idle::default(), patience: None, time_ratio: TIME_RATIO, queues: Vec::new() }
-    }
 }
 
 impl WorkerSpec {

@@ -283,7 +283,7 @@ fn worker_changes(had: &WorkerSpec, wanted: &WorkerSpec) -> Vec<String> {
         ("cpu", had.cpu != wanted.cpu),
         ("idle", had.idle != wanted.idle),
         ("patience", had.patience != wanted.patience),
-        ("time ratio", had.time_ratio != wanted.time_ratio),
+        ("turn", had.turn != wanted.turn),
     ])
 }
 

@@ -11,7 +11,7 @@ use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
 use crate::monitor::WorkerCounters;
 use crate::port::{RxQueue, TxQueue};
 use crate::queue_key::QueueKey;
-use crate::spec::{MAX_QUEUES, TIME_RATIO, Vlan};
+use crate::spec::{MAX_QUEUES, Vlan};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stats::WorkerStats;
@@ -36,7 +36,7 @@ impl ByHand {
         clock::start();
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();
-        let mut plan = Plan::new(counters.clone(), cycles.clone(), None, TIME_RATIO);
+        let mut plan = Plan::new(counters.clone(), cycles.clone(), None, None);
         let mapped = OutputQueue { output: 0, queue: 0 };
         plan.inputs.push(Input {
             route: Route {

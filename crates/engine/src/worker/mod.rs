@@ -34,7 +34,6 @@ use idle::Rest;
 use packet::MAX_BURST;
 use rustix::event::{EventfdFlags, eventfd};
 use sleeper::Sleeper;
-use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -60,7 +59,7 @@ impl Worker {
     /// Starts a worker on `cpu` with an empty plan. Logs a failure to pin it, and then runs it on any CPU. Counts
     /// packets of controllers that it does not send in `unsent`.
     pub(crate) fn spawn(index: usize, spec: &WorkerSpec, unsent: &Arc<Drops>) -> std::io::Result<Worker> {
-        let WorkerSpec { cpu, idle, patience, time_ratio, .. } = *spec;
+        let WorkerSpec { cpu, idle, patience, turn, .. } = *spec;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let sleeper = if idle == Idle::Sleep { Some(Sleeper::new(&wake)?) } else { None };
         let counters = Arc::new(WorkerCounters::default());
@@ -73,7 +72,7 @@ impl Worker {
             cycles: Cycles::new(),
             idle,
             patience,
-            time_ratio,
+            turn,
         };
         let (end, ended) = sync_channel(1);
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
@@ -152,12 +151,12 @@ struct Run {
     cycles: Cycles,
     idle: Idle,
     patience: Option<Duration>,
-    time_ratio: NonZeroU32,
+    turn: Option<Duration>,
 }
 
 impl Run {
     fn run(&mut self, sleeper: Option<Sleeper>) {
-        let mut plan = Plan::new(self.counters.clone(), self.cycles.clone(), sleeper, self.time_ratio);
+        let mut plan = Plan::new(self.counters.clone(), self.cycles.clone(), sleeper, self.turn);
         let mut rest = Rest::new(self.idle, self.patience, &self.cycles);
         let mut last = self.cycles.now();
         loop {

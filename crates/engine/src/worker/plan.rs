@@ -10,8 +10,8 @@ use crate::forward::{BridgePlan, Output, Scratch};
 use crate::monitor::{Activity, WorkerCounters};
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
 use packet::{BurstStorage, MAX_BURST};
-use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 use virtqueue::ordering;
 
 /// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame. It is a prime: of
@@ -44,18 +44,18 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Returns an empty plan. A busy port takes at most `time_ratio` times the time of another one, see [`super::turns`].
+    /// Returns an empty plan. `turn` is the time of a port's turn; the default if `None`.
     pub(super) fn new(
         counters: Arc<WorkerCounters>,
         cycles: Cycles,
         sleeper: Option<Sleeper>,
-        time_ratio: NonZeroU32,
+        turn: Option<Duration>,
     ) -> Plan {
         Plan {
             inputs: Vec::new(),
             resting: Vec::new(),
             shared: SharedInputs::default(),
-            turns: Turns::new(time_ratio, &cycles),
+            turns: Turns::new(turn, &cycles),
             outputs: Vec::new(),
             bridges: Vec::new(),
             stop: false,

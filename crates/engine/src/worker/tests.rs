@@ -12,7 +12,7 @@ use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::zero_copy::Mapped;
 use crate::queue_key::QueueKey;
 use crate::sharing::{Terms, assign};
-use crate::spec::{AggregationSpec, Chains, TIME_RATIO};
+use crate::spec::{AggregationSpec, Chains};
 use crate::stage::aggregate::{Member, Relay, Split, rules};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -137,7 +137,7 @@ impl Rig {
         let split = || Box::new(Split::new(member.clone(), 0, Arc::default())) as Box<_>;
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();
-        let mut plan = Plan::new(counters.clone(), cycles.clone(), None, TIME_RATIO);
+        let mut plan = Plan::new(counters.clone(), cycles.clone(), None, None);
         let output = Half::Own(Some(Egress::new(Box::new(to_guest))));
         let output = Output::new(1, vec![TransmitQueue { half: output, counters: Arc::default() }], counters.clone());
         output.running.set(0, true);

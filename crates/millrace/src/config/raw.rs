@@ -308,12 +308,11 @@ pub struct RawWorker {
     /// CPU, less is better.
     #[schemars(extend("default" = "50us"))]
     pub patience: Field<String>,
-    /// How many times the time of this worker that another busy port takes one port may take, however many queues it has and
-    /// whatever its frames cost. Ports send equal numbers of frames while they stay within it. With 1 busy ports
-    /// have about the same time; more lets frames pass several ports of one worker without loss where they cost more than
-    /// elsewhere.
-    #[schemars(range(min = 1, max = 1000), extend("default" = 4))]
-    pub time_ratio: Field<i64>,
+    /// Time that a port may take of this worker at a time while other ports have more to do than they get, however many queues it has and
+    /// whatever its frames cost; at most four bursts. Ports whose bursts take less send equal numbers of frames, so that none are lost
+    /// between the functions of a chain on one worker. A shorter turn keeps ports apart whose frames cost much.
+    #[schemars(extend("default" = "20us"))]
+    pub turn: Field<String>,
     /// Ports (`"a"`) or single queues (`"a.1"`) that this worker polls. Queues that no worker names are spread
     /// evenly.
     pub ports: Field<Vec<At<String>>>,

@@ -3,17 +3,13 @@
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts};
 use super::raw::{self, RawWorker, Section};
-use engine::spec::{Idle, PortQueues, TIME_RATIO, WorkerSpec};
+use engine::spec::{Idle, PortQueues, WorkerSpec};
 use settings::Problem;
 use std::collections::HashMap;
-use std::num::NonZeroU32;
 use std::ops::Range;
 
 /// CPU numbers that `cpu_set_t` can hold (CPU_SET(3)).
 const CPUS: Range<i64> = 0..1024;
-
-/// Ratios of time between ports.
-const RATIOS: Range<i64> = 1..1001;
 
 /// Builds all workers: a single one if there is no section.
 pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &BuiltPorts) -> Vec<WorkerSpec> {
@@ -59,10 +55,8 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
             raw::Idle::Sleep => Idle::Sleep,
         };
         let patience = raw.patience.as_ref().and_then(|at| check.time("patience", at));
-        let ratio = check.number("time_ratio", &raw.time_ratio, &RATIOS, TIME_RATIO.get().into());
-        // A ratio that is out of range was reported.
-        let time_ratio = u32::try_from(ratio).ok().and_then(NonZeroU32::new).unwrap_or(TIME_RATIO);
-        workers.push(WorkerSpec { cpu, idle, patience, time_ratio, queues });
+        let turn = raw.turn.as_ref().and_then(|at| check.time("turn", at));
+        workers.push(WorkerSpec { cpu, idle, patience, turn, queues });
     }
     workers
 }

@@ -10,8 +10,8 @@ mod vxlan;
 use super::*;
 use engine::port::{af_xdp, generator, pcap, tap, vhost_user, virtio_user};
 use engine::spec::{
-    Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, TIME_RATIO,
-    WorkerSpec, XdpMode,
+    Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, WorkerSpec,
+    XdpMode,
 };
 use packet::MacAddr;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn a_small_file_gets_all_defaults() {
     });
     assert_eq!(config.spec.ports, [PortSpec::new("a", a), PortSpec::new("b", b)]);
     assert_eq!(config.spec.patches, [["a".to_owned(), "b".to_owned()]]);
-    let worker = WorkerSpec { cpu: None, idle: Idle::Backoff, patience: None, time_ratio: TIME_RATIO, queues: vec![] };
+    let worker = WorkerSpec { cpu: None, idle: Idle::Backoff, patience: None, turn: None, queues: vec![] };
     assert_eq!(config.spec.workers, [worker]);
     assert_eq!(config.control, Path::new("/etc/c.sock"));
     assert_eq!(config.metrics, None);

@@ -25,6 +25,9 @@ pub(super) const EARLY: u64 = 10;
 /// `listener`.
 pub(super) const HONEST: [&str; 7] = ["source", "driver", "device", "sink", "talker", "listener", "early"];
 
+/// Time of a turn that no port overdraws in a build without optimizations: then it would lose frames of a chain.
+const LONG_TURN: Duration = Duration::from_secs(1);
+
 /// Maximum number of other ports.
 const OTHERS: usize = 5;
 
@@ -238,12 +241,14 @@ impl World {
         let idle = |idle: &u8| WorkerSpec {
             idle: [Idle::Sleep, Idle::Backoff][usize::from(idle % 2)],
             patience: (idle / 2 > 0).then_some(Duration::from_micros(50)),
+            turn: Some(LONG_TURN),
             ..WorkerSpec::default()
         };
         let mut workers: Vec<_> = outsiders.workers.iter().map(idle).collect();
-        if let Some(first) = workers.first_mut() {
+        match workers.first_mut() {
             // One worker's rounds drain the ring as fast as they fill it, however slow the machine is.
-            first.queues = HONEST.iter().map(|name| PortQueues::all(*name)).collect();
+            Some(first) => first.queues = HONEST.iter().map(|name| PortQueues::all(*name)).collect(),
+            None => workers.push(WorkerSpec { turn: Some(LONG_TURN), ..WorkerSpec::default() }),
         }
         let aggregation = aggregation(outsiders.aggregation);
         Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers }
