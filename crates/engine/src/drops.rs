@@ -41,6 +41,8 @@ reasons! {
     Runt = "runt",
     /// The bridge knows the destination to be behind the port that the frame came from.
     Hairpin = "hairpin",
+    /// The frame is for an address that bridges keep to themselves, and the bridge has no `forward-reserved`.
+    Reserved = "reserved",
     /// The frame's VLAN is not one that the port carries.
     Vlan = "vlan",
     /// There is no other port in the bridge to send it to, or none that carries its VLAN.

@@ -343,6 +343,8 @@ pub struct BridgeSpec {
     pub ageing: Duration,
     /// Maximum number of addresses learned behind each of its ports.
     pub learned_limit: u32,
+    /// Whether frames to addresses that bridges keep to themselves pass (IEEE 802.1Q-2022 table 8-1).
+    pub forwards_reserved: bool,
     /// Static addresses, neither learned nor forgotten.
     pub statics: Vec<StaticEntry>,
     /// Set if controllers decide by flows where frames go. At most one bridge has this.

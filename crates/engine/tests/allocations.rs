@@ -165,6 +165,7 @@ fn near(home: &Path, socket: &Path) -> Spec {
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
         ageing: Duration::from_secs(300),
         learned_limit: 4096,
+        forwards_reserved: false,
         statics: Vec::new(),
         flows,
     };

@@ -4,6 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
 /// Returns the cycle count.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn now() -> u64 {
     // SAFETY: reading the time-stamp counter has no effect on memory; user mode may do it on every Linux.
@@ -11,11 +12,32 @@ pub fn now() -> u64 {
 }
 
 /// Returns the cycle count after all earlier loads have ended; [`now`] may be read before.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn after_loads() -> u64 {
     let mut processor = 0;
     // SAFETY: it writes only the number of the processor, to the variable; user mode may do it on every Linux.
     unsafe { core::arch::x86_64::__rdtscp(&mut processor) }
+}
+
+/// Returns the count of the virtual counter, which is as often as the machine says and no count of cycles.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub fn now() -> u64 {
+    let count;
+    // SAFETY: reading the counter has no effect on memory; user mode may do it on every Linux.
+    unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    count
+}
+
+/// Returns the count after all earlier loads have ended; [`now`] may be read before.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub fn after_loads() -> u64 {
+    // SAFETY: the barriers wait for loads and let the counter be read only then; they change nothing. Without `nomem`, so that the
+    // compiler moves no load past them.
+    unsafe { core::arch::asm!("dsb ld", "isb", options(nostack, preserves_flags)) };
+    now()
 }
 
 /// A moment on three clocks: the difference between two gives the counter's frequency, and the caller's share of a processor.

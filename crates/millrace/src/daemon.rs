@@ -7,17 +7,16 @@ use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Datapath, Service, SharedSwitch};
 use crate::serve::{BindError, ListenError, Stop};
+use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::spec::Spec;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::iterator::Handle;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -75,11 +74,11 @@ fn leave_to_workers(spec: &Spec) {
 /// Runs the switch described by the file at `path` until SIGINT, SIGTERM or a shutdown request. A `strict` start fails if a
 /// port can't be opened.
 pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
+    let mut signals = Signals::take().map_err(|source| DaemonError::System { action: "handle signals", source })?;
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
     }
-    let mut signals = take_signals().map_err(|source| DaemonError::System { action: "handle signals", source })?;
     let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
     let control = Server::bind(&config.control)?;
     let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
@@ -118,23 +117,11 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         if let Some(openflow) = openflow {
             scope.spawn(|| openflow.serve(&*daemon, &stop));
         }
-        daemon.obey(&mut signals);
+        signals.obey(|signal| daemon.obey(signal));
         stop.set();
     });
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Registers this process's signal handlers for a single loop to read.
-fn take_signals() -> io::Result<Signals> {
-    let stopping = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The loop handles the first signal; a second one, while the first is being handled, ends the process at once. The
-        // order matters: handlers run in the order of their registration.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stopping.clone())?;
-        signal_hook::flag::register(signal, stopping.clone())?;
-    }
-    Signals::new([SIGHUP, SIGINT, SIGTERM])
 }
 
 /// The running switch.
@@ -154,15 +141,11 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Handles signals until one asks the switch to stop.
-    fn obey(&self, signals: &mut Signals) {
-        for signal in signals.forever() {
-            if signal != SIGHUP {
-                tracing::info!("stopping on signal {signal}");
-                return;
-            }
-            // `reload` logs its outcome.
-            let _ = self.reload();
+    fn obey(&self, signal: Signal) {
+        match signal {
+            Signal::Stop(signal) => tracing::info!("stopping on signal {signal}"),
+            // It logs its outcome.
+            Signal::Reload => _ = self.reload(),
         }
     }
 }

@@ -2,11 +2,20 @@
 
 use crate::config::Config;
 use netdev::{Error, Links};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// Returns one line for each port whose interface is missing. Such a port is down until the interface appears.
+/// Returns one line for each port whose interface is missing, and for each worker whose CPU is. Such a port is down until the
+/// interface appears, and such a worker runs on any CPU.
 pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
     let mut absent = Vec::new();
+    let pinned = config.spec.workers.iter().enumerate().filter_map(|(number, worker)| Some((number, worker.cpu?)));
+    if let Ok(cpus) = sched_getaffinity(None) {
+        let missing = pinned.filter(|&(_, cpu)| cpu >= CpuSet::MAX_CPU || !cpus.is_set(cpu));
+        absent.extend(missing.map(|(number, cpu)| {
+            format!("worker {number}: there is no CPU {cpu} here that this process may use; it runs on any")
+        }));
+    }
     for port in &config.spec.ports {
         let Some(interface) = port.driver.needs_interface() else { continue };
         if links.find(interface)?.is_none() {
@@ -24,6 +33,14 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn processors_that_are_not_there_are_named() {
+        let text = "worker = [{}, {cpu=1023}]\nport = [{name='a', driver='af_packet', interface='lo'}]";
+        let (config, _) = Config::parse(Path::new("m.toml"), text).unwrap_or_else(|report| panic!("{report}"));
+        let absent = absent(&config).unwrap();
+        assert!(absent.len() == 1 && absent[0].starts_with("worker 1: there is no CPU 1023"), "{absent:?}");
+    }
 
     #[test]
     fn interfaces_that_are_not_there_are_named() {

@@ -3,7 +3,7 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon, decode, demo, machine, top};
+use millrace::{config, ctl, daemon, decode, demo, log, machine, top};
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -34,11 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &RunOptions) -> Result<(), Box<dyn Error>> {
-    tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::from(options.log))
-        .with_writer(io::stderr)
-        .with_ansi(false)
-        .init();
+    log::start(options.log.into());
     daemon::run(&options.config, options.strict).map_err(|error| match error {
         daemon::DaemonError::Config(error) => error.into(),
         other => other.into(),
@@ -48,10 +44,10 @@ fn run(options: &RunOptions) -> Result<(), Box<dyn Error>> {
 fn check(path: &Path) -> Result<(), Box<dyn Error>> {
     let (config, warnings) = Config::load(path)?;
     if !warnings.is_empty() {
-        eprintln!("{}\n", show(&warnings));
+        note(&format!("{}\n", show(&warnings)));
     }
     let spec = &config.spec;
-    machine::absent(&config)?.iter().for_each(|absent| eprintln!("warning: {absent}"));
+    machine::absent(&config)?.iter().for_each(|absent| note(&format!("warning: {absent}")));
     print(format!(
         "{}: good, with {} ports, {} patches, {} bridges and {} workers\n",
         path.display(),
@@ -71,11 +67,15 @@ fn print(text: String) -> Result<(), Box<dyn Error>> {
 }
 
 fn complain(error: &(dyn Error + 'static)) {
-    // If the terminal was closed, nobody reads it.
-    let _ = match error.downcast_ref() {
-        Some(LoadError::Invalid(report)) => writeln!(io::stderr(), "{}", show(report)),
-        _ => writeln!(io::stderr(), "millrace: {error}"),
-    };
+    match error.downcast_ref() {
+        Some(LoadError::Invalid(report)) => note(&show(report)),
+        _ => note(&format!("millrace: {error}")),
+    }
+}
+
+/// Writes a line to the standard error output. If the terminal was closed, nobody reads it.
+fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn show(report: &Report) -> String {

@@ -8,7 +8,7 @@ pub(crate) fn request(name: &str) -> libc::ifreq {
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     // One byte less than the field, so that the name stays terminated.
     for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
-        *to = from.cast_signed();
+        *to = from as libc::c_char;
     }
     request
 }

@@ -72,7 +72,7 @@ impl Messages {
         let fd = socket.as_fd().as_raw_fd();
         // SAFETY: each of the `count` headers refers to one vector, and this to a part of `bytes`; all live until the call
         // returns, and the kernel only reads the bytes.
-        let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count as u32, MSG_DONTWAIT) };
+        let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count as u32, MSG_DONTWAIT as _) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
@@ -85,7 +85,8 @@ impl Messages {
         let no_timeout = ptr::null_mut();
         // SAFETY: each of the `count` headers refers to one vector, and this to a buffer of `bytes` that no other refers to.
         // All live until the call returns, and are borrowed exclusively.
-        let received = unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), count as u32, MSG_DONTWAIT, no_timeout) };
+        let received =
+            unsafe { libc::recvmmsg(fd, self.headers.as_mut_ptr(), count as u32, MSG_DONTWAIT as _, no_timeout) };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         for (len, header) in self.lens.iter_mut().zip(&self.headers[..received]) {
             *len = header.msg_len as usize;

@@ -91,7 +91,7 @@ impl TapQueue {
                  multi_queue",
             )(io::Error::last_os_error()));
         }
-        let name = request.ifr_name.iter().map(|&byte| byte.cast_unsigned()).take_while(|&byte| byte != 0).collect();
+        let name = request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
         // The kernel only replaces "%d" by digits, so the name is still UTF-8.
         let name = String::from_utf8(name).expect("interface name is UTF-8");
         Ok(Self { fd, name })

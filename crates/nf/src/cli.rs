@@ -242,24 +242,24 @@ impl Common {
         let per_packet = |cycles: u64, packets: u64| if packets > 0 { cycles as f64 / packets as f64 } else { 0.0 };
         if let Some(parent) = crew.parent() {
             let cycles = |cycles| per_packet(cycles, parent.packets);
-            eprintln!(
+            tell(format_args!(
                 "parent: {} batches, {} packets; cycles a packet: {:.1} to receive, {:.1} to send",
                 parent.batches,
                 parent.packets,
                 cycles(parent.receive_cycles),
                 cycles(parent.send_cycles)
-            );
+            ));
         }
         for (number, worker) in (1..).zip(crew.workers()) {
             let cycles = |cycles| per_packet(cycles, worker.packets);
-            eprintln!(
+            tell(format_args!(
                 "worker {number}: {} batches, {} packets; cycles a packet: {:.1} to claim, {:.1} of work, {:.1} to complete",
                 worker.batches,
                 worker.packets,
                 cycles(worker.claim_cycles),
                 cycles(worker.work_cycles),
                 cycles(worker.complete_cycles)
-            );
+            ));
         }
         outcome
     }
@@ -299,26 +299,37 @@ impl Common {
         let mut ports = Ports::open(options, stop)?;
         for port in ports.iter() {
             let negotiated = port.negotiated();
-            eprintln!("{}: {} rings, features {:#x}", port.socket().display(), negotiated.format(), negotiated.0);
+            tell(format_args!(
+                "{}: {} rings, features {:#x}",
+                port.socket().display(),
+                negotiated.format(),
+                negotiated.0
+            ));
         }
-        eprintln!("memory: {}", ports.memory());
+        tell(format_args!("memory: {}", ports.memory()));
         let outcome = run(&mut ports, self.idle(), stop);
         for (port, c) in ports.iter().zip(ports.counters()) {
-            eprintln!(
+            tell(format_args!(
                 "{}: {} received, {} sent, {} dropped as the queue was full, {} malformed",
                 port.socket().display(),
                 c.received,
                 c.transmitted,
                 c.full,
                 c.malformed
-            );
+            ));
             if self.aggregation.is_some() {
-                eprintln!("  {} frames received, {} frames sent", c.received_frames, c.transmitted_frames);
+                tell(format_args!("  {} frames received, {} frames sent", c.received_frames, c.transmitted_frames));
             }
-            c.dropped.named().for_each(|(reason, count)| eprintln!("  dropped, {reason}: {count}"));
+            c.dropped.named().for_each(|(reason, count)| tell(format_args!("  dropped, {reason}: {count}")));
         }
         outcome
     }
+}
+
+/// Writes a line to the standard error output. If it can't be written, there is nobody to read it, and the program goes on.
+pub fn tell(line: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Prints a failure.
@@ -326,7 +337,7 @@ fn exit(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            tell(format_args!("{error}"));
             ExitCode::FAILURE
         }
     }

@@ -127,6 +127,41 @@ fn two_queue_pairs() {
     run(matrix(false, 2).into_iter().filter(|case| case.mergeable && !case.in_order));
 }
 
+/// An application sends packets of several buffers: in chains of its ring, and in indirect tables.
+#[test]
+fn packets_of_several_buffers_arrive_whole() -> Result<()> {
+    /// Segments of a packet, as testpmd reads them.
+    const SEGMENTS: [&str; 3] = ["64,64", "64,100,200,300", "2000,2000,2000,2000,1000"];
+    /// The application may send packets of several buffers.
+    const MULTI_SEGMENT: &str = "--tx-offloads=0x8000";
+    for case in matrix(false, 1) {
+        let home = Home::new();
+        let millrace = home.start((vhost_user("a"), sink("sink"), patch("a", "sink"), e2e::poller()));
+        let testpmd = Testpmd::builder("several").port(case.port(&home, "a")).forward(dpdk::Forward::TxOnly);
+        let mut testpmd = testpmd.argument(MULTI_SEGMENT).spawn()?;
+        testpmd.wait_ready(dpdk::READY)?;
+        millrace.wait_up(&["a"]);
+        for segments in SEGMENTS {
+            testpmd.command(&format!("set txpkts {segments}"))?;
+            let before = millrace.port("a").rx();
+            testpmd.start()?;
+            wait_for(&format!("{case:?}: packets of {segments}, not {:?}", millrace.port("a").0), || {
+                (millrace.port("a").rx() >= before + WANTED).then_some(())
+            });
+            testpmd.stop()?;
+            let sent = testpmd.stats()?[0];
+            let port = wait_for(&format!("{case:?}: all packets of {segments}"), || {
+                let port = millrace.port("a");
+                (port.rx() == sent.tx_packets).then_some(port)
+            });
+            assert_eq!(port.rx_bytes(), sent.tx_bytes, "{case:?}, {segments}");
+            assert!(port.drops().is_empty(), "{case:?}, {segments}: {:?}", port.drops());
+        }
+        testpmd.quit(e2e::SOON)?;
+    }
+    Ok(())
+}
+
 /// The number of queues is not configured: the port has as many as each guest requests, and sends through those alone.
 #[test]
 fn a_port_follows_its_guests() -> Result<()> {

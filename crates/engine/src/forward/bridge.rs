@@ -13,6 +13,8 @@ pub struct Bridge {
     pub(super) members: Vec<Membership>,
     /// Whether all ports ignore tags.
     pub(super) flat: bool,
+    /// Whether frames to addresses that bridges keep to themselves pass.
+    pub(crate) forwards_reserved: bool,
     /// By port: frames received with an unknown destination.
     pub(super) flooded: Box<[AtomicU64]>,
     /// Port numbers for flows, if controllers decide where frames go.
@@ -38,8 +40,17 @@ impl Bridge {
             members: vlans.iter().map(Membership::new).collect(),
             flat: vlans.iter().all(|v| *v == Vlan::Ignore),
             flooded: vlans.iter().map(|_| AtomicU64::new(0)).collect(),
+            forwards_reserved: false,
             flows: None,
         }
+    }
+
+    /// Reports whether frames to this address pass no bridge (IEEE 802.1Q-2022 table 8-1). Its first byte is lowest.
+    #[inline]
+    pub(super) fn keeps(&self, destination: u64) -> bool {
+        const FIRST: u64 = 0x00_00_00_c2_80_01;
+        const LAST_DIGIT: u64 = 0x0f << 40;
+        destination & !LAST_DIGIT == FIRST && !self.forwards_reserved
     }
 
     /// Adopts what `other` learned and counted for ports that have a `place` here. No worker may forward meanwhile.

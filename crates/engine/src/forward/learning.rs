@@ -180,7 +180,7 @@ impl LearningPlan {
             table.learn(Key::new(source, vlan), arrival.from as u16, arrival.now);
         }
         if is_group(destination) {
-            return Decision::Group;
+            return if self.bridge.keeps(destination) { Decision::Drop(Reason::Reserved) } else { Decision::Group };
         }
         match table.find(Key::new(destination, vlan), arrival.now) {
             Some(port) if usize::from(port) == arrival.from => Decision::Drop(Reason::Hairpin),
@@ -198,8 +198,10 @@ impl LearningPlan {
             if !self.bridge.flat {
                 *tag = Tag::of(head.bytes());
             }
-            let found = self.bridge.table.find(Key::new(head.ethernet().destination(), tag.vid()), arrival.now);
+            let destination = head.ethernet().destination();
+            let found = self.bridge.table.find(Key::new(destination, tag.vid()), arrival.now);
             *decision = match found {
+                _ if self.bridge.keeps(destination) => Decision::Drop(Reason::Reserved),
                 Some(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
                     Decision::Drop(Reason::Vlan)
                 }

@@ -121,7 +121,7 @@ impl Reload<'_> {
     }
 
     fn bridge_changes(&self, had: &BridgeSpec, bridge: &BridgeSpec) -> Vec<String> {
-        let BridgeSpec { name: _, ports, ageing, learned_limit, statics, flows } = bridge;
+        let BridgeSpec { name: _, ports, ageing, learned_limit, forwards_reserved, statics, flows } = bridge;
         let vlan = |spec: &Spec, name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
         let vlans = had.ports.iter().filter(|name| ports.contains(name));
         named(&[
@@ -129,6 +129,7 @@ impl Reload<'_> {
             ("VLANs", vlans.into_iter().any(|name| vlan(self.old, name) != vlan(self.new, name))),
             ("ageing", *ageing != had.ageing),
             ("limit of learned addresses", *learned_limit != had.learned_limit),
+            ("reserved addresses", *forwards_reserved != had.forwards_reserved),
             ("static addresses", *statics != had.statics),
             ("flows", *flows != had.flows),
         ])

@@ -6,7 +6,7 @@ use crate::forward::bridge::Bridge;
 use crate::spec::{
     MappedQueues, MappingSpec, MirrorSpec, Order, PortSpec, Sharing, SharingSpec, Spec, StaticRoles, WorkerSpec,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A queue of a port.
@@ -81,6 +81,30 @@ struct Sender {
     is_lane: bool,
 }
 
+/// Workers that send to the queues of a port, or may send to those of the other ports of its domain.
+#[derive(Clone, Default)]
+struct Senders {
+    /// To every queue.
+    everywhere: BTreeSet<Sender>,
+    /// By lane of a port's queues that sends to the queue of its index by itself.
+    lanes: BTreeMap<usize, BTreeSet<Sender>>,
+}
+
+impl Senders {
+    fn extend(&mut self, other: &Senders) {
+        self.everywhere.extend(&other.everywhere);
+        for (&lane, senders) in &other.lanes {
+            self.lanes.entry(lane).or_default().extend(senders);
+        }
+    }
+
+    /// Returns how many send to the queue of this index.
+    fn to(&self, queue: usize) -> usize {
+        let own = self.lanes.get(&queue).into_iter().flatten();
+        self.everywhere.len() + own.filter(|sender| !self.everywhere.contains(sender)).count()
+    }
+}
+
 /// A mirror of the specification.
 pub(super) struct Mirroring {
     pub(super) spec: MirrorSpec,
@@ -112,6 +136,9 @@ pub(super) struct Layout {
     assignment: Vec<Vec<usize>>,
     /// By port: how several workers share each of its queues, if they do.
     sharing: Vec<Option<SharingSpec>>,
+    /// By port: its domain, and the workers that send to it if it has one.
+    domain_of: Vec<Option<usize>>,
+    senders_to: Vec<Senders>,
 }
 
 impl Layout {
@@ -141,7 +168,63 @@ impl Layout {
         let assignment = assignment(spec);
         let is_shared = |sharing: &SharingSpec| sharing.way != Sharing::Rss;
         let sharing = spec.ports.iter().map(|port| port.sharing.clone().filter(is_shared)).collect();
-        Layout { assignment, sharing, ports, domains, joined, queue_patches, mirrors, workers }
+        let mut domain_of = vec![None; ports.len()];
+        for (number, domain) in domains.iter().enumerate() {
+            // The first one counts, as for a specification that was not checked.
+            domain.members().iter().for_each(|&port| _ = domain_of[port].get_or_insert(number));
+        }
+        let senders_to = vec![Senders::default(); ports.len()];
+        let mut layout = Layout {
+            assignment,
+            sharing,
+            ports,
+            domains,
+            joined,
+            queue_patches,
+            mirrors,
+            workers,
+            domain_of,
+            senders_to,
+        };
+        layout.find_senders();
+        layout
+    }
+
+    /// Finds the workers that send to each port of a domain. There may be a thousand ports with 64 queue pairs, so nothing here
+    /// goes through pairs of queues.
+    fn find_senders(&mut self) {
+        let from: Vec<_> = (0..self.ports.len()).map(|port| self.senders_of_port(port)).collect();
+        for domain in &self.domains {
+            match domain {
+                Domain::Patch([a, b]) => {
+                    self.senders_to[*a].extend(&from[*b]);
+                    self.senders_to[*b].extend(&from[*a]);
+                }
+                // A bridge's worker has an output to every port of the bridge, its own included.
+                Domain::Bridge { members, .. } => {
+                    let mut all = Senders::default();
+                    members.iter().for_each(|&port| all.extend(&from[port]));
+                    members.iter().for_each(|&port| self.senders_to[port].extend(&all));
+                }
+            }
+        }
+    }
+
+    /// Returns the workers that send the frames of a port's queues.
+    fn senders_of_port(&self, port: usize) -> Senders {
+        let poller = |&worker: &usize| Sender { worker, is_lane: false };
+        let everywhere = self.assignment[port].iter().map(poller).collect();
+        let mut senders = Senders { everywhere, ..Senders::default() };
+        let Some(sharing) = self.sharing(port) else { return senders };
+        for (lane, &worker) in sharing.workers.iter().enumerate() {
+            if sharing.way == Sharing::Locked {
+                // Behind a lock, all workers are equal.
+                senders.everywhere.insert(poller(&worker));
+            } else if self.lane_sends(port, lane, lane) {
+                senders.lanes.entry(lane).or_default().insert(Sender { worker, is_lane: true });
+            }
+        }
+        senders
     }
 
     /// Returns how several workers share each queue of a port, if they do.
@@ -177,7 +260,7 @@ impl Layout {
 
     /// Returns the connection of `port`.
     pub(super) fn domain_of(&self, port: usize) -> Option<&Domain> {
-        self.domains.iter().find(|d| d.members().contains(&port))
+        self.domain_of[port].map(|domain| &self.domains[domain])
     }
 
     /// Returns where the frames of a queue go.
@@ -215,24 +298,11 @@ impl Layout {
 
     /// Returns how many workers may send to a queue.
     pub(super) fn senders_to(&self, to: QueueIndex) -> usize {
-        let Some(domain) = self.domain_of(to.port) else {
-            return self
-                .queue_patches
-                .iter()
-                .flat_map(|patch| self.senders_along(patch, to))
-                .collect::<BTreeSet<_>>()
-                .len();
-        };
-        // A bridge's worker has an output to every port of the bridge, its own included.
-        let sends = |other: usize| other != to.port || matches!(domain, Domain::Bridge { .. });
-        let others = domain.members().iter().filter(|&&other| sends(other));
-        others.flat_map(|&other| self.senders_from(other, to)).collect::<BTreeSet<_>>().len()
-    }
-
-    /// Returns the workers that send frames of a port's queues to `to`.
-    fn senders_from(&self, port: usize, to: QueueIndex) -> impl Iterator<Item = Sender> {
-        let queues = 0..self.assignment[port].len();
-        queues.flat_map(move |queue| self.senders_of(QueueIndex { port, queue }, to))
+        if self.domain_of(to.port).is_some() {
+            return self.senders_to[to.port].to(to.queue);
+        }
+        let senders = self.queue_patches.iter().flat_map(|patch| self.senders_along(patch, to));
+        senders.collect::<BTreeSet<_>>().len()
     }
 
     /// Returns the workers that send frames of the queue `from` to `to`.

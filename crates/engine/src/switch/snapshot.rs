@@ -22,7 +22,7 @@ impl Switch {
             let index = pulse.index;
             WorkerStats {
                 index,
-                cpu: spec.cpu,
+                cpu: spec.cpu.filter(|_| !pulse.is_unpinned()),
                 idle: spec.idle.name().into(),
                 queues: topology.queues_of(index),
                 place: topology.place(pulse),

@@ -79,6 +79,7 @@ mod tests {
             ports: ports.iter().map(|port| port.name.clone()).collect(),
             ageing: Duration::from_secs(1),
             learned_limit: 4096,
+            forwards_reserved: false,
             statics,
             flows: None,
         };

@@ -158,13 +158,17 @@ impl Plan {
             input.parent = parent.take();
         }
         self.settle();
+        self.turns.keep(&self.resting);
         Pieces { inputs: had, shared: had_shared, outputs, bridges }
     }
 
     /// Gives each port its turn, and makes outputs hold frames until the round ends where several bursts of a round can come
     /// together.
     pub(super) fn settle(&mut self) {
-        self.turns.assign(&self.inputs, &self.resting);
+        self.turns.assign(&self.inputs);
+        if !self.outputs.iter().any(|output| output.aggregates) {
+            return;
+        }
         let bridges = &self.bridges;
         let sends = |route: &Route, index: usize, port: u64| match route.target {
             Target::Patch(to) => to == index,

@@ -75,14 +75,18 @@ impl Worker {
             turn,
         };
         let (end, ended) = sync_channel(1);
+        let pulse = Arc::new(Pulse::new(index, counters));
+        let own = pulse.clone();
         let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-            if let Some(cpu) = cpu {
-                pin(index, cpu);
+            if let Some(cpu) = cpu
+                && let Err(error) = pin(cpu)
+            {
+                tracing::warn!("worker {index} can't be pinned to CPU {cpu}, and runs on any: {error}");
+                own.unpin();
             }
             run.run(sleeper);
             let _ = end.send(());
         })?;
-        let pulse = Arc::new(Pulse::new(index, counters));
         Ok(Worker { jobs, outbox, wake, pulse, ended, thread: Some(thread) })
     }
 
@@ -134,12 +138,10 @@ impl Drop for Worker {
     }
 }
 
-fn pin(index: usize, cpu: usize) {
+fn pin(cpu: usize) -> rustix::io::Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
-    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-        tracing::warn!("worker {index} can't be pinned to CPU {cpu}, and runs on any: {error}");
-    }
+    rustix::thread::sched_setaffinity(None, &set)
 }
 
 /// A worker, as its thread sees it.

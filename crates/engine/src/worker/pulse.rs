@@ -1,7 +1,7 @@
 //! Heartbeats: tell a worker that hangs from one that works or sleeps, without asking it.
 
 use crate::monitor::{Activity, WorkerCounters};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ pub(crate) struct Unresponsive(pub(crate) usize);
 pub(crate) struct Pulse {
     pub(crate) index: usize,
     pub(crate) counters: Arc<WorkerCounters>,
+    is_unpinned: AtomicBool,
     /// Heartbeat plus one at which a control thread gave up waiting, or zero.
     given_up: AtomicU64,
     watched: Mutex<Watched>,
@@ -51,7 +52,17 @@ pub(crate) enum Change {
 impl Pulse {
     pub(super) fn new(index: usize, counters: Arc<WorkerCounters>) -> Pulse {
         let watched = Mutex::new(Watched { beat: 0, since: Instant::now(), told: false });
-        Pulse { index, counters, given_up: AtomicU64::new(0), watched }
+        Pulse { index, counters, is_unpinned: AtomicBool::new(false), given_up: AtomicU64::new(0), watched }
+    }
+
+    /// Notes that the worker runs on any CPU, as it can't be pinned to its own.
+    pub(super) fn unpin(&self) {
+        self.is_unpinned.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports whether the worker could not be pinned.
+    pub(crate) fn is_unpinned(&self) -> bool {
+        self.is_unpinned.load(Ordering::Relaxed)
     }
 
     /// Returns a number that differs after every round.

@@ -11,7 +11,7 @@
 use super::input::Input;
 use crate::clock::Cycles;
 use packet::MAX_BURST;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 /// Default time of a turn: a full burst of frames that take 600 nanoseconds each. Frames copied between guests take less.
@@ -35,7 +35,9 @@ const SELDOM: u32 = 16;
 
 /// Turns of the ports of a worker.
 pub(super) struct Turns {
+    /// Ports of the plan's inputs, and others that were, with what they owe.
     ports: Vec<Account>,
+    away: HashMap<u64, Account>,
     /// The plan's inputs in the order of a measured round: those of a port together, the one that waited longest first.
     order: Vec<Place>,
     /// Ports that had a turn in this round, or should have had one.
@@ -110,6 +112,7 @@ impl Turns {
         let longest = longest.max(turn);
         Turns {
             ports: Vec::new(),
+            away: HashMap::new(),
             order: Vec::new(),
             active: Vec::new(),
             turn,
@@ -123,23 +126,21 @@ impl Turns {
         }
     }
 
-    /// Takes over the inputs of a plan, and those that are down: their ports keep what they owe.
-    pub(super) fn assign(&mut self, inputs: &[Input], resting: &[Input]) {
-        let ids = |inputs: &[Input]| inputs.iter().map(|input| input.route.from.port).collect::<Vec<_>>();
-        self.assign_ids(&ids(inputs), &ids(resting));
+    /// Takes over the inputs of a plan. Ports without any keep what they owe until [`Turns::keep`].
+    pub(super) fn assign(&mut self, inputs: &[Input]) {
+        self.assign_ids(inputs.iter().map(|input| input.route.from.port));
     }
 
-    fn assign_ids(&mut self, inputs: &[u64], resting: &[u64]) {
-        let mut had: HashMap<u64, Account> = self.ports.drain(..).map(|account| (account.id, account)).collect();
+    fn assign_ids(&mut self, inputs: impl Iterator<Item = u64>) {
+        self.away.extend(self.ports.drain(..).map(|account| (account.id, account)));
         let mut numbers = HashMap::new();
         let mut number = |id: u64| {
             *numbers.entry(id).or_insert_with(|| {
-                self.ports.push(had.remove(&id).unwrap_or_else(|| Account::new(id, self.granted)));
+                self.ports.push(self.away.remove(&id).unwrap_or_else(|| Account::new(id, self.granted)));
                 self.ports.len() - 1
             })
         };
-        self.order = inputs.iter().enumerate().map(|(input, &id)| Place { input, port: number(id) }).collect();
-        resting.iter().for_each(|&id| _ = number(id));
+        self.order = inputs.enumerate().map(|(input, id)| Place { input, port: number(id) }).collect();
         self.order.sort_by_key(|place| place.port);
         for (index, account) in self.ports.iter_mut().enumerate() {
             account.first = self.order.partition_point(|place| place.port < index);
@@ -147,9 +148,15 @@ impl Turns {
             account.begin(false);
         }
         self.active = Vec::with_capacity(self.ports.len());
-        self.has_several = self.ports.iter().filter(|account| account.places > 0).count() > 1;
+        self.has_several = self.ports.len() > 1;
         self.is_measured &= self.has_several;
         self.current = None;
+    }
+
+    /// Forgets ports without inputs, but those of these.
+    pub(super) fn keep(&mut self, resting: &[Input]) {
+        let ids: HashSet<u64> = resting.iter().map(|input| input.route.from.port).collect();
+        self.away.retain(|id, _| ids.contains(id));
     }
 
     /// Begins a round.
@@ -299,7 +306,7 @@ mod tests {
     impl Rig {
         fn new(loads: &[Load]) -> Rig {
             let mut turns = Turns::of(TURN, LONGEST);
-            turns.assign_ids(&loads.iter().map(|load| load.port).collect::<Vec<_>>(), &[]);
+            turns.assign_ids(loads.iter().map(|load| load.port));
             let none = vec![0; loads.len()];
             Rig { turns, loads: loads.to_vec(), now: 0, measured: 0, served: none.clone(), waited: none }
         }
@@ -413,12 +420,13 @@ mod tests {
         let mut rig = Rig::new(&[busy(1, 50), busy(2, 60_000)]);
         rig.run(10_000_000);
         let owed = rig.turns.ports[1].left;
-        rig.turns.assign_ids(&[1], &[2]);
-        rig.turns.assign_ids(&[2, 1], &[]);
+        rig.turns.assign_ids([1].into_iter());
+        rig.turns.assign_ids([2, 1].into_iter());
         let turn = rig.turns.ports.iter().find(|turn| turn.id == 2).unwrap();
         assert_eq!(turn.left, owed);
-        rig.turns.assign_ids(&[1, 3], &[]);
-        assert!(rig.turns.ports.iter().all(|turn| turn.id != 2));
+        rig.turns.assign_ids([1, 3].into_iter());
+        rig.turns.keep(&[]);
+        assert!(rig.turns.away.is_empty() && rig.turns.ports.iter().all(|turn| turn.id != 2));
     }
 
     #[test]

@@ -15,6 +15,6 @@ pub use interrupt::Interrupt;
 pub use launch::Launch;
 pub(crate) use line::line;
 pub use log::Log;
-pub use processors::{cpu_time, kernel_threads, softirqs};
+pub use processors::{KernelThread, cpu_time, kernel_threads, softirqs};
 pub use usage::Usage;
 pub(crate) use usage::{descendants, program};

@@ -10,24 +10,38 @@ pub fn cpu_time(pid: u32) -> Result<Duration> {
     cpu_time_of(pid)
 }
 
-/// Returns the names and processor times of the kernel's threads that have used any.
-pub fn kernel_threads() -> Vec<(String, Duration)> {
+/// A thread of the kernel.
+#[derive(Clone, Debug)]
+pub struct KernelThread {
+    /// Its number, and when it started, in ticks since the machine did: no other thread ever has both.
+    pub id: (u32, u64),
+    /// Its name. Those that work for all of the kernel rename themselves, so they are all `kworker` here.
+    pub name: String,
+    /// Processor time that it has used.
+    pub time: Duration,
+}
+
+/// Returns the kernel's threads that have used any processor time.
+pub fn kernel_threads() -> Vec<KernelThread> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let thread = |pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let name = kernel_thread(&stat)?.to_owned();
+        let (name, started) = kernel_thread(&stat)?;
         let time = cpu_time_of(pid).ok().filter(|time| !time.is_zero())?;
-        Some((name, time))
+        Some(KernelThread { id: (pid, started), name: name.to_owned(), time })
     };
     pids.filter_map(thread).collect()
 }
 
-/// Returns the name in a line of `/proc/PID/stat` if it is a thread of the kernel: a child of process 2.
-fn kernel_thread(stat: &str) -> Option<&str> {
+/// Returns the name and the start in a line of `/proc/PID/stat` if it is a thread of the kernel: a child of process 2 (proc(5)).
+fn kernel_thread(stat: &str) -> Option<(&str, u64)> {
     let (head, rest) = stat.rsplit_once(") ")?;
-    let parent = rest.split_ascii_whitespace().nth(1)?;
-    (parent == "2").then(|| head.split_once('(').map(|(_, name)| name))?
+    let mut fields = rest.split_ascii_whitespace().skip(1);
+    let is_kernel = fields.next()? == "2";
+    let started = fields.nth(17)?.parse().ok()?;
+    let (_, name) = head.split_once('(').filter(|_| is_kernel)?;
+    Some((if name.starts_with("kworker/") { "kworker" } else { name }, started))
 }
 
 /// Returns the time that all processors spent in software interrupts, in which the kernel forwards frames.
@@ -44,9 +58,12 @@ mod tests {
 
     #[test]
     fn threads_of_the_kernel_are_told_from_others() {
-        assert_eq!(kernel_thread("13 (ksoftirqd/0) S 2 0 0 0 -1"), Some("ksoftirqd/0"));
-        assert_eq!(kernel_thread("99 (a (b) c) S 2 0"), Some("a (b) c"));
-        assert_eq!(kernel_thread("7 (sh) S 1 7 7"), None);
+        let between = "0 0 0 -1 69238880 0 0 0 0 11 22 0 0 20 0 1 0";
+        let stat = |name: &str, parent| format!("13 ({name}) S {parent} {between} 47 0 0 18446744073709551615");
+        assert_eq!(kernel_thread(&stat("ksoftirqd/0", 2)), Some(("ksoftirqd/0", 47)));
+        assert_eq!(kernel_thread(&stat("a (b) c", 2)), Some(("a (b) c", 47)));
+        assert_eq!(kernel_thread(&stat("kworker/1:2-events", 2)), Some(("kworker", 47)));
+        assert_eq!(kernel_thread(&stat("sh", 1)), None);
         assert!(softirqs().is_some());
     }
 }

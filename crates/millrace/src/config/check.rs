@@ -171,7 +171,7 @@ impl Checks for Check<'_> {
             self.error(
                 &at.span,
                 format!("`{}` cannot name a network interface", at.value),
-                "use 1 to 15 characters, without spaces, `/` and `:`",
+                "use 1 to 15 characters, without spaces, `/`, `:` and `%`",
             );
         }
         if let Some(first) = self.interfaces.insert(at.value.clone(), at.span.clone()) {

@@ -184,6 +184,7 @@ fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts
         ports: members.iter().map(|(at, _)| at.value.clone()).collect(),
         ageing: Duration::from_secs(ageing as u64),
         learned_limit: learned_limit as u32,
+        forwards_reserved: raw.forward_reserved.as_ref().is_some_and(|at| at.value),
         statics,
         flows: None,
     }

@@ -30,10 +30,9 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// Reports whether the kernel accepts `name` as the name of a network interface (`dev_valid_name`).
 pub(super) fn is_interface_name(name: &str) -> bool {
-    (1..=15).contains(&name.len())
-        && name != "."
-        && name != ".."
-        && !name.bytes().any(|byte| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace())
+    // The kernel puts a number in the place of `%d`.
+    let is_bad = |byte: u8| b"/:%\0".contains(&byte) || byte.is_ascii_whitespace();
+    (1..=15).contains(&name.len()) && name != "." && name != ".." && !name.bytes().any(is_bad)
 }
 
 #[cfg(test)]
@@ -45,6 +44,11 @@ mod tests {
         assert!(is_name("vm-1_a"));
         assert!(!is_name("a.1") && !is_name("") && !is_name(&"x".repeat(33)) && !is_name("ä"));
         assert!(is_interface_name("eth0.10"));
-        assert!(!is_interface_name("eth0:1") && !is_interface_name("a b") && !is_interface_name(&"x".repeat(16)));
+        assert!(
+            !is_interface_name("eth0:1")
+                && !is_interface_name("a b")
+                && !is_interface_name("tap%d")
+                && !is_interface_name(&"x".repeat(16))
+        );
     }
 }

@@ -50,7 +50,7 @@ const REFUSED: &[i64] = &[
     // Mode and owner of files: a file of the switch that others run with its rights, or with theirs.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_setxattr,
@@ -156,7 +156,9 @@ const REFUSED_HERE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[i64] = &[];
 
-/// Calls without names in the C library yet (Linux 6.13, 6.15 and 6.17). All architectures number them alike.
+/// Calls without names in the C library yet, or in not all of them (Linux 6.6, 6.13, 6.15 and 6.17). All architectures number them
+/// alike.
+const FCHMODAT2: i64 = 452;
 const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;

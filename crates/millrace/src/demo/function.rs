@@ -99,7 +99,7 @@ pub fn run(options: &FunctionOptions) -> Result<(), Box<dyn std::error::Error>> 
     });
     let mut ports = Ports::open(Options::new(options.socket.iter().map(PortOptions::new).collect()), &orders.stop)?;
     let huge = ports.memory().contains("huge");
-    println!("ready");
+    writeln!(std::io::stdout(), "ready")?;
     while !orders.go.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -14,7 +14,7 @@ use function::{Role, Tally};
 use loadgen::load;
 use report::{Checked, Measured, Report};
 use sandbox::{Function, Sandbox};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -65,9 +65,11 @@ pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
     let sandbox = Sandbox::detect();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut report = Report::new(sandbox.describe(), cpus);
+    // If the reader has gone, the checks go on, and count.
+    let print = |text: &str| _ = writeln!(std::io::stdout(), "{text}");
     let say = |text: &str| {
         if !json {
-            println!("{text}");
+            print(text);
         }
     };
     say(&report.introduction());
@@ -86,7 +88,7 @@ pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
     say(&report.functions());
     let checked = Duration::from_secs_f64(seconds * CHECKED);
     report.checked = Some(rig.check(CHECKED_SIZE, checked, |from, to| say(&report::rates(from, to)))?);
-    println!("{}", if json { report.json() } else { report.outcome() });
+    print(&if json { report.json() } else { report.outcome() });
     match report.wrong() {
         0 => Ok(()),
         wrong => Err(DemoError::Payload(wrong)),
@@ -95,13 +97,13 @@ pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
 
 fn progress(json: bool, size: usize, round: usize) {
     if !json && std::io::stderr().is_terminal() {
-        eprint!("\rcomparing at {size} bytes, round {} of {ROUNDS} ...  ", round + 1);
+        let _ = write!(std::io::stderr(), "\rcomparing at {size} bytes, round {} of {ROUNDS} ...  ", round + 1);
     }
 }
 
 fn progress_done(json: bool) {
     if !json && std::io::stderr().is_terminal() {
-        eprint!("\r{:50}\r", "");
+        let _ = write!(std::io::stderr(), "\r{:50}\r", "");
     }
 }
 

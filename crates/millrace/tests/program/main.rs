@@ -3,6 +3,7 @@
 mod capabilities;
 mod confinement;
 mod mirror;
+mod outputs;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 mod top;

@@ -1,7 +1,7 @@
 //! A TCP proxy: local services get a network path over Millrace, past the kernel's network stack.
 
 use clap::{CommandFactory, Parser};
-use nf::cli::Common;
+use nf::cli::{Common, tell};
 use nf::proxy::{Limits, Options, Prefix, Proxy, Reach, Serve, frame_len};
 use nf::wire::MacAddr;
 use std::net::Ipv4Addr;
@@ -73,11 +73,11 @@ fn main() -> ExitCode {
     let mut proxy = match Proxy::new(&options) {
         Ok(proxy) => proxy,
         Err(error) => {
-            eprintln!("{error}");
+            tell(format_args!("{error}"));
             return ExitCode::FAILURE;
         }
     };
     let outcome = arguments.common.run_work(&mut proxy);
-    eprintln!("{}", proxy.counters());
+    tell(format_args!("{}", proxy.counters()));
     outcome
 }

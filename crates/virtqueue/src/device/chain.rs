@@ -30,10 +30,12 @@ pub(super) enum Access {
 }
 
 impl Access {
-    /// Reports whether a descriptor with these flags has this direction.
+    /// Reports whether the device may access a buffer with these flags. It must not write to one that is to be read, but may read
+    /// one that is to be written (virtio 1.2 §2.7.5.1): DPDK sends frames in such, as the first entry of its packed rings'
+    /// indirect tables carries the flag.
     #[inline(always)]
     fn allows(self, flags: u16) -> bool {
-        (flags & F_WRITE != 0) == (self == Access::Write)
+        self == Access::Read || flags & F_WRITE != 0
     }
 
     /// Reports whether a first descriptor with these flags is a whole chain, in one buffer of this direction.

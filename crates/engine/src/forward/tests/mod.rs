@@ -152,6 +152,20 @@ fn unknown_destinations_are_flooded_and_known_ones_are_not() {
 }
 
 #[test]
+fn addresses_that_bridges_keep_to_themselves_pass_only_if_they_may() {
+    let to = |last| frame([1, 0x80, 0xc2, 0, 0, last], mac(1), None, 0);
+    let frames = [to(0x00), to(0x0e), to(0x10), to(0x0f)];
+    let mut rig = Rig::new(&[Vlan::Ignore, Vlan::Ignore]);
+    assert_eq!(rig.send(0, &frames, 60), [vec![], vec![to(0x10)]]);
+    assert_eq!(rig.send_from_nowhere(&frames), [vec![to(0x10)], vec![to(0x10)]]);
+    assert_eq!(rig.dropped(Reason::Reserved), 6);
+    let mut bridge = Bridge::new(&[Vlan::Ignore, Vlan::Ignore], 4096, 300, &[]).unwrap();
+    bridge.forwards_reserved = true;
+    rig.plan = BridgePlan::new(Arc::new(bridge), vec![0, 1], 0, true);
+    assert_eq!(rig.send(0, &frames, 60), [vec![], frames.to_vec()]);
+}
+
+#[test]
 fn a_frame_for_its_own_port_is_dropped() {
     let mut rig = Rig::new(&[Vlan::Ignore, Vlan::Ignore]);
     rig.send(0, &[frame(BROADCAST, mac(1), None, 0)], 60);

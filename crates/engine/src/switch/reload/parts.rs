@@ -85,6 +85,7 @@ fn new_bridge(wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Res
     let statics: Vec<_> = wanted.statics.iter().filter_map(place).collect();
     let mut bridge = Bridge::new(&vlans, wanted.learned_limit, seconds, &statics)
         .map_err(|error| Error::Statics(wanted.name.clone(), error))?;
+    bridge.forwards_reserved = wanted.forwards_reserved;
     bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
     Ok(bridge)
 }

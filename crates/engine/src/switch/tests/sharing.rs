@@ -97,6 +97,7 @@ fn spec(sharing: Option<SharingSpec>, workers: usize, is_bridge: bool) -> Spec {
         ports: ["wan", "to", "other"].map(String::from).to_vec(),
         ageing: Duration::from_secs(300),
         learned_limit: 4096,
+        forwards_reserved: false,
         statics: vec![],
         flows: None,
     };

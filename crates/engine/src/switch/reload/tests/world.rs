@@ -227,6 +227,7 @@ impl World {
                 ageing: Duration::from_secs(3000),
                 statics: vec![known("listener")],
                 learned_limit: 100,
+                forwards_reserved: false,
                 flows: None,
             },
             BridgeSpec {
@@ -235,6 +236,7 @@ impl World {
                 ageing: Duration::from_secs(300 + u64::from(outsiders.ageing)),
                 statics: vec![],
                 learned_limit: 100,
+                forwards_reserved: false,
                 flows: None,
             },
         ];

@@ -1,0 +1,88 @@
+//! Outputs that can't be written, and signals that nobody should send: the switch goes on.
+
+use super::{end, files, start, two_sinks};
+use lab::millrace::SOON;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Waits for a condition.
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < end, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Reports whether the switch answers.
+fn answers(directory: &std::path::Path) -> bool {
+    UnixStream::connect(files(directory).control).is_ok()
+}
+
+#[test]
+fn a_log_that_nobody_reads_ends_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    files(directory.path()).configure(two_sinks()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.arg("run").arg("--config").arg(files(directory.path()).configuration).current_dir(directory.path());
+    let mut switch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    // As `head -1` does.
+    BufReader::with_capacity(1, switch.stderr.take().unwrap()).read_line(&mut first).unwrap();
+    assert!(!first.is_empty());
+    wait_for("the switch", || answers(directory.path()));
+    for _ in 0..3 {
+        signal(&switch, Signal::HUP);
+    }
+    for ignored in [Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::PIPE] {
+        signal(&switch, ignored);
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(switch.try_wait().unwrap().is_none() && answers(directory.path()), "the switch has ended");
+    signal(&switch, Signal::TERM);
+    assert!(switch.wait().unwrap().success());
+    assert!(!files(directory.path()).control.exists(), "the socket stays");
+}
+
+#[test]
+fn a_full_disk_behind_the_log_ends_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    files(directory.path()).configure(two_sinks()).unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.arg("run").arg("--config").arg(files(directory.path()).configuration).current_dir(directory.path());
+    let mut switch = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full).spawn().unwrap();
+    wait_for("the switch", || answers(directory.path()));
+    signal(&switch, Signal::TERM);
+    assert!(switch.wait().unwrap().success());
+}
+
+#[test]
+fn a_check_says_its_verdict_though_its_warnings_are_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("m.toml");
+    std::fs::write(&file, "[[port]]\nname = 'a'\ndriver = 'sink'\n").unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let mut check = command.arg("check").arg(&file).stdout(Stdio::piped()).stderr(writer).spawn().unwrap();
+    let mut verdict = String::new();
+    check.stdout.take().unwrap().read_to_string(&mut verdict).unwrap();
+    assert!(check.wait().unwrap().success() && verdict.contains("good"), "{verdict}");
+}
+
+/// As `timeout` of the GNU core utilities does.
+#[test]
+fn a_signal_that_comes_twice_at_once_is_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut switch = start(directory.path(), two_sinks());
+    switch.daemon.signal(Signal::TERM).unwrap();
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+}
