@@ -11,6 +11,7 @@ mod failure;
 mod fuzz;
 mod instructions;
 mod part;
+mod platforms;
 mod pool;
 mod proofs;
 mod shelf;

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
 use crate::tools::{Need, prepare};
-use crate::{dependencies, fuzz, instructions, proofs};
+use crate::{dependencies, fuzz, instructions, platforms, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
@@ -108,6 +108,14 @@ const STEPS: &[Step] = &[
         lane: 1,
         needs: &[],
         run: |context, _| proofs::loom(context),
+    },
+    Step {
+        name: "platforms",
+        about: "builds for arm64 and for musl, and tests of frames and rings on an emulated arm64",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[Need::Platforms],
+        run: |context, _| platforms::check(context),
     },
     Step {
         name: "product",

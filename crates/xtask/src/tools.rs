@@ -2,6 +2,7 @@
 
 use crate::command::Context;
 use crate::failure::Failure;
+use crate::platforms;
 use std::sync::{Mutex, PoisonError};
 
 /// Debian packages of the tools that the harness of the end-to-end tests runs. The guest kernel is not among them: the
@@ -23,6 +24,8 @@ pub enum Need {
     Miri,
     /// A nightly toolchain with cargo-fuzz.
     Fuzzer,
+    /// What builds for other platforms, and an emulator.
+    Platforms,
     /// cargo-deny.
     Deny,
 }
@@ -56,6 +59,10 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
             Need::Fuzzer => {
                 nightly(context)?;
                 install(context, "cargo-fuzz", &[], |_| true)?;
+            }
+            Need::Platforms => {
+                packages(context, &platforms::PACKAGES)?;
+                context.command("rustup").args(&["target", "add", platforms::ARM64, platforms::MUSL]).run()?;
             }
             // Without its features: they add a TLS library, to fetch what git fetches as well.
             Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,

@@ -230,8 +230,9 @@ impl Fabric {
         state.parked_receive = halves.receive;
         state.parked_transmit = halves.transmit;
         let workers = state.workers.iter().map(|(_, worker)| worker);
+        // The old pieces come back with the answers, as to drop thousands of them takes the worker's time.
         let asked: Vec<_> =
-            workers.zip(plans).map(|(worker, pieces)| worker.ask(move |plan| drop(plan.replace(pieces)))).collect();
+            workers.zip(plans).map(|(worker, pieces)| worker.ask(move |plan| plan.replace(pieces))).collect();
         for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
             tracing::error!("{unresponsive}: what it should do has changed");
         }

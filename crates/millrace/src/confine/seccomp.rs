@@ -164,6 +164,9 @@ const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
+/// Requests of ioctl(2) that type into the terminal that the switch was started from.
+const TYPING: [u64; 2] = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+
 /// Requests of ioctl(2) that change attributes of files (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
 const FILE_FLAGS: [u64; 2] = [0x4008_6602, 0x401c_5820];
 
@@ -228,12 +231,7 @@ fn program(bpf: bool) -> Result<BpfProgram, BackendError> {
         (libc::SYS_openat, creating_set_id(2, 3)?),
         (
             libc::SYS_ioctl,
-            [libc::TIOCSTI, libc::TIOCLINUX]
-                .into_iter()
-                // Typing into the terminal that the switch was started from, and attributes of files.
-                .chain(FILE_FLAGS)
-                .map(|request| rule(&[(1, Eq, request)]))
-                .collect::<Result<_, _>>()?,
+            TYPING.into_iter().chain(FILE_FLAGS).map(|request| rule(&[(1, Eq, request)])).collect::<Result<_, _>>()?,
         ),
     ]);
     #[cfg(target_arch = "x86_64")]

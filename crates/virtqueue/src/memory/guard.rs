@@ -90,8 +90,9 @@ mod userfault {
 
     fn call<T>(descriptor: BorrowedFd<'_>, number: u64, argument: &mut T) -> Result<(), Errno> {
         // SAFETY: the kernel reads and writes the structure that the number names, which is `T`.
-        let done =
-            unsafe { libc::ioctl(descriptor.as_raw_fd(), ioctl_number::<T>(number), std::ptr::from_mut(argument)) };
+        let done = unsafe {
+            libc::ioctl(descriptor.as_raw_fd(), ioctl_number::<T>(number) as _, std::ptr::from_mut(argument))
+        };
         if done == 0 {
             Ok(())
         } else {
