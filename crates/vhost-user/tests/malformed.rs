@@ -63,7 +63,7 @@ fn more_or_fewer_descriptors_than_regions() {
         raw.negotiate(FEATURES);
         raw.send_table(&[[0x10000, 0x1000, USER, 0], [0x20000, 0x1000, USER, 0]], &vec![file.as_fd(); count]);
         assert!(raw.is_closed());
-        bench.ended("SET_MEM_TABLE: invalid message");
+        bench.ended(&format!("SET_MEM_TABLE: it names 2 regions, and brings {count} descriptors"));
     }
 }
 

@@ -164,8 +164,9 @@ const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
-/// Requests of ioctl(2) that type into the terminal that the switch was started from.
-const TYPING: [u64; 2] = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+/// Requests of ioctl(2) that type into the terminal that the switch was started from (`TIOCSTI`, `TIOCLINUX`): each C library has them in
+/// a type of its own.
+const TYPING: [u64; 2] = [0x5412, 0x541c];
 
 /// Requests of ioctl(2) that change attributes of files (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
 const FILE_FLAGS: [u64; 2] = [0x4008_6602, 0x401c_5820];

@@ -50,6 +50,12 @@ pub(super) enum Refused {
     Descriptors(#[from] Exhausted),
     #[error("the message has a body of {0} bytes, not 8")]
     Length(u32),
+    #[error("it names {count} regions in a body of {len} bytes")]
+    Regions { count: usize, len: usize },
+    #[error("region {0} is empty, or ends behind the end of addresses")]
+    Region(usize),
+    #[error("it names {regions} regions, and brings {files} descriptors")]
+    Files { regions: usize, files: usize },
     #[error("this device does not support it, and did not offer it")]
     Unsupported,
     #[error("queue {index} cannot be stopped: {why}")]

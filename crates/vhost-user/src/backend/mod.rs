@@ -7,6 +7,7 @@ mod filling;
 mod handler;
 mod holes;
 mod inbox;
+mod mem_table;
 mod pace;
 mod regions;
 mod repeats;

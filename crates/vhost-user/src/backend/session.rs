@@ -3,6 +3,7 @@
 use super::control::Control;
 use super::device::{Device, Refused};
 use super::inbox::{self, HEADER, Header, InboxError};
+use super::mem_table;
 use super::pace::{Pace, Wait};
 use crate::own_time::own_time;
 use crate::rate_limited_log::RateLimitedLog;
@@ -48,10 +49,10 @@ pub(super) fn serve(
             },
             Err(error) => break error.to_string(),
         };
-        let done = if header.request == u32::from(FrontendReq::SET_VRING_ENABLE) {
-            set_vring_enable(stream, header, &mut lock(&device))
-        } else {
-            handler.handle_request()
+        let done = match FrontendReq::try_from(header.request) {
+            Ok(FrontendReq::SET_VRING_ENABLE) => set_vring_enable(stream, header, &mut lock(&device)),
+            Ok(FrontendReq::SET_MEM_TABLE) => set_mem_table(stream, header, &mut lock(&device)),
+            _ => handler.handle_request(),
         };
         let mut changed = lock(&device);
         changed.report();
@@ -60,6 +61,10 @@ pub(super) fn serve(
         match done {
             Ok(()) => {}
             Err(Error::ReqHandlerError(refused)) => break format!("{header}: {refused}"),
+            Err(Error::InvalidMessage) => {
+                let len = header.size;
+                break format!("{header}: its {len} bytes, its flags or its descriptors are not as the protocol says");
+            }
             Err(e) => break format!("{header}: {e}"),
         }
         if let Some(Wait { time, is_first }) = wait {
@@ -96,6 +101,18 @@ fn set_vring_enable(mut stream: &UnixStream, header: Header, device: &mut Device
         0 | 1 => device.set_vring_enable(index, value == 1),
         _ => Err(Refused::Enable { index, value }.into()),
     };
+    answer(stream, header, device, done)
+}
+
+/// Handles SET_MEM_TABLE.
+fn set_mem_table(stream: &UnixStream, header: Header, device: &mut Device) -> Result<(), Error> {
+    let done = mem_table::set(stream, header, device);
+    answer(stream, header, device, done)
+}
+
+/// Tells the frontend whether its message was obeyed, if it wants to know.
+fn answer(stream: &UnixStream, header: Header, device: &Device, done: Result<(), Error>) -> Result<(), Error> {
+    const BODY: usize = 8;
     let acks = device.protocol_features & VhostUserProtocolFeatures::REPLY_ACK.bits() != 0;
     if acks && header.flags & VhostUserHeaderFlag::NEED_REPLY.bits() != 0 {
         let mut ack = Vec::with_capacity(HEADER + BODY);
