@@ -60,8 +60,8 @@ pub struct Figures {
     pub fairness: Option<f64>,
     /// Times in nanoseconds. Of several pairs, each is the greatest.
     pub latency: Option<Latency>,
-    /// Processors in use.
-    pub processors: f64,
+    /// Processors in use, if they were measured.
+    pub processors: Option<f64>,
     /// Share of time in which the busiest application had nothing to do.
     pub idle: Option<f64>,
     /// The greatest rate without loss that was found.
@@ -165,7 +165,7 @@ fn of_reports(reports: &[AppReport], cpu: &[CpuUse]) -> Figures {
         packets: sum(&packets),
         bits: sum(&bytes).map(|bytes: f64| bytes * 8.0),
         latency: flows.values().filter_map(|flow| flow.latency).reduce(greatest),
-        processors: cpu.iter().map(|used| used.share).sum(),
+        processors: (!cpu.is_empty()).then(|| cpu.iter().map(|used| used.share).sum()),
         idle: reports.iter().map(|report| report.idle).reduce(f64::min),
         wrong: Wrong {
             changed: wrong(|received| received.changed),
@@ -226,7 +226,7 @@ mod tests {
         ];
         let cpu = [0.5, 1.0].map(|share| CpuUse { name: "switch".to_owned(), share });
         let figures = of_reports(&reports, &cpu);
-        assert_eq!((figures.packets, figures.bits, figures.processors), (Some(60.0), Some(60.0 * 512.0), 1.5));
+        assert_eq!((figures.packets, figures.bits, figures.processors), (Some(60.0), Some(60.0 * 512.0), Some(1.5)));
         assert_eq!((figures.idle, figures.latency.unwrap().p50, figures.wrong.changed), (Some(0.2), 7.0, 2));
         assert_eq!(figures.fairness, Some(3600.0 / (2.0 * (45.0 * 45.0 + 15.0 * 15.0))));
         assert_eq!(of_reports(&[], &[]), Figures::default());

@@ -38,7 +38,7 @@ fn spots(runs: &[&Run]) -> Vec<Spot> {
     pairs.dedup();
     let of = |pairs: u8| {
         let here = || runs.iter().filter(move |run| run.point.pairs == pairs).map(|run| &run.figures);
-        let processors = Estimate::of(here().map(|figures| figures.processors))?;
+        let processors = Estimate::of(here().filter_map(|figures| figures.processors))?;
         let packets = Estimate::of(here().filter_map(|figures| figures.packets))?;
         let y = Estimate { median: packets.median / 1e6, low: packets.low / 1e6, high: packets.high / 1e6, ..packets };
         Some(Spot { x: processors.median, y })
