@@ -38,7 +38,7 @@ struct Arguments {
 enum Task {
     /// Install what the tests need, check format, lints and documentation, and run all tests
     Test(StepArguments),
-    /// Run what takes long and finds what tests do not: Miri, models of threads, fuzzers, instruction counts, licences
+    /// Run what takes long and finds what tests do not: Miri, models of threads, fuzzers, other processors, instruction counts, licences
     Verify(StepArguments),
     /// Run the tests of endurance: hundreds of millions of frames, every fuzzer for minutes
     Soak(SoakArguments),
