@@ -35,7 +35,7 @@ reasons! {
     Stuck = "stuck",
     /// The kernel refused the frame at the destination.
     Refused = "refused",
-    /// The guest offered a descriptor chain with a buffer outside its memory or of the wrong direction.
+    /// The guest offered a descriptor chain with a buffer outside its memory, or a receive buffer that is not to be written to.
     BadBuffer = "bad-buffer",
     /// The guest offered a chain that is too short to hold a frame, or a receive buffer too short for a header.
     Runt = "runt",

@@ -23,7 +23,7 @@ pub enum Fatal {
 /// Reason why a descriptor chain was returned without a frame, while the queue continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dropped {
-    /// A buffer is not in guest memory, or has the wrong direction.
+    /// A buffer is not in guest memory, or is a receive buffer that is not to be written to.
     BadBuffer,
     /// The chain is too short for the virtio header and a frame, or for the header alone on receive.
     Short,
