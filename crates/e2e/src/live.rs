@@ -155,7 +155,8 @@ impl Live {
         loop {
             let [attacked, paused] = [self.rate(), attack.paused(|| self.rate())];
             println!("honest frames a second: {attacked:.0} beside the attack, {paused:.0} in a pause");
-            if attacked >= part * paused {
+            // A pause without frames shows nothing.
+            if paused > 0.0 && attacked >= part * paused {
                 break;
             }
             assert!(Instant::now() < end, "honest guests have had less than {part} of their rate for {STARVED:?}");

@@ -31,7 +31,7 @@ pub enum Command {
     #[command(after_help = "\
 A port that can't be opened, say because its interface is not there yet, is down until it can; see `millrace ctl ports`.
 SIGHUP, and `millrace ctl reload`, apply a changed configuration; ports that did not change keep passing frames.
-A second SIGINT or SIGTERM ends the switch at once, without draining its ports.
+A second SIGINT or SIGTERM, a second after the first or later, ends the switch at once, without draining its ports.
 
 Example:
   millrace run --config /etc/millrace.toml --log debug")]

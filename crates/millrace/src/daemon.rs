@@ -108,6 +108,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
     });
+    signals.started();
     let handler: Arc<dyn Handler> = daemon.clone();
     thread::scope(|scope| {
         scope.spawn(|| control.serve(&handler, &stop));

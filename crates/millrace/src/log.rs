@@ -22,10 +22,14 @@ struct Lenient<W>(W);
 
 impl<W: Write> Write for Lenient<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let lost = LOST.swap(0, Ordering::Relaxed);
-        let told = if lost > 0 { writeln!(self.0, "{lost} lines of this log could not be written") } else { Ok(()) };
-        if told.and_then(|()| self.0.write_all(line)).is_err() {
-            LOST.fetch_add(lost + 1, Ordering::Relaxed);
+        let lost = LOST.load(Ordering::Relaxed);
+        // The last line may have been cut in the middle.
+        let told = lost == 0 || writeln!(self.0, "\n{lost} lines of this log could not be written").is_ok();
+        if told {
+            LOST.fetch_sub(lost, Ordering::Relaxed);
+        }
+        if !told || self.0.write_all(line).is_err() {
+            LOST.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())
     }
@@ -69,6 +73,9 @@ mod tests {
         for line in ["three\n", "four\n"] {
             Lenient(&mut disk).write_all(line.as_bytes()).unwrap();
         }
-        assert_eq!(String::from_utf8(disk.written).unwrap(), "2 lines of this log could not be written\nthree\nfour\n");
+        assert_eq!(
+            String::from_utf8(disk.written).unwrap(),
+            "\n2 lines of this log could not be written\nthree\nfour\n"
+        );
     }
 }

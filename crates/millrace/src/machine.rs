@@ -2,7 +2,8 @@
 
 use crate::config::Config;
 use netdev::{Error, Links};
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::thread;
 
 /// Returns one line for each port whose interface is missing, and for each worker whose CPU is. Such a port is down until the
 /// interface appears, and such a worker runs on any CPU.
@@ -10,12 +11,10 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
     let mut absent = Vec::new();
     let pinned = config.spec.workers.iter().enumerate().filter_map(|(number, worker)| Some((number, worker.cpu?)));
-    if let Ok(cpus) = sched_getaffinity(None) {
-        let missing = pinned.filter(|&(_, cpu)| cpu >= CpuSet::MAX_CPU || !cpus.is_set(cpu));
-        absent.extend(missing.map(|(number, cpu)| {
-            format!("worker {number}: there is no CPU {cpu} here that this process may use; it runs on any")
-        }));
-    }
+    let missing = pinned.filter(|&(_, cpu)| !may_use(cpu));
+    absent.extend(missing.map(|(number, cpu)| {
+        format!("worker {number}: there is no CPU {cpu} here that this process may use; it runs on any")
+    }));
     for port in &config.spec.ports {
         let Some(interface) = port.driver.needs_interface() else { continue };
         if links.find(interface)?.is_none() {
@@ -27,6 +26,17 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
         }
     }
     Ok(absent)
+}
+
+/// Reports whether a thread can be pinned to a CPU. The affinity of this one says nothing: others may be allowed.
+fn may_use(cpu: usize) -> bool {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return false;
+    }
+    set.set(cpu);
+    let pinned = thread::spawn(move || sched_setaffinity(None, &set).is_ok());
+    pinned.join().unwrap_or(true)
 }
 
 #[cfg(test)]

@@ -51,9 +51,13 @@ impl Signals {
         self.signals.handle()
     }
 
+    /// Ends the start: from now on a signal waits until it is read, and ends nothing.
+    pub(crate) fn started(&mut self) {
+        self.starting.drain(..).for_each(|id| _ = low_level::unregister(id));
+    }
+
     /// Gives signals to `obey` until there is one to stop or they are closed.
     pub(crate) fn obey(&mut self, obey: impl Fn(Signal)) {
-        self.starting.drain(..).for_each(|id| _ = low_level::unregister(id));
         for signal in self.signals.forever() {
             if signal != SIGHUP {
                 if let Err(error) = end_at_second() {

@@ -378,7 +378,8 @@ fn a_lying_member() {
     let grant = membership.member().unwrap().grant.clone();
     let socket = live.home.socket("b");
     live.millrace.wait_up(&["a"]);
-    live.during(|attack| {
+    // The attacker is always busy.
+    live.during_keeping(0.4, |attack| {
         let mut victim = End::connect(socket, false, 2048);
         let mut number = 0u64;
         while attack.goes_on() {

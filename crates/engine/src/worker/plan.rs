@@ -82,7 +82,7 @@ impl Plan {
         }
         let mut moved = !self.shared.is_empty() && self.shared_round(cycles_now);
         let watch = &self.counters.watch;
-        self.turns.begin();
+        self.turns.begin(cycles_now);
         for (place, mut input) in self.inputs.iter().enumerate() {
             let mut most = MAX_BURST;
             if self.turns.is_measured() {

@@ -6,10 +6,11 @@
 //! cost most. A port that overdraws its turn waits until later rounds have paid for it (deficit round robin: Shreedhar and Varghese,
 //! SIGCOMM 1995). Its queues go on where they stopped, with no more frames than the turn is likely to pay for.
 //!
-//! Time is measured only if there are several ports, and seldom while no port overdraws.
+//! Time is measured only if there are several ports, and seldom while no port overdraws and rounds are short.
 
 use super::input::Input;
 use crate::clock::Cycles;
+use crate::queue_key::QueueKey;
 use packet::MAX_BURST;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -20,11 +21,11 @@ pub(super) const TURN: Duration = Duration::from_micros(20);
 /// Bursts of a turn: a port with many queues has no more.
 const BURSTS: usize = 4;
 
-/// Time that a burst counts for at most, and that a turn has while no two ports compete. If a burst took longer, the worker probably
+/// Time that a burst counts for at most, and that a turn has while only one port has frames. If a burst took longer, the worker probably
 /// had no processor meanwhile.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// Part of a turn by which it grows in a round in which no two ports compete.
+/// Part of a turn by which it grows in a round in which only one port has frames, or none has more than it gets.
 const GROWTH: u64 = 8;
 
 /// Rounds in which no port overdraws before most rounds are not measured.
@@ -40,8 +41,6 @@ pub(super) struct Turns {
     away: HashMap<u64, Account>,
     /// The plan's inputs in the order of a measured round: those of a port together, the one that waited longest first.
     order: Vec<Place>,
-    /// Ports that had a turn in this round, or should have had one.
-    active: Vec<usize>,
     /// Cycles of a turn while ports compete, and of [`LONGEST`].
     turn: u64,
     longest: u64,
@@ -54,14 +53,20 @@ pub(super) struct Turns {
     /// Rounds until the next one that is measured. None is if there is only one port.
     skip: u32,
     has_several: bool,
+    /// Whether a port has more queues than bursts in a turn: a single round without limits would cost too much.
+    has_many: bool,
+    /// When the round began, and the cycles of one in which no port overdraws.
+    began: u64,
+    round: u64,
     current: Option<Current>,
 }
 
 /// An input in the order of turns.
 struct Place {
     input: usize,
-    /// Index of its port.
+    /// Index of its port, and of the queue in it.
     port: usize,
+    queue: usize,
 }
 
 /// A turn of an input.
@@ -88,12 +93,15 @@ struct Account {
     /// Its first place, and number of places.
     first: usize,
     places: usize,
+    /// The queue that has its turn first.
+    queue: usize,
     /// Cycles that are left of its turns; it waits if there are none.
     left: i64,
     /// Cycles that a frame took lately.
     frame: u64,
     /// Frames that are left of its turn.
     frames: usize,
+    /// Whether it had any frames in this round, or waits.
     is_active: bool,
     /// Whether it may have more frames than it got in this round.
     has_more: bool,
@@ -109,12 +117,12 @@ impl Turns {
     }
 
     fn of(turn: u64, longest: u64) -> Turns {
+        let turn = turn.max(1);
         let longest = longest.max(turn);
         Turns {
             ports: Vec::new(),
             away: HashMap::new(),
             order: Vec::new(),
-            active: Vec::new(),
             turn,
             longest,
             granted: longest,
@@ -122,16 +130,19 @@ impl Turns {
             calm: 0,
             skip: 0,
             has_several: false,
+            has_many: false,
+            began: 0,
+            round: u64::MAX,
             current: None,
         }
     }
 
     /// Takes over the inputs of a plan. Ports without any keep what they owe until [`Turns::keep`].
     pub(super) fn assign(&mut self, inputs: &[Input]) {
-        self.assign_ids(inputs.iter().map(|input| input.route.from.port));
+        self.assign_queues(inputs.iter().map(|input| input.route.from));
     }
 
-    fn assign_ids(&mut self, inputs: impl Iterator<Item = u64>) {
+    fn assign_queues(&mut self, inputs: impl Iterator<Item = QueueKey>) {
         self.away.extend(self.ports.drain(..).map(|account| (account.id, account)));
         let mut numbers = HashMap::new();
         let mut number = |id: u64| {
@@ -140,15 +151,19 @@ impl Turns {
                 self.ports.len() - 1
             })
         };
-        self.order = inputs.enumerate().map(|(input, id)| Place { input, port: number(id) }).collect();
+        let place = |(input, key): (usize, QueueKey)| Place { input, port: number(key.port), queue: key.queue };
+        self.order = inputs.enumerate().map(place).collect();
         self.order.sort_by_key(|place| place.port);
         for (index, account) in self.ports.iter_mut().enumerate() {
             account.first = self.order.partition_point(|place| place.port < index);
             account.places = self.order.partition_point(|place| place.port <= index) - account.first;
+            let own = &mut self.order[account.first..][..account.places];
+            own.rotate_left(own.iter().position(|place| place.queue == account.queue).unwrap_or(0));
             account.begin(false);
         }
-        self.active = Vec::with_capacity(self.ports.len());
         self.has_several = self.ports.len() > 1;
+        self.has_many = self.ports.iter().any(|account| account.places > BURSTS);
+        self.round = self.turn.saturating_mul(self.ports.len() as u64);
         self.is_measured &= self.has_several;
         self.current = None;
     }
@@ -159,10 +174,11 @@ impl Turns {
         self.away.retain(|id, _| ids.contains(id));
     }
 
-    /// Begins a round.
+    /// Begins a round at `now`.
     #[inline(always)]
-    pub(super) fn begin(&mut self) {
-        if self.skip == 0 {
+    pub(super) fn begin(&mut self, now: u64) {
+        let last = now.wrapping_sub(std::mem::replace(&mut self.began, now));
+        if self.skip == 0 || last > self.round {
             self.is_measured = self.has_several;
         } else {
             self.skip -= 1;
@@ -179,11 +195,10 @@ impl Turns {
     #[inline(never)]
     pub(super) fn next(&mut self, place: usize, now: u64) -> Option<Turn> {
         self.charge(now);
-        let Place { input, port } = self.order[place];
+        let Place { input, port, .. } = self.order[place];
         let account = &mut self.ports[port];
         if account.left <= 0 || account.frames == 0 {
             account.waits.get_or_insert(place);
-            self.activate(port);
             return None;
         }
         let frames = (account.left as u64 / account.frame.max(1)).clamp(1, MAX_BURST as u64) as usize;
@@ -209,13 +224,7 @@ impl Turns {
             account.frames = account.frames.saturating_sub(frames as usize);
             account.has_more |= is_full;
             account.was_short |= is_full && is_short;
-            self.activate(port);
-        }
-    }
-
-    fn activate(&mut self, port: usize) {
-        if !std::mem::replace(&mut self.ports[port].is_active, true) {
-            self.active.push(port);
+            account.is_active = true;
         }
     }
 
@@ -223,23 +232,24 @@ impl Turns {
     #[inline(never)]
     pub(super) fn end(&mut self, now: u64) {
         self.charge(now);
-        let wants = |&&port: &&usize| self.ports[port].has_more || self.ports[port].waits.is_some();
-        let compete = self.active.iter().filter(wants).count() > 1;
+        let wants = |account: &Account| account.has_more || account.waits.is_some();
+        let busy = self.ports.iter().filter(|account| account.is_active || account.waits.is_some()).count();
+        let compete = busy > 1 && self.ports.iter().any(wants);
         // It grows slowly: who competes only now and then waits for that long.
         self.granted =
             if compete { self.turn } else { (self.granted + self.granted.div_ceil(GROWTH)).min(self.longest) };
         let mut is_calm = true;
-        for port in self.active.drain(..) {
-            let account = &mut self.ports[port];
+        for account in &mut self.ports {
             is_calm &= account.waits.is_none() && account.left > 0 && !account.was_short;
             if let Some(place) = account.waits {
-                self.order[account.first..account.first + account.places].rotate_left(place - account.first);
+                self.order[account.first..][..account.places].rotate_left(place - account.first);
+                account.queue = self.order[account.first].queue;
             }
             account.left = account.left.saturating_add_unsigned(self.granted).min(self.granted as i64);
             account.begin(compete);
         }
         self.calm = if is_calm { (self.calm + 1).min(CALM) } else { 0 };
-        if self.calm == CALM {
+        if self.calm == CALM && !self.has_many {
             (self.is_measured, self.skip) = (false, SELDOM);
         }
     }
@@ -251,6 +261,7 @@ impl Account {
             id,
             first: 0,
             places: 0,
+            queue: 0,
             left: left as i64,
             frame: 0,
             frames: usize::MAX,
@@ -261,7 +272,7 @@ impl Account {
         }
     }
 
-    /// Begins a round, in which several ports compete or not.
+    /// Begins a round, in which ports compete or not.
     fn begin(&mut self, compete: bool) {
         self.frames = if compete { BURSTS * MAX_BURST } else { usize::MAX };
         (self.is_active, self.has_more, self.was_short) = (false, false, false);
@@ -306,9 +317,13 @@ mod tests {
     impl Rig {
         fn new(loads: &[Load]) -> Rig {
             let mut turns = Turns::of(TURN, LONGEST);
-            turns.assign_ids(loads.iter().map(|load| load.port));
+            turns.assign_queues(Rig::keys(loads));
             let none = vec![0; loads.len()];
             Rig { turns, loads: loads.to_vec(), now: 0, measured: 0, served: none.clone(), waited: none }
+        }
+
+        fn keys(loads: &[Load]) -> impl Iterator<Item = QueueKey> {
+            loads.iter().enumerate().map(|(queue, load)| QueueKey { port: load.port, queue })
         }
 
         /// Runs for so many cycles; returns how many frames of each queue were forwarded meanwhile.
@@ -316,7 +331,7 @@ mod tests {
             let (end, before) = (self.now + cycles, self.served.clone());
             while self.now < end {
                 self.now += 20;
-                self.turns.begin();
+                self.turns.begin(self.now);
                 let is_measured = self.turns.is_measured;
                 self.measured += u32::from(is_measured);
                 for place in 0..self.loads.len() {
@@ -416,15 +431,64 @@ mod tests {
     }
 
     #[test]
+    fn idle_ports_neither_compete_nor_wait() {
+        let idle = |port| Load { port, cost: 50, every: Some(1 << 40) };
+        let mut rig = Rig::new(&[idle(1), busy(2, 20_000), idle(3), idle(4)]);
+        rig.run(1000 * LONGEST);
+        let before = rig.served[1];
+        let cycles = 1000 * LONGEST;
+        rig.run(cycles);
+        assert!(rig.served[1] - before >= cycles / 20_000 * 98 / 100, "{:?}", rig.served);
+        assert!(rig.turns.ports.iter().filter(|account| account.id != 2).all(|account| account.left > 0));
+    }
+
+    #[test]
+    fn a_port_that_never_fills_a_burst_competes_too() {
+        // Eight frames at a time, the next ones some time after the last.
+        let window = Load { port: 1, cost: 50, every: Some(2000) };
+        let mut rig = Rig::new(&[window, busy(2, 5000)]);
+        rig.run(10_000_000);
+        rig.waited[0] = 0;
+        rig.run(100_000_000);
+        assert!(rig.waited[0] < MAX_BURST as u64, "{:?}", rig.waited);
+    }
+
+    #[test]
+    fn a_long_round_is_not_followed_by_others_that_nobody_measures() {
+        let mut rig = Rig::new(&[busy(1, 50), Load { port: 2, cost: 20_000, every: Some(1 << 40) }]);
+        rig.run(10_000_000);
+        assert_eq!(rig.turns.calm, CALM);
+        rig.loads[1].every = None;
+        rig.served[1] = 0;
+        let began = rig.served[0];
+        rig.run(100 * LONGEST);
+        // One round may be long; after it the other port pays.
+        let share = (rig.served[1] * 20_000) as f64 / ((rig.served[0] - began) / 32) as f64 / TURN as f64;
+        assert!(share < 1.2, "{share}");
+    }
+
+    #[test]
+    fn a_turn_of_no_time_still_is_one() {
+        let mut rig = Rig::new(&[]);
+        rig.turns = Turns::of(0, LONGEST);
+        rig.loads = vec![busy(1, 50), busy(2, 50)];
+        (rig.served, rig.waited) = (vec![0; 2], vec![0; 2]);
+        rig.turns.assign_queues(Rig::keys(&rig.loads));
+        assert!(rig.run(1_000_000).iter().all(|served| *served > 100));
+    }
+
+    #[test]
     fn a_queue_that_starts_again_owes_what_it_owed() {
         let mut rig = Rig::new(&[busy(1, 50), busy(2, 60_000)]);
         rig.run(10_000_000);
         let owed = rig.turns.ports[1].left;
-        rig.turns.assign_ids([1].into_iter());
-        rig.turns.assign_ids([2, 1].into_iter());
+        let ports =
+            |ports: &[u64]| ports.iter().map(|&port| QueueKey { port, queue: 0 }).collect::<Vec<_>>().into_iter();
+        rig.turns.assign_queues(ports(&[1]));
+        rig.turns.assign_queues(ports(&[2, 1]));
         let turn = rig.turns.ports.iter().find(|turn| turn.id == 2).unwrap();
         assert_eq!(turn.left, owed);
-        rig.turns.assign_ids([1, 3].into_iter());
+        rig.turns.assign_queues(ports(&[1, 3]));
         rig.turns.keep(&[]);
         assert!(rig.turns.away.is_empty() && rig.turns.ports.iter().all(|turn| turn.id != 2));
     }

@@ -270,7 +270,7 @@ pub struct RawBridge {
     )]
     pub learned_limit: Field<i64>,
     /// Forward frames to 01:80:c2:00:00:00 to 0f, which bridges keep to themselves: spanning tree, LACP, 802.1X, LLDP. Flows of
-    /// controllers forward them anyway, and so do patches.
+    /// controllers forward them anyway, but for `NORMAL`, and so do patches.
     #[schemars(extend("default" = false))]
     pub forward_reserved: Field<bool>,
     /// Controllers say where its frames go, by flows of OpenFlow; at most one bridge of a file. Needs the

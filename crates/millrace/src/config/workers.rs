@@ -7,9 +7,13 @@ use engine::spec::{Idle, PortQueues, WorkerSpec};
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::time::Duration;
 
 /// CPU numbers that `cpu_set_t` can hold (CPU_SET(3)).
 const CPUS: Range<i64> = 0..1024;
+
+/// Shortest turn of a port: no burst takes less.
+const SHORTEST_TURN: Duration = Duration::from_micros(1);
 
 /// Builds all workers: a single one if there is no section.
 pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &BuiltPorts) -> Vec<WorkerSpec> {
@@ -55,7 +59,13 @@ pub(super) fn build(check: &mut Check, raw: &[Section<RawWorker>], ports: &Built
             raw::Idle::Sleep => Idle::Sleep,
         };
         let patience = raw.patience.as_ref().and_then(|at| check.time("patience", at));
-        let turn = raw.turn.as_ref().and_then(|at| check.time("turn", at));
+        let turn = raw.turn.as_ref().and_then(|at| {
+            let turn = check.time("turn", at)?;
+            if turn < SHORTEST_TURN {
+                check.error(&at.span, format!("`turn` cannot be {}", at.value), "give at least \"1us\"");
+            }
+            Some(turn)
+        });
         workers.push(WorkerSpec { cpu, idle, patience, turn, queues });
     }
     workers

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
-use vhost::vhost_user::message::{MAX_ATTACHED_FD_ENTRIES, MAX_MSG_SIZE, VhostUserMemoryRegion};
+use vhost::vhost_user::message::{MAX_ATTACHED_FD_ENTRIES, MAX_MSG_SIZE, VhostUserHeaderFlag, VhostUserMemoryRegion};
 use vhost::vhost_user::{Error, VhostUserBackendReqHandlerMut};
 
 /// Bytes of the number of regions and the padding before them, and of a region.
@@ -16,6 +16,12 @@ const REGION: usize = 32;
 
 /// Reads the message of this header, and shares the memory that it names.
 pub(super) fn set(stream: &UnixStream, header: Header, device: &mut Device) -> Result<(), Error> {
+    const VERSION: u32 = 1;
+    let flags = header.flags & !VhostUserHeaderFlag::NEED_REPLY.bits();
+    // The rest of a longer message may not have come, and would be waited for.
+    if flags != VERSION || header.size as usize > MAX_MSG_SIZE {
+        return Err(Error::InvalidMessage);
+    }
     let (body, files) = receive(stream, header)?;
     let regions = regions(&body)?;
     if regions.len() != files.len() {
@@ -24,10 +30,9 @@ pub(super) fn set(stream: &UnixStream, header: Header, device: &mut Device) -> R
     device.set_mem_table(&regions, files, None).map(|_| ())
 }
 
-/// Receives a message's body and the descriptors that came with it. All of it has arrived.
+/// Receives a message's body, all of which has arrived, and the descriptors that came with it.
 fn receive(mut stream: &UnixStream, header: Header) -> Result<(Vec<u8>, Vec<File>), Refused> {
-    let len = HEADER + (header.size as usize).min(MAX_MSG_SIZE);
-    let mut message = vec![0; len];
+    let mut message = vec![0; HEADER + header.size as usize];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ATTACHED_FD_ENTRIES))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let read = recvmsg(stream, &mut [IoSliceMut::new(&mut message)], &mut control, RecvFlags::CMSG_CLOEXEC);
