@@ -90,7 +90,8 @@ fn short_receive_buffers_offered_again_while_they_come_back() {
 #[test]
 fn long_chains_of_bad_descriptors() {
     let (live, mut rogue, b) = scene();
-    tables(&rogue, TX, 100, F_WRITE);
+    // From a good address beyond the end of its memory.
+    tables(&rogue, TX, u32::MAX, 0);
     live.during(|attack| {
         while attack.goes_on() {
             let used = rogue.used_index(TX);
