@@ -75,7 +75,7 @@ fn notifications_that_wake_twenty_thousand_watchers() {
             rogue.blast(&mut b, Duration::from_millis(1));
             attack.strike();
             // The attacker itself leaves the processor to honest guests.
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(3));
         }
     });
     live.millrace.wait_said(mark, "notifying a guest takes longer");
