@@ -164,7 +164,7 @@ impl Plan {
 
     /// Gives each port its turn, and makes outputs hold frames until the round ends where several bursts of a round can come
     /// together.
-    pub(super) fn settle(&mut self) {
+    fn settle(&mut self) {
         self.turns.assign(&self.inputs);
         if !self.outputs.iter().any(|output| output.aggregates) {
             return;
