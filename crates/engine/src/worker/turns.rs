@@ -101,7 +101,7 @@ struct Account {
     frame: u64,
     /// Frames that are left of its turn.
     frames: usize,
-    /// Whether it had any frames in this round, or waits.
+    /// Whether it had any frames in this round.
     is_active: bool,
     /// Whether it may have more frames than it got in this round.
     has_more: bool,
