@@ -24,7 +24,7 @@ pub enum Need {
     Miri,
     /// A nightly toolchain with cargo-fuzz.
     Fuzzer,
-    /// What builds for other platforms, and an emulator.
+    /// Compilers for other platforms, and an emulator of one.
     Platforms,
     /// cargo-deny.
     Deny,

@@ -193,7 +193,7 @@ impl Layout {
     /// Finds the workers that send to each port of a domain. There may be a thousand ports with 64 queue pairs, so nothing here
     /// goes through pairs of queues.
     fn find_senders(&mut self) {
-        let from: Vec<_> = (0..self.ports.len()).map(|port| self.senders_of_port(port)).collect();
+        let from: Vec<_> = (0..self.ports.len()).map(|port| self.senders_of(port, &self.assignment[port])).collect();
         for domain in &self.domains {
             match domain {
                 Domain::Patch([a, b]) => {
@@ -210,15 +210,15 @@ impl Layout {
         }
     }
 
-    /// Returns the workers that send the frames of a port's queues.
-    fn senders_of_port(&self, port: usize) -> Senders {
+    /// Returns the workers that send the frames of queues of a port that these poll.
+    fn senders_of(&self, port: usize, pollers: &[usize]) -> Senders {
         let poller = |&worker: &usize| Sender { worker, is_lane: false };
-        let everywhere = self.assignment[port].iter().map(poller).collect();
+        let everywhere = pollers.iter().map(poller).collect();
         let mut senders = Senders { everywhere, ..Senders::default() };
         let Some(sharing) = self.sharing(port) else { return senders };
         for (lane, &worker) in sharing.workers.iter().enumerate() {
             if sharing.way == Sharing::Locked {
-                // Behind a lock, all workers are equal.
+                // Behind a lock, all workers are equal. Otherwise one polls the queue, and lanes have queues of their own to send to.
                 senders.everywhere.insert(poller(&worker));
             } else if self.lane_sends(port, lane, lane) {
                 senders.lanes.entry(lane).or_default().insert(Sender { worker, is_lane: true });
@@ -301,19 +301,9 @@ impl Layout {
         if self.domain_of(to.port).is_some() {
             return self.senders_to[to.port].to(to.queue);
         }
-        let senders = self.queue_patches.iter().flat_map(|patch| self.senders_along(patch, to));
-        senders.collect::<BTreeSet<_>>().len()
-    }
-
-    /// Returns the workers that send frames of the queue `from` to `to`.
-    fn senders_of(&self, from: QueueIndex, to: QueueIndex) -> impl Iterator<Item = Sender> {
-        let workers = self.sharing(from.port).map_or(&[][..], |sharing| &sharing.workers);
-        // Behind a lock, all workers are equal. Otherwise one polls the queue, and lanes have queues of their own to send to.
-        let is_locked = self.sharing(from.port).is_some_and(|sharing| sharing.way == Sharing::Locked);
-        let poller = Sender { worker: self.poller(from), is_lane: false };
-        let others = workers.iter().enumerate();
-        let others = others.filter(move |(lane, _)| is_locked || self.lane_sends(from.port, *lane, to.queue));
-        std::iter::once(poller).chain(others.map(move |(_, &worker)| Sender { worker, is_lane: !is_locked }))
+        let mut senders = Senders::default();
+        self.queue_patches.iter().for_each(|patch| self.add_senders_along(patch, to, &mut senders));
+        senders.to(to.queue)
     }
 
     /// Reports whether a lane of a port's queues sends to the queues of this index by itself. Otherwise it hands over.
@@ -326,14 +316,14 @@ impl Layout {
         }
     }
 
-    /// Returns the workers that send to a queue along `patch`.
-    fn senders_along(&self, patch: &QueuePatch, to: QueueIndex) -> Vec<Sender> {
+    /// Adds the workers that send to a queue along `patch`.
+    fn add_senders_along(&self, patch: &QueuePatch, to: QueueIndex, senders: &mut Senders) {
         let sends =
             |from: &QueueIndex| matches!(self.destination(*from), Destination::Port(queues) if queues.covers(to));
         let port = patch.guest.port;
         let of_guest = (0..self.assignment[port].len()).map(|queue| QueueIndex { port, queue });
         let ends = std::iter::once(patch.physical).chain(of_guest);
-        ends.filter(sends).flat_map(|from| self.senders_of(from, to)).collect()
+        ends.filter(sends).for_each(|from| senders.extend(&self.senders_of(from.port, &[self.poller(from)])));
     }
 }
 

@@ -86,7 +86,7 @@ struct Current {
     is_short: bool,
 }
 
-/// What a port has of a worker.
+/// A port's share of a worker.
 struct Account {
     /// Id of the port.
     id: u64,
@@ -228,7 +228,7 @@ impl Turns {
         }
     }
 
-    /// Ends a measured round, and gives all ports that had a turn another one.
+    /// Ends a measured round, and gives each port its next turn.
     #[inline(never)]
     pub(super) fn end(&mut self, now: u64) {
         self.charge(now);

@@ -1,4 +1,5 @@
-//! SET_MEM_TABLE, which the library refuses if the message has room for more regions than it names: user-mode Linux always sends room for two.
+//! SET_MEM_TABLE, which the library refuses if the message has room for more regions than it names: user-mode Linux always sends
+//! room for two.
 
 use super::device::{Device, Refused};
 use super::inbox::{HEADER, Header};
@@ -7,7 +8,9 @@ use std::fs::File;
 use std::io::{IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
-use vhost::vhost_user::message::{MAX_ATTACHED_FD_ENTRIES, MAX_MSG_SIZE, VhostUserHeaderFlag, VhostUserMemoryRegion};
+use vhost::vhost_user::message::{
+    MAX_ATTACHED_FD_ENTRIES, MAX_MSG_SIZE, VhostUserHeaderFlag, VhostUserMemoryRegion, VhostUserMsgValidator,
+};
 use vhost::vhost_user::{Error, VhostUserBackendReqHandlerMut};
 
 /// Bytes of the number of regions and the padding before them, and of a region.
@@ -59,12 +62,7 @@ fn regions(body: &[u8]) -> Result<Vec<VhostUserMemoryRegion>, Refused> {
         VhostUserMemoryRegion::new(word(0), word(1), word(2), word(3))
     };
     let all: Vec<_> = named.chunks_exact(REGION).map(words).collect();
-    let is_good = |region: &VhostUserMemoryRegion| {
-        let VhostUserMemoryRegion { guest_phys_addr, memory_size, user_addr, mmap_offset } = *region;
-        let ends = [guest_phys_addr, user_addr, mmap_offset].map(|start| start.checked_add(memory_size));
-        memory_size > 0 && ends.iter().all(Option::is_some)
-    };
-    match all.iter().position(|region| !is_good(region)) {
+    match all.iter().position(|region| !VhostUserMsgValidator::is_valid(region)) {
         Some(number) => Err(Refused::Region(number)),
         None => Ok(all),
     }
