@@ -6,7 +6,7 @@
 //! - [`Ring`]: a worker leaves packets for a control thread, within the [`Shares`] of ports; [`EventNotifier`] wakes it;
 //! - [`Alarm`]: a parent wakes the worker that sleeps when it publishes a batch;
 //! - [`Parking`]: so it does where several workers wait for the next one;
-//! - [`Deputy`]: a thread that sends signals for another one, while they take long;
+//! - [`Relaying`]: a thread sends signals for others, while they take long;
 //! - [`Pair`]: a key and a value that readers find together;
 //! - [`Counter`]: a number of one writer.
 //!
@@ -17,24 +17,24 @@
 
 mod alarm;
 mod counter;
-mod deputy;
 mod mailbox;
 mod notifier;
 pub mod ordering;
 mod pair;
 mod parking;
 mod punt;
+mod relaying;
 mod ring;
 mod shares;
 mod sync;
 
 pub use alarm::Alarm;
 pub use counter::Counter;
-pub use deputy::{Deputy, Sender};
 pub use mailbox::Mailbox;
 pub use notifier::EventNotifier;
 pub use pair::Pair;
 pub use parking::{Parking, Spot};
 pub use punt::Punt;
+pub use relaying::{Relaying, Sender};
 pub use ring::Ring;
 pub use shares::Shares;

@@ -7,7 +7,7 @@
 use super::signals::Signals;
 use crate::own_time::own_time;
 use crate::rate_limited_log::RateLimitedLog;
-use handover::{Deputy, EventNotifier, Sender};
+use handover::{EventNotifier, Relaying, Sender};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::io;
@@ -30,34 +30,34 @@ const REST: u32 = 9;
 pub(super) struct Shared {
     pub(super) fd: OwnedFd,
     signals: &'static Signals,
-    deputy: Deputy,
+    relaying: Relaying,
     /// Where it is reported if signals take long.
     log: Option<Arc<RateLimitedLog>>,
 }
 
 impl Shared {
     pub(super) fn new(fd: OwnedFd, signals: &'static Signals, log: Option<Arc<RateLimitedLog>>) -> Shared {
-        Shared { fd, signals, deputy: Deputy::default(), log }
+        Shared { fd, signals, relaying: Relaying::default(), log }
     }
 
     #[cfg(test)]
     pub(super) fn is_relayed(&self) -> bool {
-        self.deputy.sender() == Sender::Deputy
+        self.relaying.sender() == Sender::Relay
     }
 
     /// Signals the eventfd, or asks the relay's thread to.
     #[inline]
     pub(super) fn notify(self: &Arc<Self>) {
-        match self.deputy.sender() {
+        match self.relaying.sender() {
             Sender::Itself => {
                 let began = Instant::now();
                 self.signal();
                 if began.elapsed() > LONG {
-                    self.deputy.suspect();
+                    self.relaying.took_long();
                 }
             }
-            Sender::Suspected => self.examine(),
-            Sender::Deputy => self.ask(),
+            Sender::Timed => self.examine(),
+            Sender::Relay => self.ask(),
         }
     }
 
@@ -76,9 +76,9 @@ impl Shared {
     #[cold]
     fn examine(self: &Arc<Self>) {
         if self.signal_timed() <= LONG {
-            self.deputy.acquit();
+            self.relaying.was_quick();
         } else if let Some(relay) = RELAY.get()
-            && self.deputy.appoint()
+            && self.relaying.hand_over()
         {
             relay.join(self.clone());
         }
@@ -87,7 +87,7 @@ impl Shared {
     #[cold]
     fn ask(&self) {
         if let Some(relay) = RELAY.get()
-            && self.deputy.ask(|| relay.notifier.notify())
+            && self.relaying.ask(|| relay.notifier.notify())
         {
             self.signal();
         }
@@ -153,12 +153,12 @@ impl Relay {
 impl Member {
     /// Signals the eventfd if a worker asked for it. After `CHEAP` cheap signals workers send them again.
     fn serve(&mut self) {
-        if !self.event.deputy.take() {
+        if !self.event.relaying.take() {
             return;
         }
         let took = self.event.signal_timed();
         self.cheap = if took > LONG { 0 } else { self.cheap + 1 };
-        if self.cheap == CHEAP && self.event.deputy.retire() {
+        if self.cheap == CHEAP && self.event.relaying.give_back() {
             self.event.signal();
         }
         thread::sleep(took * REST);
