@@ -23,6 +23,24 @@ fn changed(event: &Event, name: &str) -> Option<Link> {
 }
 
 #[test]
+fn hardware_leaves_tags_in_frames_until_it_may_take_them_again() {
+    let netns = Netns::new();
+    netns.ip("link add name x type veth peer name y");
+    netns.run(|| {
+        let link = Link::named("x").unwrap();
+        let left = ethtool::leave_tags(&link).unwrap().expect("by default a veth takes them");
+        assert!(ethtool::leave_tags(&link).unwrap().is_none());
+        // Whatever its name is by then.
+        netns.ip("link set dev x name z");
+        drop(left);
+        let link = Link::named("z").unwrap();
+        assert!(ethtool::leave_tags(&link).unwrap().is_some());
+        // Loopback has no such hardware.
+        assert!(ethtool::leave_tags(&Link::named("lo").unwrap()).unwrap().is_none());
+    });
+}
+
+#[test]
 fn an_interface_comes_changes_and_goes() {
     let netns = Netns::new();
     let (links, monitor) = netns.run(|| (Links::open().unwrap(), Monitor::open().unwrap()));

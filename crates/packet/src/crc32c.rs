@@ -1,4 +1,5 @@
-//! CRC-32C, the checksum of SCTP (RFC 9260 appendix A): what a change of the bytes that it covers does to it.
+//! CRC-32C, the checksum of SCTP (RFC 9260 appendix A): computed over parts ([`Crc`]), and how a change of the bytes that it covers changes it
+//! ([`change`]).
 //!
 //! Without its initial value and its last inversion, the checksum is linear: what changes is the remainder of the difference, times as many
 //! powers of x as there are bits behind it.
@@ -22,6 +23,49 @@ fn product(a: u32, mut b: u32) -> u32 {
         b = times_x(b);
         product ^ part
     })
+}
+
+/// The remainders of all bytes.
+static REMAINDERS: [u32; 256] = {
+    let mut remainders = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut remainder, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            remainder = times_x(remainder);
+            bit += 1;
+        }
+        remainders[byte] = remainder;
+        byte += 1;
+    }
+    remainders
+};
+
+/// The checksum of the parts so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Crc(u32);
+
+impl Default for Crc {
+    fn default() -> Crc {
+        Crc::new()
+    }
+}
+
+impl Crc {
+    /// Returns the checksum of nothing.
+    pub const fn new() -> Crc {
+        Crc(!0)
+    }
+
+    /// Adds the next bytes on the wire.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |crc, byte| REMAINDERS[usize::from(crc as u8 ^ byte)] ^ crc >> 8);
+    }
+
+    /// Returns the checksum: a number whose lowest byte is sent first.
+    pub const fn finish(self) -> u32 {
+        !self.0
+    }
 }
 
 /// Returns the bits of the checksum that change with these bytes, which `after` others follow: those of a number whose lowest byte is sent
@@ -52,6 +96,9 @@ mod tests {
     #[test]
     fn a_change_is_that_of_the_whole() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283, "the check value of this polynomial");
+        let mut crc = Crc::new();
+        [&b"1234"[..], b"", b"56789"].iter().for_each(|part| crc.add(part));
+        assert_eq!(crc.finish(), 0xe306_9283);
         let mut bytes: Vec<u8> = (0..1500u32).map(|at| (at * 91) as u8).collect();
         for (at, len) in [(0, 4), (0, 2), (2, 2), (700, 4), (1496, 4)] {
             let (before, old) = (crc32c(&bytes), bytes[at..at + len].to_vec());

@@ -4,14 +4,20 @@
 pub const HOP_BY_HOP: u8 = 0;
 /// ICMP (RFC 792).
 pub const ICMP: u8 = 1;
+/// IPv4 in IP (RFC 2003).
+pub const IPV4: u8 = 4;
 /// TCP (RFC 9293).
 pub const TCP: u8 = 6;
 /// UDP (RFC 768).
 pub const UDP: u8 = 17;
+/// IPv6 in IP (RFC 4213).
+pub const IPV6: u8 = 41;
 /// IPv6 routing header (RFC 8200).
 pub const ROUTING: u8 = 43;
 /// IPv6 fragment header (RFC 8200).
 pub const FRAGMENT: u8 = 44;
+/// GRE (RFC 2784).
+pub const GRE: u8 = 47;
 /// Authentication header (RFC 4302).
 pub const AUTHENTICATION: u8 = 51;
 /// ICMPv6 (RFC 4443).

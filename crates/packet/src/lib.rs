@@ -7,6 +7,7 @@
 //! - [`Buffers`]: memory of this process for frames that do not come from a ring;
 //! - [`MacAddr`]: a MAC address;
 //! - [`checksum`]: the Internet checksum, computed over parts or updated after a change;
+//! - [`unfinished`]: checksums that a sender left to hardware;
 //! - [`ethertype`], [`ip_protocol`] and [`header_len`]: numbers of the standards.
 //!
 //! The bottom of the house: no dependencies, no I/O, and no allocation but for storage that is made once. Frames lie in
@@ -24,6 +25,7 @@ mod frame_block;
 pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
+pub mod unfinished;
 
 pub use buffers::Buffers;
 pub use frame::{

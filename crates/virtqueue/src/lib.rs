@@ -6,6 +6,7 @@
 //!
 //! - [`memory`]: the regions a guest shares, mapped as extents, and address translation.
 //! - [`exchange`]: buffers of a group that change hands instead of being copied.
+//! - [`unfinished`]: checksums that a peer left to its receiver.
 //! - [`device`]: the switch's side of a ring; [`driver`]: the network function's side.
 #![warn(unreachable_pub)]
 
@@ -18,6 +19,7 @@ pub mod exchange;
 mod layout;
 pub mod memory;
 mod position;
+pub mod unfinished;
 
 pub use config::{Format, MAX_CHAIN, MAX_QUEUE_SIZE, Negotiated, QueueConfig, features};
 pub use error::{Dropped, Fatal, SetupError};

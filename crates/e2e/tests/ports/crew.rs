@@ -166,7 +166,6 @@ fn a_router_with_workers() -> Result<()> {
         [&["--workers", "3"][..], &["--workers", "2", "--parent", "works"], &["--workers", "2", "--sharing", "rss"]]
     {
         let (here, there) = e2e::cable::two_namespaces()?;
-        there.run("ethtool", &["-K", "up1", "tx", "off"])?;
         there.run("ip", &["address", "add", "10.0.1.2/24", "dev", "up1"])?;
         there.run("ip", &["route", "add", "10.0.2.0/24", "via", "10.0.1.1"])?;
         let home = Home::new();

@@ -94,6 +94,7 @@ mod session_fault;
 pub mod sink;
 mod site;
 pub mod tap;
+mod unfinished;
 pub mod vhost_user;
 pub mod virtio_user;
 pub mod zero_copy;

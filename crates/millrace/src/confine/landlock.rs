@@ -12,11 +12,13 @@ use landlock::{
 const VERSION: ABI = ABI::V6;
 
 /// Places that any switch may need besides those of its configuration, and for what.
-pub(super) const SYSTEM: [(&str, &str); 4] = [
+pub(super) const SYSTEM: [(&str, &str); 5] = [
     ("/dev/net/tun", "create taps"),
     ("/sys/class/net", "look at interfaces"),
     // The links of /sys/class/net point here.
     ("/sys/devices", "look at interfaces"),
+    // For programs of XDP, which an interface that comes later also needs.
+    ("/sys/kernel/btf", "look up functions of the kernel"),
     ("/proc/self", "look at itself"),
 ];
 

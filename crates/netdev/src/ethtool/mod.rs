@@ -1,9 +1,11 @@
-//! Driver name, speed, queue count and flow rules of an interface (`SIOCETHTOOL`): netlink has no message for the first and the
+//! Driver name, speed, queue count, VLAN tags and flow rules of an interface (`SIOCETHTOOL`): netlink has no message for the first and the
 //! last, and the others would need another netlink family.
 
 mod rules;
+mod tags;
 
 pub use rules::{Rule, steer};
+pub use tags::{TagsInFrames, leave_tags};
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -105,6 +107,13 @@ fn sysfs_queues(link: &Link) -> Option<u32> {
 /// Returns a socket for requests to interfaces.
 fn any_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Returns the interface under the name that it has now, if it still exists.
+fn under_its_name(link: &Link) -> Option<Link> {
+    let mut link = link.clone();
+    link.name = rustix::net::netdevice::index_to_name(any_socket().ok()?, link.index).ok()?;
+    Some(link)
 }
 
 /// Makes an ethtool request; `data` points to the structure of its command, a local of the caller.

@@ -114,10 +114,8 @@ pub fn steer(link: &Link, mac: MacAddr, queue: u32) -> Result<Rule, String> {
 impl Drop for Rule {
     fn drop(&mut self) {
         // Another interface may have its name by now. One that is gone has no rules.
-        let Ok(socket) = super::any_socket() else { return };
-        let Ok(name) = rustix::net::netdevice::index_to_name(&socket, self.link.index) else { return };
-        self.link.name = name;
-        let _ = Hardware(&self.link).ask(&mut Request::new(DELETE, FlowSpec::at(self.location)));
+        let Some(link) = super::under_its_name(&self.link) else { return };
+        let _ = Hardware(&link).ask(&mut Request::new(DELETE, FlowSpec::at(self.location)));
     }
 }
 

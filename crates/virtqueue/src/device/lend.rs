@@ -72,6 +72,15 @@ pub struct Landing<'a> {
     pub has_header: bool,
 }
 
+/// How a sender tells that it left the checksum of a frame unfinished.
+#[derive(Clone, Copy, Debug)]
+pub enum Told {
+    /// Not at all: see [`packet::unfinished::recognise`].
+    Nothing,
+    /// By the virtio header that it wrote at the start of the loan: see [`crate::unfinished::by_header`].
+    ByHeader,
+}
+
 impl Landing<'_> {
     /// Returns a landing of `len` bytes right behind the place of the virtio header, where the guest expects them.
     pub fn whole(len: u32) -> Self {

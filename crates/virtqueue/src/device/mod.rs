@@ -30,7 +30,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 pub use aside::Aside;
-pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms};
+pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms, Told};
 pub use receiveq::Delivered;
 
 use packed::{PackedRing, PackedTransmit};
@@ -310,6 +310,12 @@ impl<L: DirtyLog> Enqueue<L> {
     /// Reports whether `loan` has a header of a frame in one buffer, without offloads.
     pub fn has_valid_header(&self, loan: &Loan) -> bool {
         each!(self, q => q.has_valid_header(loan))
+    }
+
+    /// Finishes the checksum of a frame that was written into `loan`, if its sender left it to others, before the frame is added to a
+    /// burst. Reports whether it was unfinished.
+    pub fn finish_checksum(&self, loan: &Loan, landing: &Landing<'_>, told: Told) -> bool {
+        each!(self, q => q.finish_checksum(loan, landing, told))
     }
 
     /// Ends a burst of filled buffers: makes pending moves, publishes delivered buffers, and passes the others to `unclaimed`.

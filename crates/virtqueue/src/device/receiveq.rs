@@ -6,13 +6,14 @@ use super::DropCounts;
 use super::aside::Aside;
 use super::budget::{Budget, cost};
 use super::header::{is_header_valid, spoil_header, write_header};
-use super::lend::{self, Borrower, Filled, FilledLoans, Landing, Loan, Terms};
+use super::lend::{self, Borrower, Filled, FilledLoans, Landing, Loan, Terms, Told};
 use super::posted::{Posted, PostedQueue};
 use super::ring::DeviceRing;
 use crate::config::{QueueConfig, features};
 use crate::error::{Dropped, Fatal};
 use crate::exchange::{Copied, CopyAll, Handover, Joined, PageMember, Tally};
 use crate::layout::NET_HEADER;
+use crate::unfinished;
 use packet::copy::Copier;
 use packet::{Burst, Frames, MAX_FRAME, MIN_FRAME, Origin, Segment, Taken};
 use std::cell::Cell;
@@ -377,6 +378,28 @@ impl<R: ReceiveRing> Receiveq<R> {
     pub(super) fn has_valid_header(&self, loan: &Loan) -> bool {
         // SAFETY: as in `spoil_header`.
         loan.queue == self.id && loan.buffer.len >= NET_HEADER && unsafe { is_header_valid(loan.buffer.ptr) }
+    }
+
+    /// As [`super::Enqueue::finish_checksum`].
+    pub(super) fn finish_checksum(&self, loan: &Loan, landing: &Landing<'_>, told: Told) -> bool {
+        let Landing { at, len, .. } = *landing;
+        if loan.queue != self.id || at < NET_HEADER || at.saturating_add(len) > loan.buffer.len {
+            return false;
+        }
+        let buffer = loan.buffer.ptr;
+        // SAFETY: this queue lent the buffer after checking that it is mapped for its length, by a memory that the queue holds;
+        // the header and the frame end within it.
+        let (header, frame) = unsafe { (Segment::new(buffer, NET_HEADER), Segment::new(buffer.add(at as usize), len)) };
+        let frame = std::iter::once(frame);
+        let patch = match told {
+            Told::Nothing => packet::unfinished::recognise(frame),
+            Told::ByHeader => header.read().and_then(|header| unfinished::by_header(header, frame)),
+        };
+        let Some(patch) = patch else { return false };
+        let bytes = patch.bytes();
+        // SAFETY: the patch ends within the frame. A guest that changes the frame meanwhile changes only its own.
+        unsafe { self.ring().writer().shift(buffer.add((at + patch.at) as usize), bytes.as_ptr(), bytes.len()) };
+        true
     }
 
     #[inline(always)]

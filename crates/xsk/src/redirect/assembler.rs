@@ -11,7 +11,7 @@ pub(super) struct Instruction {
     pub(super) immediate: i32,
 }
 
-/// Registers: R0 holds results, R1 to R5 arguments.
+/// Registers: R0 holds results, R1 to R5 arguments; calls keep R6. R10 points behind the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Register {
     R0,
@@ -20,9 +20,11 @@ pub(super) enum Register {
     R3,
     R4,
     R5,
+    R6,
+    R10 = 10,
 }
 
-/// Width of a load.
+/// Width of a load or store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Byte,
@@ -47,12 +49,19 @@ pub(super) struct Label(usize);
 pub(super) const LOAD_BYTE: u8 = 0x71;
 pub(super) const LOAD_HALF: u8 = 0x69;
 pub(super) const LOAD_WORD: u8 = 0x61;
+pub(super) const STORE_HALF: u8 = 0x6b;
+pub(super) const STORE_WORD: u8 = 0x63;
+pub(super) const STORE_IMMEDIATE_WORD: u8 = 0x62;
 pub(super) const LOAD_IMMEDIATE_64: u8 = 0x18;
 pub(super) const MOVE: u8 = 0xb7;
 pub(super) const MOVE_REGISTER: u8 = 0xbf;
 pub(super) const ADD: u8 = 0x07;
+/// To the order of bytes on the wire.
+pub(super) const BIG_ENDIAN: u8 = 0xdc;
 pub(super) const JUMP_GREATER_REGISTER: u8 = 0x2d;
 // These compare 32 bits, as 64-bit comparisons sign-extend their immediates.
+pub(super) const JUMP: u8 = 0x05;
+pub(super) const JUMP_EQUAL: u8 = 0x15;
 pub(super) const JUMP_EQUAL_32: u8 = 0x16;
 pub(super) const JUMP_NOT_EQUAL_32: u8 = 0x56;
 pub(super) const JUMP_ANY_BIT_32: u8 = 0x46;
@@ -61,6 +70,8 @@ pub(super) const EXIT: u8 = 0x95;
 
 /// `BPF_PSEUDO_MAP_FD`: the immediate is the file descriptor of a map, and the map's address is loaded.
 pub(super) const MAP_FD: u8 = 1;
+/// `BPF_PSEUDO_KFUNC_CALL`: the immediate is the number of a function of the kernel that is no helper.
+pub(super) const KERNEL_FUNCTION: u8 = 2;
 
 const fn registers(destination: u8, source: u8) -> u8 {
     if cfg!(target_endian = "little") { destination | source << 4 } else { destination << 4 | source }
@@ -103,6 +114,22 @@ impl Assembler {
         self.add_raw(code, to, from as u8, offset, 0);
     }
 
+    /// `*(to + offset) = from`, of two or four bytes
+    pub(super) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+        let code = if width == Width::Half { STORE_HALF } else { STORE_WORD };
+        self.add_raw(code, to, from as u8, offset, 0);
+    }
+
+    /// `*(to + offset) = 0`, of four bytes
+    pub(super) fn clear_word(&mut self, to: Register, offset: i16) {
+        self.add_raw(STORE_IMMEDIATE_WORD, to, 0, offset, 0);
+    }
+
+    /// Orders the low 16 bits as on the wire, and clears the others.
+    pub(super) fn big_endian_16(&mut self, register: Register) {
+        self.add_raw(BIG_ENDIAN, register, 0, 0, 16);
+    }
+
     /// `to = address of the map`
     pub(super) fn load_map(&mut self, to: Register, fd: i32) {
         self.add_raw(LOAD_IMMEDIATE_64, to, MAP_FD, 0, fd);
@@ -139,6 +166,23 @@ impl Assembler {
         };
         self.jumps.push((self.code.len(), label));
         self.add_raw(code, register, 0, 0, value.cast_signed());
+    }
+
+    /// `goto label`
+    pub(super) fn jump(&mut self, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.add_raw(JUMP, Register::R0, 0, 0, 0);
+    }
+
+    /// `if the pointer is null goto label`
+    pub(super) fn jump_if_null(&mut self, pointer: Register, label: Label) {
+        self.jumps.push((self.code.len(), label));
+        self.add_raw(JUMP_EQUAL, pointer, 0, 0, 0);
+    }
+
+    /// Calls a function of the kernel that is no helper, by its number.
+    pub(super) fn call_kernel(&mut self, function: i32) {
+        self.add_raw(CALL, Register::R0, KERNEL_FUNCTION, 0, function);
     }
 
     /// Calls a helper function of the kernel.

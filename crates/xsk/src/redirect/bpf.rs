@@ -23,6 +23,8 @@ const XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
 /// `BPF_XDP` of `enum bpf_attach_type`.
 const ATTACH_XDP: u32 = 37;
+/// `BPF_F_XDP_DEV_BOUND_ONLY` (Linux 6.3).
+const DEVICE_BOUND: u32 = 1 << 6;
 /// `BPF_F_XDP_HAS_FRAGS`.
 const HAS_FRAGS: u32 = 1 << 5;
 
@@ -124,8 +126,17 @@ pub(super) fn remove(map: &OwnedFd, queue: u32) -> io::Result<()> {
     unsafe { bpf(MAP_DELETE_ELEM, &element(map, &queue, None)) }.map(drop)
 }
 
+/// Kind of an XDP program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProgramKind {
+    /// It supports frames in several parts.
+    pub(super) multi_buffer: bool,
+    /// The interface, by index, that it can be attached to, natively only: it reads what the driver keeps beside a frame.
+    pub(super) bound_to: Option<u32>,
+}
+
 /// Loads an XDP program. The verifier writes its messages to `log`, unless it is empty.
-pub(super) fn load_program(code: &[Instruction], multi_buffer: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
+pub(super) fn load_program(code: &[Instruction], kind: ProgramKind, log: &mut [u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Attributes {
         prog_type: u32,
@@ -145,14 +156,16 @@ pub(super) fn load_program(code: &[Instruction], multi_buffer: bool, log: &mut [
         prog_type: PROG_TYPE_XDP,
         insn_cnt: code.len() as u32,
         insns: code.as_ptr().expose_provenance() as u64,
-        license: c"Apache-2.0 OR MIT".as_ptr().expose_provenance() as u64,
+        // The kernel's name for the terms of MIT: by these the program may also be used under the GPL, which some functions ask for.
+        license: c"Dual MIT/GPL".as_ptr().expose_provenance() as u64,
         log_level: u32::from(!log.is_empty()),
         log_size: log.len() as u32,
         log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr().expose_provenance() as u64 },
         kern_version: 0,
-        prog_flags: if multi_buffer { HAS_FRAGS } else { 0 },
+        prog_flags: if kind.multi_buffer { HAS_FRAGS } else { 0 }
+            | if kind.bound_to.is_some() { DEVICE_BOUND } else { 0 },
         prog_name: name(c"millrace_xdp"),
-        prog_ifindex: 0,
+        prog_ifindex: kind.bound_to.unwrap_or(0),
         expected_attach_type: ATTACH_XDP,
     };
     // SAFETY: these are the attributes of BPF_PROG_LOAD; code, license and log live until the call returns, and only the

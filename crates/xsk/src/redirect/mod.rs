@@ -2,6 +2,7 @@
 
 mod assembler;
 mod bpf;
+mod btf;
 mod program;
 
 use std::io;
@@ -11,6 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::{Error, Interface, Result, Rx};
 use assembler::Instruction;
+use bpf::ProgramKind;
 pub use program::{Groups, Steering};
 
 /// Size of the buffer for the verifier's log, in bytes.
@@ -44,6 +46,8 @@ pub struct RedirectConfig {
     pub attach: Attach,
     /// Support for frames of several parts: drivers require it at an MTU larger than a page.
     pub multi_buffer: bool,
+    /// Whether a VLAN tag that the driver keeps beside a frame is put back into it, as far as possible: see [`Redirect::puts_tags_back`].
+    pub tags: bool,
     /// Frames to redirect to the sockets.
     pub steering: Steering,
 }
@@ -58,8 +62,16 @@ pub struct Redirect {
     sockets: OwnedFd,
     interface: Interface,
     attached: Attached,
-    multi_buffer: bool,
+    variant: Variant,
     native_refused: Option<io::Error>,
+}
+
+/// Form of the program that does not change.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    multi_buffer: bool,
+    /// The number of the function that reads a frame's tag, if tags are put back.
+    read_tag: Option<i32>,
 }
 
 impl Redirect {
@@ -67,7 +79,19 @@ impl Redirect {
     pub fn attach(interface: &Interface, config: &RedirectConfig) -> Result<Self> {
         let sockets = bpf::create_socket_map(interface.queues)
             .map_err(|source| denied(&interface.name, "create a map of AF_XDP sockets", source))?;
-        let program = load(interface, config.multi_buffer, &config.steering, &sockets)?;
+        let plain = Variant { multi_buffer: config.multi_buffer, read_tag: None };
+        // A program that puts tags back runs natively only. What prevents that shows when the plain one is tried.
+        let read_tag = if config.tags && config.attach != Attach::Generic { btf::read_tag() } else { None };
+        if let Some(read_tag) = read_tag {
+            let variant = Variant { read_tag: Some(read_tag), ..plain };
+            if let Ok(program) = load(interface, variant, &config.steering, &sockets)
+                && let Ok(link) = bpf::link(program.as_fd(), interface.index, bpf::NATIVE)
+            {
+                let (interface, attached) = (interface.clone(), Attached::Native);
+                return Ok(Self { link, sockets, interface, attached, variant, native_refused: None });
+            }
+        }
+        let program = load(interface, plain, &config.steering, &sockets)?;
         let try_one = |flags| bpf::link(program.as_fd(), interface.index, flags);
         let mut native_refused = None;
         let (attached, link) = match config.attach {
@@ -83,7 +107,7 @@ impl Redirect {
         };
         let link = link.map_err(|source| explain(&interface.name, attached, source))?;
         let interface = interface.clone();
-        Ok(Self { link, sockets, interface, attached, multi_buffer: config.multi_buffer, native_refused })
+        Ok(Self { link, sockets, interface, attached, variant: plain, native_refused })
     }
 
     /// Returns the place in which the program runs.
@@ -94,6 +118,12 @@ impl Redirect {
     /// Returns the driver's error, if [`Attach::Auto`] tried the driver and failed.
     pub fn native_refused(&self) -> Option<&io::Error> {
         self.native_refused.as_ref()
+    }
+
+    /// Reports whether VLAN tags beside frames are put back. It takes a program that runs natively, a driver that can tell (veth and a
+    /// few of network cards; of one that can't, frames arrive without their tags), and Linux 6.8 with a description of its types (BTF).
+    pub fn puts_tags_back(&self) -> bool {
+        self.variant.read_tag.is_some()
     }
 
     /// Returns the interface.
@@ -131,7 +161,7 @@ impl Redirect {
     /// chosen frames is still on its way to a socket.
     pub fn steer(&self, steering: &Steering) -> Result<()> {
         let name = &self.interface.name;
-        let program = load(&self.interface, self.multi_buffer, steering, &self.sockets)?;
+        let program = load(&self.interface, self.variant, steering, &self.sockets)?;
         bpf::update_link(&self.link, program.as_fd()).map_err(Error::system(
             name,
             "change the redirect",
@@ -152,25 +182,26 @@ impl Drop for Redirect {
     }
 }
 
-fn load(interface: &Interface, multi_buffer: bool, steering: &Steering, sockets: &OwnedFd) -> Result<OwnedFd> {
+fn load(interface: &Interface, variant: Variant, steering: &Steering, sockets: &OwnedFd) -> Result<OwnedFd> {
     if let Steering::Destinations { macs, .. } = steering
         && macs.len() > Steering::MOST_MACS
     {
         let problem = format!("frames can be steered by {} MAC addresses, not by {}", Steering::MOST_MACS, macs.len());
         return Err(Error::Config { interface: interface.name.clone(), problem });
     }
-    let code = program::redirect(steering, sockets.as_raw_fd());
-    load_code(&interface.name, &code, multi_buffer)
+    let code = program::redirect(steering, sockets.as_raw_fd(), variant.read_tag);
+    let bound_to = variant.read_tag.map(|_| interface.index);
+    load_code(&interface.name, &code, ProgramKind { multi_buffer: variant.multi_buffer, bound_to })
 }
 
-fn load_code(interface: &str, code: &[Instruction], multi_buffer: bool) -> Result<OwnedFd> {
-    bpf::load_program(code, multi_buffer, &mut []).or_else(|error| {
+fn load_code(interface: &str, code: &[Instruction], kind: ProgramKind) -> Result<OwnedFd> {
+    bpf::load_program(code, kind, &mut []).or_else(|error| {
         if !matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL)) {
             return Err(denied(interface, "load the XDP program", error));
         }
         // Loads it again to get the reason.
         let mut log = vec![0; LOG_BYTES];
-        bpf::load_program(code, multi_buffer, &mut log).map_err(|source| {
+        bpf::load_program(code, kind, &mut log).map_err(|source| {
             let said = log.split(|&byte| byte == 0).next().unwrap_or_default();
             Error::Program { source, log: String::from_utf8_lossy(said).into_owned() }
         })
@@ -222,7 +253,8 @@ mod tests {
         let mut asm = assembler::Assembler::default();
         asm.load(assembler::Width::Word, assembler::Register::R0, assembler::Register::R5, 0);
         asm.exit();
-        let error = load_code("eth0", &asm.finish(), false).expect_err("a program that reads from nowhere");
+        let error =
+            load_code("eth0", &asm.finish(), ProgramKind::default()).expect_err("a program that reads from nowhere");
         assert!(error.to_string().contains("R5"), "{error} (this test needs to run as root)");
     }
 
@@ -232,9 +264,9 @@ mod tests {
         for groups in [Groups::None, Groups::Broadcast, Groups::All] {
             for count in [0, 1, Steering::MOST_MACS] {
                 let macs = vec![[2, 0, 0, 0xff, 0xff, 1]; count];
-                let code = program::redirect(&Steering::Destinations { macs, groups }, sockets.as_raw_fd());
+                let code = program::redirect(&Steering::Destinations { macs, groups }, sockets.as_raw_fd(), None);
                 for multi_buffer in [false, true] {
-                    load_code("eth0", &code, multi_buffer).unwrap();
+                    load_code("eth0", &code, ProgramKind { multi_buffer, bound_to: None }).unwrap();
                 }
             }
         }

@@ -4,6 +4,7 @@
 mod memory;
 mod netns;
 mod packet;
+mod tagger;
 
 use std::sync::Arc;
 use std::thread;
@@ -13,6 +14,7 @@ pub use memory::Memory;
 pub use netns::Netns;
 pub use packet::PacketSocket;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+pub use tagger::Tagger;
 use xsk::{
     Attach, Attached, Chunks, Descriptor, Interface, Mode, Queue, QueueConfig, Redirect, RedirectConfig, Steering, Umem,
 };

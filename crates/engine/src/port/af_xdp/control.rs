@@ -4,6 +4,7 @@ use super::Settings;
 use super::device::Device;
 use super::queue::XdpQueue;
 use crate::port::interface;
+use crate::port::unfinished::Unfinished;
 use crate::port::{Site, zero_copy};
 use netdev::{Link, Links};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ impl interface::Interface for Settings {
         let (device, opened) = Device::open(self, links, site)?;
         let queue = |(index, opened)| Some(XdpQueue::new(device.clone(), index, opened));
         let queues = opened.into_iter().enumerate().map(queue).collect();
-        Ok(Box::new(XdpSession { device, queues }))
+        Ok(Box::new(XdpSession { device, queues, is_told: false }))
     }
 }
 
@@ -31,6 +32,8 @@ struct XdpSession {
     device: Arc<Device>,
     /// By index; `None` once attached.
     queues: Vec<Option<XdpQueue>>,
+    /// Whether users have been told of unfinished checksums.
+    is_told: bool,
 }
 
 impl interface::Session for XdpSession {
@@ -63,6 +66,10 @@ impl interface::Session for XdpSession {
     fn check(&mut self) -> Result<(), String> {
         let Device { site, watched, .. } = &*self.device;
         watched.count(&**site);
+        let unfinished = self.device.unfinished.as_ref();
+        if unfinished.is_some_and(Unfinished::is_seen) && !std::mem::replace(&mut self.is_told, true) {
+            site.set_state(watched.link.trouble().is_none(), self.describe(&watched.link));
+        }
         if watched.failed.load(Ordering::Relaxed) {
             return Err("its sockets could not be opened again".to_owned());
         }

@@ -4,6 +4,7 @@ use super::umem_view::WeakView;
 use super::watched::{Watched, WatchedSocket};
 use super::{Settings, Steer, UmemView};
 use crate::port::Site;
+use crate::port::unfinished::Unfinished;
 use crate::port::zero_copy::LEND_ROOM;
 use netdev::{Links, ethtool};
 use std::sync::{Arc, Mutex, Weak};
@@ -35,6 +36,9 @@ pub(super) struct Device {
     pub(super) watched: Arc<Watched>,
     redirect: Redirect,
     _promiscuous: netdev::Promiscuous,
+    tags: Tags,
+    /// If frames may arrive whose checksums are unfinished: those of this machine, which pass no hardware.
+    pub(super) unfinished: Option<Unfinished>,
     config: QueueConfig,
     /// Reason why the kernel copies frames, if it does.
     copies: Option<String>,
@@ -51,6 +55,16 @@ pub(super) struct Device {
     /// Rules that the NIC has taken, and the reasons why it has not taken others.
     rules: Vec<ethtool::Rule>,
     refused: Vec<String>,
+}
+
+/// VLAN tags of received frames.
+enum Tags {
+    /// They arrive in the frames.
+    InFrames { _undo: Option<ethtool::TagsInFrames> },
+    /// The driver keeps some beside the frames, and the program puts them back.
+    PutBack,
+    /// The driver keeps some beside the frames: the end at which that can be changed is this one or the sender's.
+    Lost { at_sender: bool },
 }
 
 /// Frames that go to the sockets.
@@ -94,9 +108,19 @@ impl Device {
         let chunk = CHUNKS.iter().find(fits).copied();
         let multi_buffer = chunk.is_none();
         let own_chunks = Chunks::aligned(chunk.unwrap_or(CHUNKS[1]));
+        let driver = ethtool::driver(&link);
+        let is_veth = driver.as_deref() == Some("veth");
         let attach = if settings.mode == Mode::ZeroCopy { Attach::Native } else { Attach::Auto };
-        let redirect = RedirectConfig { attach, multi_buffer, ..RedirectConfig::default() };
+        // At a veth pair the sender's end decides, not this one.
+        let left = if is_veth { Err(std::io::ErrorKind::Unsupported.into()) } else { ethtool::leave_tags(&link) };
+        let redirect = RedirectConfig { attach, multi_buffer, tags: left.is_err(), ..RedirectConfig::default() };
         let redirect = Redirect::attach(&interface, &redirect).map_err(failed)?;
+        let tags = match left {
+            Ok(undo) => Tags::InFrames { _undo: undo },
+            Err(_) if redirect.puts_tags_back() => Tags::PutBack,
+            Err(_) => Tags::Lost { at_sender: is_veth },
+        };
+        let is_software = is_veth || redirect.attached() == Attached::Generic;
         let size = settings.queue_size;
         let bytes = u64::from(size) * u64::from(own_chunks.size);
         let count = 2 * u64::from(settings.queues);
@@ -114,6 +138,8 @@ impl Device {
             watched: Arc::new(watched),
             redirect,
             _promiscuous: promiscuous,
+            tags,
+            unfinished: is_software.then(Unfinished::default),
             config: QueueConfig {
                 multi_buffer,
                 fill: ring,
@@ -203,7 +229,24 @@ impl Device {
         let rest = if left > 0 { format!(", frames of {left} more queues go to the kernel") } else { String::new() };
         let rules = if self.rules.is_empty() { String::new() } else { format!(", flow rules: {}", self.rules.len()) };
         let refused: String = self.refused.iter().map(|why| format!(", {why}")).collect();
-        format!("interface {}, {mode}, {xdp}{rules}{rest}{refused}", self.watched.link.name)
+        let name = &self.watched.link.name;
+        let tags = match self.tags {
+            Tags::InFrames { .. } | Tags::PutBack => String::new(),
+            Tags::Lost { at_sender: false } => {
+                format!(", frames arrive without their VLAN tags (`ethtool -K {name} rxvlan off`)")
+            }
+            Tags::Lost { at_sender: true } => {
+                ", frames arrive without VLAN tags that the kernel adds (at the other end of the veth pair, `ethtool -K END \
+                 txvlan off tx-vlan-stag-hw-insert off`)"
+                    .to_owned()
+            }
+        };
+        let checksums = if self.unfinished.as_ref().is_some_and(Unfinished::is_seen) {
+            ", the switch computes checksums that the sender leaves to hardware (there, `ethtool -K END tx off`)"
+        } else {
+            ""
+        };
+        format!("interface {name}, {mode}, {xdp}{rules}{rest}{refused}{tags}{checksums}")
     }
 
     pub(super) fn is_zero_copy(&self) -> bool {

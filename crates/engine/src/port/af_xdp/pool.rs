@@ -54,9 +54,15 @@ impl Pool {
         (index < self.count.into()).then_some(index as u16)
     }
 
+    /// Returns the arena's address of a kernel address in these chunks.
+    #[inline(always)]
+    pub(super) fn in_arena(&self, address: u64) -> Option<u64> {
+        Some(self.first + address.checked_sub(self.start)?)
+    }
+
     /// Returns the bytes that the kernel wrote to an address in these chunks.
     #[inline(always)]
     pub(super) fn segment(&self, address: u64, len: u32) -> Option<Segment<'_>> {
-        self.arena.segment(self.first + address.checked_sub(self.start)?, len)
+        self.arena.segment(self.in_arena(address)?, len)
     }
 }

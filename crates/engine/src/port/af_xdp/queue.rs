@@ -173,7 +173,8 @@ impl ZeroCopyQueue for XdpQueue {
         let pool = self.pool(Direction::ToGuest)?;
         let lending = mapped.clone().map(|mapped| Lending::new(mapped, room));
         let (stuck, drops) = (self.stuck.clone(), self.device.site.drops().clone());
-        let half = XdpReceive::new(rings, self.view.clone(), pool, lending, stuck, drops);
+        let unfinished = self.device.unfinished.clone();
+        let half = XdpReceive::new(rings, self.view.clone(), pool, lending, stuck, drops, unfinished);
         self.with_passed(half.map_err(|e| e.to_string())?, mapped)
     }
 

@@ -6,9 +6,10 @@ use super::in_flight::InFlight;
 use super::rings::RxRings;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::{Drops, Reason};
+use crate::port::unfinished::{self, Unfinished};
 use crate::port::zero_copy::{Lending, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
-use packet::{Burst, MAX_FRAME, MIN_FRAME, Mapped};
+use packet::{Burst, MAX_FRAME, MIN_FRAME, Mapped, Segment};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,6 +41,8 @@ pub struct XdpReceive {
     addresses: RefCell<Vec<u64>>,
     stuck: Arc<Stuck>,
     drops: Arc<Drops>,
+    /// If frames may arrive whose checksums are unfinished.
+    unfinished: Option<Unfinished>,
 }
 
 /// A part of a frame, in an own chunk.
@@ -75,6 +78,7 @@ impl XdpReceive {
         lending: Option<Lending>,
         stuck: Arc<Stuck>,
         drops: Arc<Drops>,
+        unfinished: Option<Unfinished>,
     ) -> std::io::Result<XdpReceive> {
         let size = usize::from(pool.count());
         let wake = rings.rx.as_fd().try_clone_to_owned()?;
@@ -91,6 +95,7 @@ impl XdpReceive {
             pool,
             stuck,
             drops,
+            unfinished,
         };
         match &port.lending {
             Some(lending) if lending.mapped().is_reachable() => drop(port.fill_reserve(lending.mapped().reserve())),
@@ -109,6 +114,9 @@ impl XdpReceive {
         if part.len >= MIN_FRAME
             && let Some(frame) = self.pool.segment(at, part.len)
         {
+            if self.unfinished.is_some() {
+                self.finish(std::iter::once(frame), std::iter::once((at, part.len)));
+            }
             burst.push(frame);
         }
         self.taken.borrow_mut().push(index);
@@ -124,11 +132,24 @@ impl XdpReceive {
         }
         let len: u32 = parts.iter().map(|part| part.len).sum();
         let segments = parts.iter().filter_map(|part| self.pool.segment(part.at, part.len));
+        self.finish(segments.clone(), parts.iter().map(|part| (part.at, part.len)));
         let fits = (MIN_FRAME..=MAX_FRAME).contains(&len);
         if !fits || !burst.push_segments(segments) {
             self.drops.add(Reason::TooLong, 1);
         }
         self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.chunk));
+    }
+
+    /// Finishes the checksum of a frame in `parts`, by the kernel's addresses in the pool, if its sender left it to hardware that is not there.
+    #[cold]
+    fn finish<'s>(&self, frame: impl Iterator<Item = Segment<'s>> + Clone, parts: impl Iterator<Item = (u64, u32)>) {
+        if let Some(unfinished) = &self.unfinished
+            && let Some(patch) = packet::unfinished::recognise(frame)
+        {
+            let parts = parts.filter_map(|(at, len)| Some((self.pool.in_arena(at)?, len)));
+            unfinished::write(&patch, &self.pool.arena, parts);
+            unfinished.note();
+        }
     }
 
     /// Lends own chunks from `more` to the kernel, and pushes addresses that wait.

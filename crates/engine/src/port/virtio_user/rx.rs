@@ -4,10 +4,12 @@ mod zero_copy;
 
 use super::header_probe::HeaderProbe;
 use super::{BufferedQueue, QueueResources, ROOM};
+use crate::port::unfinished;
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{HoldBursts, RxQueue, Wait};
 use packet::copy::prefetch;
-use packet::{Burst, MIN_FRAME};
+use packet::unfinished::Patch;
+use packet::{Burst, MIN_FRAME, Segment};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -149,24 +151,38 @@ impl VirtioReceive {
         {
             // The device's processor wrote it, and a stage or a copy reads it when the whole burst has been received.
             prefetch(frame.as_ptr());
+            if let Some(patch) = self.unfinished(end.buffer(index), std::iter::once(frame)) {
+                unfinished::write(&patch, &self.arena, std::iter::once((at, frame.len())));
+            }
             burst.push(frame);
         }
+    }
+
+    /// Returns the checksum that the device left to its receiver, of a frame behind a header at `header`.
+    #[inline(always)]
+    fn unfinished<'s>(&self, header: u64, frame: impl Iterator<Item = Segment<'s>> + Clone) -> Option<Patch> {
+        virtqueue::unfinished::by_header(self.arena.segment(header, NET_HEADER)?.read()?, frame)
     }
 
     /// Adds the frame in these own buffers to `burst`, if its length is valid.
     #[cold]
     fn push<'q>(&'q self, end: &BufferedQueue<Held>, buffers: &[(u16, u32)], burst: &mut Burst<'_, 'q>) {
         let mut header = NET_HEADER;
-        let segments = buffers.iter().filter_map(|&(index, len)| {
+        let parts = buffers.iter().map(move |&(index, len)| {
             let skip = header.min(len);
             header -= skip;
-            let at = end.buffer(index) + u64::from(skip);
-            self.arena.segment(at, len - skip).filter(|s| !s.is_empty())
+            (end.buffer(index) + u64::from(skip), len - skip)
         });
+        let parts = parts.filter(|&(_, len)| len > 0);
+        let segments = parts.clone().filter_map(|(at, len)| self.arena.segment(at, len));
         let len: u32 = buffers.iter().map(|b| b.1).sum();
-        if len >= NET_HEADER + MIN_FRAME && len - NET_HEADER <= packet::MAX_FRAME {
-            let _ = burst.push_segments(segments);
+        if len < NET_HEADER + MIN_FRAME || len - NET_HEADER > packet::MAX_FRAME {
+            return;
         }
+        if let Some(patch) = self.unfinished(end.buffer(buffers[0].0), segments.clone()) {
+            unfinished::write(&patch, &self.arena, parts);
+        }
+        let _ = burst.push_segments(segments);
     }
 
     /// Returns the number of buffers that the device has. A scattered frame takes two descriptors.

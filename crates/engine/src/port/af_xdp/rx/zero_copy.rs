@@ -4,12 +4,13 @@ use super::{InFlight, Lent, Socket, XdpReceive, push};
 use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::NET_HEADER;
-use virtqueue::device::{FilledLoans, Landing, Loan};
+use virtqueue::device::{FilledLoans, Landing, Loan, Told};
 use xsk::{Descriptor, RingBurst, Umem};
 
 /// Frames, or parts of frames, that the kernel has received.
 struct Received<'r, 'q> {
     port: &'q XdpReceive,
+    guest: &'q GuestBuffers,
     lending: &'q Lending,
     umem: &'r Umem,
     lent: &'r mut InFlight<Lent>,
@@ -33,7 +34,13 @@ impl<'q> FilledLoans<'q> for Received<'_, 'q> {
             let filled = self.umem.filled_address(part.address);
             if let Some(Lent { loan, start }) = self.lent.take(filled) {
                 self.lending.came_back(filled);
-                return Some((loan, Landing { at: start, ..Landing::whole(part.len) }));
+                let landing = Landing { at: start, ..Landing::whole(part.len) };
+                if let Some(unfinished) = &self.port.unfinished
+                    && self.guest.ring().finish_checksum(&loan, &landing, Told::Nothing)
+                {
+                    unfinished.note();
+                }
+                return Some((loan, landing));
             }
         }
         None
@@ -78,7 +85,7 @@ impl ZeroCopyRx for XdpReceive {
         let umem = socket.view.umem();
         let mut lent = self.lent.borrow_mut();
         let parts = rings.rx.burst(burst.room() as u32);
-        let mut received = Received { port: self, lending, umem, lent: &mut lent, parts, any: false, own: 0 };
+        let mut received = Received { port: self, guest, lending, umem, lent: &mut lent, parts, any: false, own: 0 };
         let in_place = guest.ring().receive_filled(burst, &mut received);
         let Received { any, own, .. } = received;
         if any {

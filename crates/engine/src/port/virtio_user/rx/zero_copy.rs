@@ -4,7 +4,7 @@ use super::{Held, VirtioReceive};
 use crate::port::virtio_user::{BufferedQueue, ROOM};
 use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, ZeroCopyRx};
 use packet::Burst;
-use virtqueue::device::{FilledLoans, Landing, Loan};
+use virtqueue::device::{FilledLoans, Landing, Loan, Told};
 
 /// Buffers that the device has returned.
 struct ReturnedBuffers<'r, 'q> {
@@ -29,6 +29,10 @@ impl<'q> FilledLoans<'q> for ReturnedBuffers<'_, 'q> {
                     self.taken.extend(lent.head);
                     self.lending.came_back(id.into());
                     let landing = self.port.landing(self.end, self.guest, &lent, len);
+                    if !landing.has_header && lent.head.is_none() {
+                        // The queue will write another header, which leaves nothing to the guest.
+                        self.guest.ring().finish_checksum(&lent.loan, &landing, Told::ByHeader);
+                    }
                     return Some((lent.loan, landing));
                 }
                 Held::Own(index) => {
