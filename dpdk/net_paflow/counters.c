@@ -43,6 +43,8 @@ static struct transmit_counters transmitted(const struct rte_eth_dev *dev)
         sum.joined += one->joined;
         sum.no_buffers += one->no_buffers;
         sum.unknown_chain += one->unknown_chain;
+        sum.too_long += one->too_long;
+        sum.dropped_no_buffers += one->dropped_no_buffers;
     }
     return sum;
 }
@@ -62,7 +64,7 @@ int counters_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
     stats->obytes = out.bytes;
     stats->imissed = below.imissed;
     stats->ierrors = below.ierrors + in.too_long;
-    stats->oerrors = below.oerrors + out.unknown_chain;
+    stats->oerrors = below.oerrors + out.unknown_chain + out.too_long + out.dropped_no_buffers;
     for (int reason = 1; reason <= PAFLOW_REASONS; reason++)
         stats->ierrors += in.dropped[reason];
     // The layer above has counted in this field, for this device.
@@ -102,7 +104,7 @@ struct named {
     uint64_t value;
 };
 
-#define NAMED (10 + PAFLOW_REASONS)
+#define NAMED (12 + PAFLOW_REASONS)
 
 static void named(const struct rte_eth_dev *dev, struct named all[NAMED])
 {
@@ -119,6 +121,8 @@ static void named(const struct rte_eth_dev *dev, struct named all[NAMED])
         {"tx_joined", out.joined},
         {"tx_alone_no-buffers", out.no_buffers},
         {"tx_dropped_unknown-chain", out.unknown_chain},
+        {"tx_dropped_too-long", out.too_long},
+        {"tx_dropped_no-buffers", out.dropped_no_buffers},
     };
     memcpy(all, first, sizeof first);
     for (int reason = 1; reason <= PAFLOW_REASONS; reason++) {

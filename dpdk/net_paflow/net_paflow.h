@@ -49,8 +49,9 @@ struct transmit_counters {
     uint64_t frames, aggregates, joined;
     // Packets that were sent alone, as no buffer was free to join them in.
     uint64_t no_buffers;
-    // Packets that were dropped, as their service chain has no flow.
-    uint64_t unknown_chain;
+    // Packets that were dropped, as their service chain has no flow; and on their way to a next hop behind routers, as they fit no
+    // frame, or as no buffer was free.
+    uint64_t unknown_chain, too_long, dropped_no_buffers;
 };
 
 struct receive_queue {

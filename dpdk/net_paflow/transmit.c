@@ -32,6 +32,16 @@ static struct rte_mbuf *join(struct transmit_queue *queue, const struct paflow_g
     return frame;
 }
 
+// Drops the packets of a group, and takes them out of the burst.
+static void drop(struct transmit_queue *queue, const struct paflow_group *group, struct rte_mbuf **packets)
+{
+    for (uint16_t i = group->first; i < group->first + group->count; i++) {
+        struct rte_mbuf **packet = &packets[queue->order[i]];
+        rte_pktmbuf_free(*packet);
+        *packet = NULL;
+    }
+}
+
 // Makes the frames of a burst that is planned in `groups` groups. Returns how many they are; drops packets that may not be sent, and
 // takes them out of the burst.
 static uint16_t make_frames(struct transmit_queue *queue, uint16_t groups, struct rte_mbuf **packets, uint16_t count)
@@ -39,16 +49,24 @@ static uint16_t make_frames(struct transmit_queue *queue, uint16_t groups, struc
     uint16_t frames = 0;
     for (const struct paflow_group *group = queue->groups; group < queue->groups + groups; group++) {
         if (unlikely(group->kind == PAFLOW_UNKNOWN_CHAIN)) {
-            struct rte_mbuf **packet = &packets[queue->order[group->first]];
             queue->counters.unknown_chain++;
-            rte_pktmbuf_free(*packet);
-            *packet = NULL;
+            drop(queue, group, packets);
+            continue;
+        }
+        if (unlikely(group->kind == PAFLOW_TOO_LONG)) {
+            queue->counters.too_long++;
+            drop(queue, group, packets);
             continue;
         }
         struct rte_mbuf *joined = group->kind == PAFLOW_JOINED ? join(queue, group, count) : NULL;
         if (joined != NULL) {
             queue->parts[frames] = (struct part){group->first, group->count, true};
             queue->frames[frames++] = joined;
+            continue;
+        }
+        if (unlikely(group->only_joined)) {
+            queue->counters.dropped_no_buffers += group->count;
+            drop(queue, group, packets);
             continue;
         }
         if (group->kind == PAFLOW_JOINED)

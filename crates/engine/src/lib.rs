@@ -13,6 +13,7 @@
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]
 
+mod answers;
 mod clock;
 pub mod counters;
 pub mod drops;

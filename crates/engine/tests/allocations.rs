@@ -111,7 +111,7 @@ fn aggregation(own: u8, other: u8) -> AggregationSpec {
     let checksum = Checksum::Computed;
     let tunnel = Tunnel { addresses, source_port: 50_000, destination_port: 50_261, hop_limit: 64, checksum };
     let [source, destination] = [own, other].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
-    let route = Route { source, destination, vlan: Some(5), carrier: Carrier::Udp(tunnel) };
+    let route = Route { source, destination, vlan: Some(5), routed: false, carrier: Carrier::Udp(tunnel) };
     AggregationSpec {
         mtu: 1500,
         chains: Chains::Vlan,

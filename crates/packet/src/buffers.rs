@@ -18,8 +18,9 @@ impl Buffers {
         Buffers { bytes, room, lent: Cell::new(0) }
     }
 
-    /// Passes the next free buffer to `fill`, which returns how many bytes it wrote from the start.
-    fn fill(&self, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Segment<'_>> {
+    /// Passes the next free buffer to `fill`, which returns how many bytes it wrote from the start. Returns these; `None` if no buffer is
+    /// free or `fill` returns `None`.
+    pub fn fill(&self, fill: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Segment<'_>> {
         let at = self.lent.get() * self.room;
         let cells = self.bytes.get(at..at + self.room).filter(|_| self.room > 0)?;
         let start = UnsafeCell::raw_get(cells.as_ptr());

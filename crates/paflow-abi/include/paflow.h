@@ -68,6 +68,8 @@ enum paflow_kind {
     PAFLOW_JOINED,
     // One packet, to be dropped: its service chain has no flow.
     PAFLOW_UNKNOWN_CHAIN,
+    // One packet, to be dropped: it fits no frame to its next hop, which is behind routers.
+    PAFLOW_TOO_LONG,
 };
 
 // Packets of a burst that leave together: `count` of them, from the element `first` of the order on.
@@ -78,6 +80,8 @@ struct paflow_group {
     uint16_t first;
     uint16_t count;
     uint16_t next_hop;
+    // 1 if the packets must not leave one by one if they can't be joined: the next hop is behind routers.
+    uint16_t only_joined;
 };
 
 // Creates memory for planning.

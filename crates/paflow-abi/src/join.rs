@@ -2,7 +2,7 @@
 
 use crate::rules::PortRules;
 use paflow::encode::gather;
-use paflow::plan::MAX_BURST;
+use paflow::plan::{MAX_BURST, Room};
 use paflow::{Nfi, Planner};
 
 /// The treatment of the packets of a group.
@@ -15,6 +15,8 @@ pub enum Kind {
     Joined,
     /// One packet, dropped: its service chain has no flow.
     UnknownChain,
+    /// One packet, dropped: it fits no frame to its next hop, which is behind routers.
+    TooLong,
 }
 
 /// Packets of a burst that leave together.
@@ -31,6 +33,8 @@ pub struct Group {
     pub count: u16,
     /// Index of the next hop in the rules.
     pub next_hop: u16,
+    /// 1 if the packets must not leave one by one if they can't be joined: the next hop is behind routers.
+    pub only_joined: u16,
 }
 
 /// Memory for planning.
@@ -68,12 +72,13 @@ impl Join {
             *hop = rules.table.next_hop(bytes);
             count += 1;
         }
-        let room = |nfi| rules.hop(nfi).map_or(0, |hop| rooms[hop]);
+        let room = |nfi| rules.hop(nfi).map_or(Room::default(), |hop| rooms[hop]);
         let plan = self.planner.plan(&self.lengths[..count], &self.next_hops[..count], room);
         let (mut groups, mut first) = (0, 0);
         for planned in plan.groups() {
             let hop = planned.next_hop().and_then(|nfi| rules.hop(nfi));
             let (kind, length, next_hop) = match hop {
+                _ if planned.is_too_long() => (Kind::TooLong, 0, 0),
                 Some(hop) if !planned.goes_as_it_is() => {
                     (Kind::Joined, rules.hops[hop].template.len() as u32 + planned.size(), hop as u16)
                 }
@@ -82,7 +87,9 @@ impl Join {
             };
             let count = planned.count();
             (first..).zip(plan.members(planned)).for_each(|(place, packet)| order(place, packet as u16));
-            group(groups, Group { kind: kind as u32, length, first, count, next_hop });
+            let is_routed = hop.is_some_and(|hop| rules.hops[hop].template.is_routed());
+            let only_joined = u16::from(is_routed && kind == Kind::Joined);
+            group(groups, Group { kind: kind as u32, length, first, count, next_hop, only_joined });
             first += count;
             groups += 1;
         }

@@ -1,6 +1,7 @@
 //! The rules of one port.
 
 use paflow::Rules;
+use paflow::plan::Room;
 use settings::aggregation::{LoadError, load_for_one_port};
 use std::path::Path;
 
@@ -8,8 +9,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct PortRules {
     pub(crate) rules: Rules,
-    /// By next hop of the rules: bytes for packets in an aggregate; zero if the next hop is behind another port.
-    pub(crate) rooms: Vec<u32>,
+    /// By next hop of the rules: the room in an aggregate; none if the next hop is behind another port.
+    pub(crate) rooms: Vec<Room>,
     mtu: u16,
 }
 
@@ -28,7 +29,7 @@ impl PortRules {
 
     /// Returns the number of next hops that packets are joined for at this port.
     pub fn next_hops(&self) -> usize {
-        self.rooms.iter().filter(|room| **room > 0).count()
+        self.rooms.iter().filter(|room| room.bytes > 0).count()
     }
 }
 

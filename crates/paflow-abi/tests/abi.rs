@@ -49,7 +49,7 @@ fn views(packets: &[Vec<u8>]) -> Vec<Packet> {
 /// Plans packets; returns the groups and the order.
 fn plan(rules: &PortRules, packets: &[Packet]) -> (Vec<Group>, Vec<u16>) {
     let join = paflow_join_new();
-    let none = Group { kind: 9, length: 9, first: 9, count: 9, next_hop: 9 };
+    let none = Group { kind: 9, length: 9, first: 9, count: 9, next_hop: 9, only_joined: 9 };
     let (mut groups, mut order) = (vec![none; packets.len()], vec![999; packets.len()]);
     let count = packets.len() as u16;
     // SAFETY: the arrays are as long, and the packets are there.

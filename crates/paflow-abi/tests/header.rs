@@ -30,7 +30,7 @@ fn structures_and_constants_are_the_same() {
         layout!("paflow_piece" is Piece, "start" is start, "length" is len),
         layout!("paflow_packet" is Packet, "bytes" is bytes, "there" is there, "length" is length),
         layout!("paflow_group" is Group, "kind" is kind, "length" is length, "first" is first, "count" is count,
-            "next_hop" is next_hop),
+            "next_hop" is next_hop, "only_joined" is only_joined),
         [
             ("PAFLOW_MOST", MOST),
             ("PAFLOW_BURST", MAX_BURST),
@@ -39,6 +39,7 @@ fn structures_and_constants_are_the_same() {
         ]
         .into_iter()
         .chain([("PAFLOW_JOINED", Kind::Joined as usize), ("PAFLOW_UNKNOWN_CHAIN", Kind::UnknownChain as usize)])
+        .chain([("PAFLOW_TOO_LONG", Kind::TooLong as usize)])
         .map(|(name, value)| format!("_Static_assert({name} == {value}, \"\");\n"))
         .collect(),
     ];

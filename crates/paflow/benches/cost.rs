@@ -27,8 +27,13 @@ fn main() {
     let addresses = Addresses::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let tunnel =
         Tunnel { addresses, source_port: 50_000, destination_port: 50_261, hop_limit: 64, checksum: Checksum::Zero };
-    let route =
-        Route { source: MacAddr([2; 6]), destination: MacAddr([4; 6]), vlan: None, carrier: Carrier::Udp(tunnel) };
+    let route = Route {
+        source: MacAddr([2; 6]),
+        destination: MacAddr([4; 6]),
+        vlan: None,
+        routed: false,
+        carrier: Carrier::Udp(tunnel),
+    };
     let template = Template::new(&route, 1500).unwrap();
 
     let mut vlans = Box::new(VlanTable::new());

@@ -14,6 +14,8 @@ pub(crate) struct Datagram {
     pub(crate) end: usize,
     pub(crate) source: IpAddr,
     pub(crate) destination: IpAddr,
+    /// The traffic class.
+    pub(crate) class: u8,
     /// Whether it is the first of several fragments.
     fragment: bool,
     /// An IPv4 header without options.
@@ -46,6 +48,7 @@ impl Datagram {
             end: at + usize::from(u16::from_be_bytes([header[2], header[3]])),
             source: Ipv4Addr::new(s0, s1, s2, s3).into(),
             destination: Ipv4Addr::new(d0, d1, d2, d3).into(),
+            class: header[1],
             fragment: fragment & 0x2000 != 0,
             header: (len == header_len::IPV4).then_some(header),
         })
@@ -63,7 +66,8 @@ impl Datagram {
             IpAddr::from(Ipv6Addr::from(octets))
         };
         let end = udp + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        Some(Datagram { ip: at, udp, end, source: address(8), destination: address(24), fragment: false, header: None })
+        let (source, destination, class) = (address(8), address(24), header[0] << 4 | header[1] >> 4);
+        Some(Datagram { ip: at, udp, end, source, destination, class, fragment: false, header: None })
     }
 
     /// Checks the headers; the caller's payload begins at `start`. Without `zero_over_ipv6`, UDP over IPv6 must have a

@@ -1,6 +1,7 @@
 //! The bytes between embedded packets. Packets are referred to by index, not copied: the data path gathers them in
 //! place.
 
+use crate::class::{self, Around};
 use crate::header::entry_size;
 use crate::outer::Template;
 use crate::plan::{Group, GroupedBurst, Members};
@@ -99,8 +100,11 @@ pub fn write(
 #[inline]
 pub fn gather<'p>(template: &Template, packets: impl Iterator<Item = &'p [u8]>, out: &mut [u8]) -> Option<usize> {
     let (headers, mut at) = out.split_at_mut_checked(template.len())?;
-    let (mut sum, mut number, mut size) = (Sum::new(), 0, 0);
+    let (mut sum, mut around, mut number, mut size) = (Sum::new(), Around::default(), 0, 0);
     for packet in packets {
+        if template.is_routed() {
+            around.add(class::of(packet));
+        }
         let taken = entry_size(packet.len() as u16);
         let (entry, rest) = at.split_at_mut_checked(taken as usize)?;
         let (length, body) = entry.split_first_chunk_mut()?;
@@ -115,6 +119,6 @@ pub fn gather<'p>(template: &Template, packets: impl Iterator<Item = &'p [u8]>, 
         size += taken;
         at = rest;
     }
-    headers.copy_from_slice(&template.headers(number, size, sum));
+    headers.copy_from_slice(&template.headers_of_class(around.class(), number, size, sum));
     Some(template.len() + size as usize)
 }

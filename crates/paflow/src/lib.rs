@@ -9,6 +9,8 @@
 //!
 //! [`neighbour`] answers ARP requests and neighbour solicitations for the addresses of either end.
 //!
+//! [`class`] is about the traffic class of packets and of what is around them, [`too_long`] about packets that do not fit.
+//!
 //! [`vxlan`] tunnels frames without aggregation, with the same outer headers.
 //!
 //! Receiving: [`receive::Receiver`] finds the aggregate in a frame; [`decode`] validates all of it, then locates its
@@ -17,6 +19,7 @@
 //! [`rules::Rules`] configures both directions.
 #![forbid(unsafe_code)]
 
+pub mod class;
 mod datagram;
 pub mod decode;
 pub mod encode;
@@ -29,6 +32,7 @@ pub mod receive;
 pub mod reject;
 pub mod rules;
 pub mod table;
+pub mod too_long;
 pub mod vxlan;
 
 pub use decode::{Aggregate, Piece};

@@ -26,6 +26,9 @@ pub struct Route {
     pub destination: MacAddr,
     /// The VID of an 802.1Q tag in the outer Ethernet header.
     pub vlan: Option<u16>,
+    /// Whether routers are on the way, which know nothing of the packets: every packet then travels in an aggregate, with its traffic
+    /// class on the outer IP header.
+    pub routed: bool,
     /// The encapsulation of the aggregate.
     pub carrier: Carrier,
 }
@@ -133,6 +136,7 @@ pub(crate) struct Outer {
 pub struct Template {
     outer: Outer,
     room: u32,
+    routed: bool,
 }
 
 /// The part of the checksums that is known beforehand.
@@ -271,6 +275,12 @@ impl Outer {
     /// following bytes whose sum is `sum`. Also replaces the UDP source port, if one is given.
     #[inline(always)]
     pub(crate) fn complete(&self, out: &mut Headers, source_port: Option<u16>, size: u32, sum: Sum) {
+        self.complete_with(out, source_port, 0, size, sum);
+    }
+
+    /// Does so with a traffic class.
+    #[inline(always)]
+    fn complete_with(&self, out: &mut Headers, source_port: Option<u16>, class: u8, size: u32, sum: Sum) {
         let len = self.len();
         let Some(udp) = self.udp() else { return };
         let ip = self.link();
@@ -283,11 +293,14 @@ impl Outer {
             Ip::V4 { mut header, pseudo } => {
                 let total = udp_len + header_len::IPV4 as u16;
                 header.add_word(total);
+                header.add_word(class.into());
+                out.bytes[ip + 1] = class;
                 out.bytes[ip + 2..ip + 4].copy_from_slice(&total.to_be_bytes());
                 out.bytes[ip + 10..ip + 12].copy_from_slice(&header.finish().to_be_bytes());
                 pseudo
             }
             Ip::V6 { pseudo } => {
+                (out.bytes[ip], out.bytes[ip + 1]) = (0x60 | class >> 4, class << 4);
                 out.bytes[ip + 4..ip + 6].copy_from_slice(&udp_len.to_be_bytes());
                 pseudo
             }
@@ -324,7 +337,7 @@ impl Template {
         if room < least {
             return Err(RouteError::Mtu { mtu, least: (taken + least) as u16 });
         }
-        Ok(Template { outer, room })
+        Ok(Template { outer, room, routed: route.routed })
     }
 
     /// Returns the length of the headers, the aggregate's own included; packets follow them.
@@ -340,6 +353,12 @@ impl Template {
         self.room
     }
 
+    /// Reports whether routers are on the way: see [`Route::routed`]. [`Self::headers_of_class`] then takes the packets' class.
+    #[inline(always)]
+    pub fn is_routed(&self) -> bool {
+        self.routed
+    }
+
     /// Reports whether [`Self::headers`] needs the sum of everything after the headers.
     #[inline(always)]
     pub fn wants_sum(&self) -> bool {
@@ -351,10 +370,16 @@ impl Template {
     /// [`Self::wants_sum`].
     #[inline]
     pub fn headers(&self, number: u16, size: u32, sum: Sum) -> Headers {
+        self.headers_of_class(0, number, size, sum)
+    }
+
+    /// The same, with a traffic class on the outer IP header, if there is one.
+    #[inline]
+    pub fn headers_of_class(&self, class: u8, number: u16, size: u32, sum: Sum) -> Headers {
         let mut out = self.outer.headers();
         let len = self.len();
         out.bytes[len - 2..len].copy_from_slice(&number.to_be_bytes());
-        self.outer.complete(&mut out, None, size, sum);
+        self.outer.complete_with(&mut out, None, class, size, sum);
         out
     }
 }

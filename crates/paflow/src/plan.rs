@@ -7,7 +7,7 @@
 //! A caller with several bursts before it must send may hold an open group ([`GroupedBurst::is_open`]), and pass its size to the
 //! plan of the next burst ([`Room::held`]): the group then continues behind the held packets.
 
-use crate::header::{MIN_PACKET, entry_size};
+use crate::header::{LENGTH_LEN, MIN_PACKET, entry_size};
 use crate::table::Nfi;
 
 /// Maximum number of packets in one burst.
@@ -26,12 +26,27 @@ pub struct Room {
     pub bytes: u32,
     /// Bytes of these taken by held packets of earlier bursts, which must leave first.
     pub held: u32,
+    /// Whether the next hop is behind routers: every packet leaves in an aggregate, if need be of itself alone.
+    pub routed: bool,
+}
+
+impl Room {
+    /// Reports whether a packet of this length can't leave to the next hop: it is behind routers, and the packet fits no aggregate.
+    #[inline(always)]
+    pub fn refuses(&self, len: u16) -> bool {
+        self.routed && (len < MIN_PACKET || entry_size(len) > self.bytes)
+    }
+
+    /// Returns the length of the longest packet that fits.
+    pub fn longest(&self) -> usize {
+        (self.bytes as usize).saturating_sub(LENGTH_LEN) & !1
+    }
 }
 
 impl From<u32> for Room {
     /// Creates a room in which all bytes are free.
     fn from(bytes: u32) -> Room {
-        Room { bytes, held: 0 }
+        Room { bytes, ..Room::default() }
     }
 }
 
@@ -46,11 +61,21 @@ pub struct Group {
     held: u32,
     room: u32,
     slot: u16,
+    routed: bool,
 }
 
 impl Group {
-    const EMPTY: Group =
-        Group { next_hop: None, first: 0, last: 0, count: 0, size: 0, held: 0, room: 0, slot: SLOTS as u16 };
+    const EMPTY: Group = Group {
+        next_hop: None,
+        first: 0,
+        last: 0,
+        count: 0,
+        size: 0,
+        held: 0,
+        room: 0,
+        slot: SLOTS as u16,
+        routed: false,
+    };
 
     /// Returns the next hop of the packets; `None` if the table has none.
     #[inline(always)]
@@ -70,10 +95,17 @@ impl Group {
         self.first as usize
     }
 
-    /// Reports whether the group is one packet that leaves unaggregated: alone, too long to be joined, or without next hop.
+    /// Reports whether the group is one packet that leaves unaggregated: alone, too long to be joined, or without next hop; and to no
+    /// next hop behind routers.
     #[inline(always)]
     pub fn goes_as_it_is(&self) -> bool {
-        self.count == 1 && self.held == 0
+        self.count == 1 && self.held == 0 && !self.routed
+    }
+
+    /// Reports whether the group is one packet that can't leave, since it fits no aggregate to its next hop, which is behind routers.
+    #[inline(always)]
+    pub fn is_too_long(&self) -> bool {
+        self.routed && self.size > self.room
     }
 
     /// Returns the bytes of the packets in an aggregate, with lengths and padding, without the aggregate's header.
@@ -86,6 +118,12 @@ impl Group {
     #[inline(always)]
     pub fn held(&self) -> u32 {
         self.held
+    }
+
+    /// Reports whether its next hop is behind routers.
+    #[inline(always)]
+    pub fn is_routed(&self) -> bool {
+        self.routed
     }
 
     /// Returns the bytes in an aggregate to the next hop; zero if the packets can't be joined.
@@ -152,7 +190,7 @@ impl Planner {
                 None => self.slot(hop),
             };
             if room.held > 0 && room.held + size > room.bytes {
-                self.start_held(next_hop, room.held);
+                self.start_held(next_hop, &room);
                 room.held = 0;
             }
             recent = (next_hop, self.start(index, next_hop, size, room, slot));
@@ -209,9 +247,18 @@ impl Planner {
     fn start(&mut self, index: usize, next_hop: Option<Nfi>, size: u32, room: Room, slot: usize) -> usize {
         let group = self.used;
         let at = index as u8;
-        let Room { bytes, held } = room;
-        self.groups[group] =
-            Group { next_hop, first: at, last: at, count: 1, size: held + size, held, room: bytes, slot: slot as u16 };
+        let Room { bytes, held, routed } = room;
+        self.groups[group] = Group {
+            next_hop,
+            first: at,
+            last: at,
+            count: 1,
+            size: held + size,
+            held,
+            room: bytes,
+            slot: slot as u16,
+            routed,
+        };
         self.used += 1;
         if let Some(slot) = self.open.get_mut(slot) {
             *slot = self.used as u16;
@@ -221,8 +268,9 @@ impl Planner {
 
     /// Adds a closed group of held packets alone: the next packet does not fit behind them.
     #[cold]
-    fn start_held(&mut self, next_hop: Option<Nfi>, held: u32) {
-        self.groups[self.used] = Group { next_hop, size: held, held, ..Group::EMPTY };
+    fn start_held(&mut self, next_hop: Option<Nfi>, room: &Room) {
+        let &Room { bytes, held, routed } = room;
+        self.groups[self.used] = Group { next_hop, size: held, held, room: bytes, routed, ..Group::EMPTY };
         self.used += 1;
     }
 }

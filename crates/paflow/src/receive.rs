@@ -1,5 +1,6 @@
 //! Finds the aggregate in a received frame.
 
+use crate::class;
 use crate::datagram::Datagram;
 use crate::decode::Tail;
 use crate::header::{ETHERTYPE, UDP_PORT};
@@ -57,6 +58,8 @@ pub struct Found {
     pub addresses: Option<(IpAddr, IpAddr)>,
     /// The VNI, inside VXLAN.
     pub vni: Option<u32>,
+    /// Whether the network marked it as one that met congestion: its packets have to be marked ([`crate::class::mark`]).
+    pub congested: bool,
 }
 
 impl Receiver {
@@ -73,7 +76,7 @@ impl Receiver {
         match network {
             Some((ETHERTYPE, at)) if self.ethernet => {
                 let range = ByteRange { start: at, end: frame.size() };
-                Ok(Some(Found { range, tail: Tail::Padding, addresses: None, vni: None }))
+                Ok(Some(Found { range, tail: Tail::Padding, addresses: None, vni: None, congested: false }))
             }
             Some((ethertype, at)) => match Datagram::find(frame, ethertype, at) {
                 Some(datagram) => self.datagram(frame, &datagram),
@@ -113,7 +116,8 @@ impl Receiver {
 
     #[inline(always)]
     fn datagram<S: Octets + ?Sized>(&self, frame: &S, datagram: &Datagram) -> Result<Option<Found>, Reject> {
-        let &Datagram { udp, end, source, destination, .. } = datagram;
+        let &Datagram { udp, end, source, destination, class, .. } = datagram;
+        let congested = class::is_congested(class);
         let port = match frame.word(udp + 2) {
             port @ Some(_) if port == self.udp_port => Port::Aggregate,
             port @ Some(_) if port == self.vxlan_port => Port::Vxlan,
@@ -128,10 +132,10 @@ impl Receiver {
         datagram.check(frame, start, self.zero_checksum_over_ipv6, self.verify)?;
         let (range, addresses) = (ByteRange { start, end }, Some((source, destination)));
         if let Port::Aggregate = port {
-            return Ok(Some(Found { range, tail: Tail::Exact, addresses, vni: None }));
+            return Ok(Some(Found { range, tail: Tail::Exact, addresses, vni: None, congested }));
         }
         let vni = Some(vxlan::vni(frame, udp + header_len::UDP)?);
-        Ok(Some(Found { range, tail: Tail::Padding, addresses, vni }))
+        Ok(Some(Found { range, tail: Tail::Padding, addresses, vni, congested }))
     }
 }
 

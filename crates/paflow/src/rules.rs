@@ -3,6 +3,7 @@
 use crate::neighbour::Station;
 use crate::octets::Octets;
 use crate::outer::{Route, Template};
+use crate::plan::Room;
 use crate::receive::{Found, Receiver, destination};
 use crate::reject::Reject;
 use crate::table::key::VXLAN_PORT;
@@ -78,10 +79,13 @@ pub struct Hop {
 }
 
 impl Hop {
-    /// Returns the bytes for packets in an aggregate that leaves to this next hop by `port`; zero if the next hop is behind
-    /// another port.
-    pub fn room(&self, port: &str) -> u32 {
-        if self.port.as_deref().is_none_or(|own| own == port) { self.template.room() } else { 0 }
+    /// Returns the room in an aggregate that leaves to this next hop by `port`: none if the next hop is behind another port.
+    pub fn room(&self, port: &str) -> Room {
+        if self.port.as_deref().is_none_or(|own| own == port) {
+            Room { bytes: self.template.room(), routed: self.template.is_routed(), held: 0 }
+        } else {
+            Room::default()
+        }
     }
 }
 

@@ -90,7 +90,7 @@ fn rooms_differ_between_next_hops() {
 #[test]
 fn what_is_held_goes_first() {
     let (one, two) = (Nfi::new(1), Nfi::new(2));
-    let held = |hop: Nfi| Room { bytes: 400, held: if hop.get() == 1 { 200 } else { 0 } };
+    let held = |hop: Nfi| Room { bytes: 400, held: if hop.get() == 1 { 200 } else { 0 }, routed: false };
     let mut planner = Planner::new();
     // 102 bytes each behind 200: one fits, the other opens a new group.
     let plan = planner.plan(&[100, 100, 100], &[one, two, one], held);
@@ -110,12 +110,31 @@ fn what_is_held_goes_first() {
     }
 }
 
+/// Routers know nothing of the packets: none leaves as it is.
+#[test]
+fn packets_to_a_next_hop_behind_routers_are_always_in_aggregates() {
+    let hops = [1, 2].map(Nfi::new);
+    let room = |hop: Nfi| Room { bytes: 400, held: 0, routed: hop.get() == 1 };
+    let mut planner = Planner::new();
+    let [one, two] = hops;
+    let plan = planner.plan(&[100, 100, 500, 13, 398, 399], &[one, two, one, one, one, one], room);
+    let told: Vec<_> =
+        plan.groups().iter().map(|group| (group.first(), group.goes_as_it_is(), group.is_too_long())).collect();
+    let expected =
+        [(0, false, false), (1, true, false), (2, false, true), (3, false, true), (4, false, false), (5, false, true)];
+    assert_eq!(told, expected);
+    // What was held before a packet that is too long leaves in front of it.
+    let plan = planner.plan(&[500], &[one], |_| Room { bytes: 400, held: 200, routed: true });
+    let told: Vec<_> = plan.groups().iter().map(|group| (group.count(), group.held(), group.is_too_long())).collect();
+    assert_eq!(told, [(0, 200, false), (1, 0, true)]);
+}
+
 #[test]
 fn every_packet_of_a_burst_may_push_something_held_out() {
     let mut planner = Planner::new();
     let hops: Vec<_> = (1..=256).map(|id| Nfi::new(id * 255)).collect();
     for _ in 0..2 {
-        let plan = planner.plan(&[1000; 256], &hops, |_| Room { bytes: 1400, held: 700 });
+        let plan = planner.plan(&[1000; 256], &hops, |_| Room { bytes: 1400, held: 700, routed: false });
         assert_eq!(plan.groups().len(), 512);
         assert!(plan.groups().iter().enumerate().all(|(index, group)| plan.is_open(index) == (group.count() == 1)));
     }

@@ -102,7 +102,7 @@ proptest! {
 
     #[test]
     fn lies_about_numbers_and_lengths_are_refused(packets in packets(), lie in 1u16..40) {
-        let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, carrier: Carrier::Ethernet };
+        let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, routed: false, carrier: Carrier::Ethernet };
         let (frame, members) = aggregates(&route, 9000, &packets).remove(0);
         let exact = |bytes: &[u8]| Aggregate::parse(bytes, Tail::Exact).map(|aggregate| aggregate.number());
         let honest = &frame[14..];
@@ -168,7 +168,7 @@ proptest! {
         tunnel in common::tunnels(), packets in packets(), bit in any::<prop::sample::Index>()
     ) {
         let tunnel = Tunnel { checksum: Checksum::Computed, ..tunnel };
-        let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, carrier: Carrier::Udp(tunnel) };
+        let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, routed: false, carrier: Carrier::Udp(tunnel) };
         let (mut frame, _) = aggregates(&route, 1500, &packets).remove(0);
         let payload = if let Addresses::V4 { .. } = tunnel.addresses { 42 } else { 62 };
         let bit = bit.index((frame.len() - payload) * 8);
@@ -181,7 +181,7 @@ fn v4(checksum: Checksum) -> Route {
     let addresses = Addresses::V4 { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let tunnel = Tunnel { addresses, source_port: 49_152, destination_port: 50_261, hop_limit: 64, checksum };
     let [source, destination] = [1, 2].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
-    Route { source, destination, vlan: None, carrier: Carrier::Udp(tunnel) }
+    Route { source, destination, vlan: None, routed: false, carrier: Carrier::Udp(tunnel) }
 }
 
 #[test]
@@ -258,7 +258,13 @@ fn ipv6_without_checksum_is_a_choice_of_the_receiver() {
 
 #[test]
 fn short_ethernet_frames_may_be_padded_with_zeros_only() {
-    let route = Route { source: MacAddr([0; 6]), destination: MacAddr([0; 6]), vlan: None, carrier: Carrier::Ethernet };
+    let route = Route {
+        source: MacAddr([0; 6]),
+        destination: MacAddr([0; 6]),
+        vlan: None,
+        routed: false,
+        carrier: Carrier::Ethernet,
+    };
     let (mut frame, _) = aggregates(&route, 1500, &[vec![0x33; 16]]).remove(0);
     frame.resize(60, 0);
     assert_eq!(split(&frame).unwrap().unwrap().1, [&[0x33; 16]]);

@@ -48,7 +48,7 @@ pub fn rules() -> AggregationSpec {
     let addresses = Addresses::V4 { source: [192, 0, 2, 1].into(), destination: [192, 0, 2, 2].into() };
     let tunnel =
         Tunnel { addresses, source_port: 50_000, destination_port: 50_261, hop_limit: 64, checksum: Checksum::Zero };
-    let route = Route { source, destination, vlan: None, carrier: Carrier::Udp(tunnel) };
+    let route = Route { source, destination, vlan: None, routed: false, carrier: Carrier::Udp(tunnel) };
     AggregationSpec {
         mtu: MTU,
         chains: Chains::Vlan,

@@ -142,6 +142,11 @@ impl Next<'_> {
         self.watch
     }
 
+    /// Returns the same, if no more frames follow in this round.
+    pub(super) fn last(self) -> Self {
+        Next { more: false, ..self }
+    }
+
     /// Sends frames on.
     pub(crate) fn transmit(&self, frames: Frames<'_>) -> Sent {
         match self.stages.split_first() {

@@ -2,8 +2,8 @@
 
 use super::aggregate::Member;
 use super::mirror::MirrorTo;
+use crate::answers::Answers;
 use crate::drops::PortDrops;
-use crate::neighbour::Neighbours;
 use crate::port::record::Recorder;
 use crate::spec::Faults;
 use paflow::vxlan::TunnelEnd;
@@ -30,7 +30,7 @@ pub(crate) struct Setup {
     /// State for aggregation, if the port aggregates.
     pub(crate) member: Option<Member>,
     /// Answers to requests for the switch's addresses; unused if the port has none.
-    pub(crate) neighbours: Arc<Neighbours>,
+    pub(crate) neighbours: Arc<Answers>,
 }
 
 impl Setup {
@@ -44,6 +44,9 @@ impl Setup {
     /// Makes room for what the stages of `queue`, or of a lane with this index, leave to others.
     pub(crate) fn prepare_stages(&self, queue: usize) {
         self.neighbours.prepare(queue);
-        self.member.iter().for_each(|member| member.relay.prepare(queue));
+        if let Some(member) = &self.member {
+            member.relay.prepare(queue);
+            member.refusals.prepare(queue);
+        }
     }
 }

@@ -24,7 +24,7 @@ use crate::stage::running::Running;
 use crate::stage::setup::Setup;
 use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
-use crate::worker::{Answer, Pieces, Pulse, Unresponsive, Worker};
+use crate::worker::{Answer, Pieces, Plan, Pulse, Unresponsive, Worker};
 use crew::Crew;
 use packet::{BurstStorage, MAX_BURST, Segment};
 use std::collections::{HashMap, HashSet};
@@ -279,6 +279,21 @@ impl Fabric {
                 drop(worker.ask(move |plan| send(plan.own_transmit(key).and_then(|egress| egress.as_ref()))));
             }
             None => send(state.parked_transmit.get(&key)),
+        }
+    }
+
+    /// Forwards frames as if a queue of `port` had received them, behind all stages: the queue that goes with the one that they answer to.
+    pub(super) fn receive(&self, port: &PortShared, index: usize, frames: Vec<Vec<u8>>) {
+        let (queue, _lane) = port.queue_of(index);
+        let (key, drops) = (port.key(queue), port.drops.queue.clone());
+        let receive = move |plan: &mut Plan| {
+            if !plan.receive_as(key, &frames) {
+                drops.add(Reason::Down, frames.len() as u64);
+            }
+        };
+        let state = self.state();
+        if let Some(worker) = state.poller(key).filter(|worker| !worker.pulse.is_given_up()) {
+            drop(worker.ask(receive));
         }
     }
 

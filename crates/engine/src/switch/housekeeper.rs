@@ -28,6 +28,10 @@ impl Inner {
                     self.fabric.send(port, queue, answers);
                     answered = true;
                 }
+                for (index, answers) in port.refusals() {
+                    self.fabric.receive(port, index, answers);
+                    answered = true;
+                }
             }
             for port in &topology.layout.ports {
                 if let Some(why) = port.fault.take(|| port.disconnect()) {

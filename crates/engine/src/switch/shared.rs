@@ -1,15 +1,15 @@
 //! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
 use super::mapping::Ends;
+use crate::answers::Answers;
 use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
 use crate::live::Live;
-use crate::neighbour::Neighbours;
 use crate::port::record::Recorder;
 use crate::port::{Exchange, ExchangePlace, SessionFault};
 use crate::queue_key::QueueKey;
 use crate::spec::{MOST_SHARING, PortSpec};
-use crate::stage::aggregate::{Member, Relay};
+use crate::stage::aggregate::{Member, REFUSALS, Relay};
 use crate::stage::order;
 use crate::stage::setup::Setup;
 use crate::stats::{InterfaceStats, QueueStats};
@@ -69,13 +69,14 @@ impl PortShared {
         let queues = spec.driver.queues();
         let lanes = if spec.driver.capabilities().shares { queues * MOST_SHARING } else { 0 };
         let parts_of_queues = queues + lanes;
-        let neighbours = Arc::new(Neighbours::new(parts_of_queues, parts.asked.clone()));
+        let neighbours = Arc::new(Answers::new(parts_of_queues, crate::neighbour::RING, parts.asked.clone()));
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: parts.rules.clone(),
             traffic: (0..parts_of_queues).map(|_| Default::default()).collect(),
             relay: Arc::new(Relay::new(parts_of_queues, parts.relayed.clone())),
             neighbours: neighbours.clone(),
+            refusals: Arc::new(Answers::new(parts_of_queues, REFUSALS, parts.asked.clone())),
         });
         let drops = order::drops();
         // Of queues whose number the guest chooses, only those are reported that ever were up.
@@ -166,8 +167,13 @@ impl PortShared {
     }
 
     /// Returns the answers to requests for the switch's addresses here.
-    pub(super) fn neighbours(&self) -> &Neighbours {
+    pub(super) fn neighbours(&self) -> &Answers {
         &self.stages.neighbours
+    }
+
+    /// Takes the answers to packets that are too long for their next hop behind this port, by queue.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = (usize, Vec<Vec<u8>>)> {
+        self.member().into_iter().flat_map(|member| member.refusals.drain())
     }
 
     /// Returns the setup of the port's stages when it opens.

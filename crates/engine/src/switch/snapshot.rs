@@ -88,7 +88,7 @@ impl Topology {
             queues: queues.collect(),
             drops: by_reason(&stage_drops),
             stage_drops,
-            neighbours_answered: port.neighbours().answered(),
+            neighbours_answered: port.neighbours().count(),
             cut_short: port.drops.queue.cut_short(),
             learning: self.learning(index),
         }

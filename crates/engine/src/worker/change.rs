@@ -3,7 +3,7 @@
 use super::Plan;
 use super::input::Input;
 use super::parts::{LaneInput, SharedInputs};
-use super::route::Route;
+use super::route::{Route, Routing};
 use crate::clock;
 use crate::drops::Drops;
 use crate::forward::flows::Emission;
@@ -14,6 +14,7 @@ use crate::sharing::{Lane, Parent};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::{Ingress, IngressStages};
 use crate::stage::setup::Setup;
+use packet::{MAX_BURST, Segment};
 use vhost_user::Event;
 use virtqueue::ordering;
 
@@ -194,10 +195,29 @@ impl Plan {
         };
         let injection = Injection { emissions, outputs: &self.outputs, drops, now: clock::seconds() };
         bridge.inject(injection, &mut self.scratch);
+        self.send_out();
+        0
+    }
+
+    /// Forwards frames as if a queue had received them, behind its stages. Returns false if this worker has no such queue.
+    pub(crate) fn receive_as(&mut self, key: QueueKey, frames: &[Vec<u8>]) -> bool {
+        let Some(input) = self.inputs.iter().find(|input| input.route.from == key) else { return false };
+        let (outputs, bridges, counters) = (&self.outputs, &self.bridges, &self.counters);
+        let routing = Routing { outputs, bridges, now: clock::seconds(), counters };
+        for some in frames.chunks(MAX_BURST) {
+            let mut burst = self.storage.start();
+            some.iter().for_each(|frame| burst.push(Segment::from(&frame[..])));
+            routing.forward(&input.route, burst.frames(), burst.bytes(), &mut self.scratch);
+        }
+        self.send_out();
+        true
+    }
+
+    /// Sends what outputs hold, and notifies receivers.
+    fn send_out(&self) {
         self.outputs.iter().for_each(Output::flush);
         ordering::before_asking();
         self.outputs.iter().for_each(Output::notify);
-        0
     }
 
     /// Watches this queue while asleep.

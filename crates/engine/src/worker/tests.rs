@@ -1,12 +1,12 @@
 //! Tests of a worker between a NIC that brings aggregates and a guest whose buffers the NIC may fill.
 
 use super::{Input, LaneInput, OutputQueue, ParentInput, Plan, Route};
+use crate::answers::Answers;
 use crate::clock::{self, Cycles};
 use crate::drops::Drops;
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::live::Live;
 use crate::monitor::WorkerCounters;
-use crate::neighbour::Neighbours;
 use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::zero_copy::Mapped;
@@ -293,7 +293,8 @@ fn member() -> Member {
         rules: Arc::new(Live::new(rules(Some(&spec), &[]))),
         traffic: Arc::new([Default::default()]),
         relay: Arc::new(Relay::new(1, notifier.clone())),
-        neighbours: Arc::new(Neighbours::new(1, notifier)),
+        neighbours: Arc::new(Answers::new(1, crate::neighbour::RING, notifier.clone())),
+        refusals: Arc::new(Answers::new(1, crate::stage::aggregate::REFUSALS, notifier)),
     };
     member.relay.prepare(0);
     member.neighbours.prepare(0);

@@ -14,8 +14,13 @@ fn aggregate(carrier: Carrier) -> Vec<u8> {
     let mut tagged = vec![0x66; 65];
     tagged[12..18].copy_from_slice(&[0x81, 0x00, 0x00, 0x64, 0x08, 0x00]);
     let packets = [vec![0x22; 60], vec![0x44; 61], tagged];
-    let route =
-        Route { source: MacAddr([2, 0, 0, 0, 0, 1]), destination: MacAddr([2, 0, 0, 0, 0, 2]), vlan: None, carrier };
+    let route = Route {
+        source: MacAddr([2, 0, 0, 0, 0, 1]),
+        destination: MacAddr([2, 0, 0, 0, 0, 2]),
+        vlan: None,
+        routed: false,
+        carrier,
+    };
     let template = Template::new(&route, 1500).unwrap();
     let slices: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
     let mut planner = Planner::new();

@@ -7,9 +7,10 @@ use super::Aggregation;
 use crate::memory::{Inside, Packet, Pool};
 use crate::port::Port;
 use packet::checksum::Sum;
+use paflow::class::{self, Around};
 use paflow::encode::Part;
 use paflow::header::{LENGTH_LEN, entry_size};
-use paflow::plan::{Group, GroupedBurst, MAX_BURST};
+use paflow::plan::{Group, GroupedBurst, MAX_BURST, Room};
 use paflow::{Nfi, Planner, Rules, Template};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,10 +18,12 @@ use std::sync::Arc;
 /// The sending state of a port that aggregates.
 pub(crate) struct Join {
     rules: Arc<Rules>,
-    /// By next hop of the rules: bytes for packets in an aggregate; zero if the next hop is behind another port.
-    rooms: Vec<u32>,
+    /// By next hop of the rules: the room in an aggregate; none if the next hop is behind another port.
+    rooms: Vec<Room>,
     /// Length from which no two packets fit into an aggregate.
     too_long: usize,
+    /// Whether every packet has to be looked at.
+    looks_at_all: bool,
     planner: Box<Planner>,
     /// Packets waiting for the end of the burst, or for as many as can be planned.
     waiting: Vec<Option<Packet>>,
@@ -35,12 +38,14 @@ impl Join {
     /// Creates the state of the port with this name.
     pub(crate) fn new(aggregation: &Aggregation, port: &str) -> Join {
         let rules = aggregation.rules.clone();
-        let rooms: Vec<u32> = rules.hops.iter().map(|hop| hop.room(port)).collect();
-        let too_long = rooms.iter().max().map_or(0, |room| *room as usize / 2 + 1);
+        let rooms: Vec<Room> = rules.hops.iter().map(|hop| hop.room(port)).collect();
+        let too_long = rooms.iter().map(|room| room.bytes).max().map_or(0, |bytes| bytes as usize / 2 + 1);
+        let looks_at_all = rules.drop_unknown || rooms.iter().any(|room| room.routed);
         Join {
             rules,
             rooms,
             too_long,
+            looks_at_all,
             planner: Box::default(),
             waiting: Vec::with_capacity(MAX_BURST),
             lengths: Box::new([0; MAX_BURST]),
@@ -52,7 +57,7 @@ impl Join {
     /// Sends a burst.
     #[inline]
     pub(crate) fn transmit(&mut self, port: &mut Port, burst: &mut Vec<Packet>) {
-        if !self.rules.drop_unknown && self.all_alone(burst) {
+        if !self.looks_at_all && self.all_alone(burst) {
             return burst.drain(..).for_each(|packet| port.send(packet, 1));
         }
         for mut packet in burst.drain(..) {
@@ -79,7 +84,7 @@ impl Join {
     /// Writes new headers to an aggregate, for the next hop of all its packets. Returns false if they have no common next
     /// hop, or the aggregate does not fit.
     fn relabel(&self, packet: &mut Packet, inside: Inside) -> bool {
-        let (mut common, mut number, mut size) = (None, 0, 0);
+        let (mut common, mut number, mut size, mut around) = (None, 0, 0, Around::default());
         for embedded in packet.embedded() {
             let next_hop = self.rules.table.next_hop(embedded);
             if next_hop.is_none() || number > 0 && next_hop != common {
@@ -88,14 +93,15 @@ impl Join {
             common = next_hop;
             number += 1;
             size += entry_size(embedded.len() as u16);
+            around.add(class::of(embedded));
         }
         let Some(hop) = common.and_then(|nfi| self.rules.hop(nfi)) else { return false };
         let template = &self.rules.hops[hop].template;
-        let fits = size <= self.rooms[hop] && number == inside.number;
+        let fits = size <= self.rooms[hop].bytes && number == inside.number;
         if !fits || packet.reframe(inside.at, template.len(), size as usize).is_none() {
             return false;
         }
-        write_headers(packet, template, number, size);
+        write_headers(packet, template, around, number, size);
         true
     }
 
@@ -136,13 +142,22 @@ impl Join {
     fn send_waiting(&mut self, port: &mut Port) {
         let Join { rules, rooms, planner, waiting, lengths, next_hops, .. } = self;
         let count = waiting.len();
-        let room = |nfi| rules.hop(nfi).map_or(0, |hop| rooms[hop]);
+        let room = |nfi| rules.hop(nfi).map_or(Room::default(), |hop| rooms[hop]);
         let plan = planner.plan(&lengths[..count], &next_hops[..count], room);
         for group in plan.groups() {
+            if group.is_too_long() {
+                waiting[group.first()] = None;
+                port.drop_for("too-long", 1);
+                continue;
+            }
             let template = group.next_hop().and_then(|nfi| Some(&rules.hops[rules.hop(nfi)?].template));
             let joined = template.filter(|_| !group.goes_as_it_is());
             match joined.and_then(|template| join(&plan, group, template, waiting, &lengths[..], port.pool())) {
                 Some(packet) => port.send(packet, group.count().into()),
+                None if template.is_some_and(Template::is_routed) => {
+                    plan.members(group).for_each(|index| waiting[index] = None);
+                    port.drop_for("no-buffers", group.count().into());
+                }
                 // A single packet, or no buffer to join in.
                 None => plan.members(group).filter_map(|index| waiting[index].take()).for_each(|p| port.send(p, 1)),
             }
@@ -170,6 +185,12 @@ fn join(
     });
     let mut out = in_place.or_else(|| Packet::allocate(pool, template.len() + size))?;
     out.set_queue(queue);
+    let mut around = Around::default();
+    if template.is_routed() {
+        let first = LENGTH_LEN + template.len();
+        let whole = |index: usize| waiting[index].as_deref().or_else(|| out.get(first..)).and_then(class::of);
+        plan.members(group).for_each(|index| around.add(whole(index)));
+    }
     let mut at = template.len();
     for part in plan.parts(group) {
         match part {
@@ -185,17 +206,19 @@ fn join(
             }
         }
     }
-    write_headers(&mut out, template, group.count(), group.size());
+    write_headers(&mut out, template, around, group.count(), group.size());
     Some(out)
 }
 
 /// Writes the headers of `number` packets, which take `size` bytes behind them.
 #[inline]
-fn write_headers(frame: &mut [u8], template: &Template, number: u16, size: u32) {
+fn write_headers(frame: &mut [u8], template: &Template, around: Around, number: u16, size: u32) {
     let (headers, entries) = frame.split_at_mut(template.len());
     let mut sum = Sum::new();
     if template.wants_sum() {
         sum.add(entries);
     }
-    headers.copy_from_slice(&template.headers(number, size, sum));
+    // Only routers look at the class.
+    let class = if template.is_routed() { around.class() } else { 0 };
+    headers.copy_from_slice(&template.headers_of_class(class, number, size, sum));
 }

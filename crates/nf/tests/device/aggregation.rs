@@ -36,7 +36,7 @@ fn route(nfi: u16, vxlan: bool, v6: bool, checksum: Checksum) -> Route {
         true => Carrier::Vxlan { tunnel, vni: 7, source, destination },
         false => Carrier::Udp(tunnel),
     };
-    Route { source, destination, vlan: None, carrier }
+    Route { source, destination, vlan: None, routed: false, carrier }
 }
 
 /// Returns a specification in which VLAN 100 goes to next hop 1 and VLAN 200 to next hop 2.

@@ -40,6 +40,7 @@ pub fn routes() -> impl Strategy<Value = Route> {
         source,
         destination,
         vlan,
+        routed: false,
         carrier,
     })
 }

@@ -58,6 +58,8 @@ pub struct NextHop {
     pub mac: MacAddr,
     /// Its address; there is an own address of the same IP version.
     pub ip: IpAddr,
+    /// Whether routers are on the way.
+    pub routed: bool,
     /// The port that leads to it, if given.
     pub port: Option<String>,
     /// VLAN tag of aggregates to it, if any.
@@ -134,7 +136,7 @@ impl Aggregation {
             Transport::Udp => Carrier::Udp(tunnel),
             Transport::Vxlan => Carrier::Vxlan { tunnel, vni: hop.vni, source, destination },
         };
-        Route { source, destination, vlan: hop.vlan, carrier }
+        Route { source, destination, vlan: hop.vlan, routed: hop.routed, carrier }
     }
 }
 
@@ -262,7 +264,8 @@ fn next_hop<'a>(
     let vni = check.number("vni", &raw.vni, &raw::VNIS, 0) as u32;
     let made_up = DYNAMIC_PORTS | nfi.unwrap_or(0) & !DYNAMIC_PORTS;
     let source_port = check.number("source-port", &raw.source_port, &raw::UDP_PORTS, made_up.into()) as u16;
-    Some(NextHop { nfi: nfi?, mac: mac?, ip: ip?, port, vlan, vni, source_port })
+    let routed = raw.routed.as_ref().is_some_and(|at| at.value);
+    Some(NextHop { nfi: nfi?, mac: mac?, ip: ip?, routed, port, vlan, vni, source_port })
 }
 
 /// Returns the address at `at` of another station, reachable from an own address; reports any other value.

@@ -5,7 +5,7 @@ use super::counters::{HopCounters, WireFrame};
 use super::held::{Held, Slab};
 use crate::port::Sent;
 use packet::{Burst, MAX_BURST};
-use paflow::plan::{Group, GroupedBurst};
+use paflow::plan::{Group, GroupedBurst, Room};
 use paflow::{Nfi, Rules};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -44,8 +44,8 @@ impl<'x> Leaving<'x> {
 
 /// A next hop of the rules, for one queue.
 pub(super) struct HopState {
-    /// Bytes for packets in an aggregate; zero if it is not behind this port.
-    pub(super) room: u32,
+    /// The room in an aggregate; none if it is not behind this port.
+    pub(super) room: Room,
     pub(super) counters: Arc<HopCounters>,
 }
 
@@ -62,6 +62,7 @@ struct SentFrame {
     next_hop: Option<Nfi>,
     len: u32,
     packets: u16,
+    is_aggregate: bool,
 }
 
 /// Sums of a run of aggregates to one next hop.
@@ -82,13 +83,13 @@ impl Count<'_> {
     /// Counts frames. Frames to one next hop come in runs, and a run is counted at once.
     #[inline(always)]
     fn frames(&self, frames: impl Iterator<Item = SentFrame> + Clone) {
-        self.traffic.sent.count(frames.clone().map(|SentFrame { len, packets, .. }| WireFrame {
+        self.traffic.sent.count(frames.clone().map(|SentFrame { len, packets, is_aggregate, .. }| WireFrame {
             len,
             packets: packets.into(),
-            is_aggregate: packets > 1,
+            is_aggregate,
         }));
         let (mut to, mut run) = (None, Totals::default());
-        for SentFrame { next_hop, packets, .. } in frames.filter(|frame| frame.packets > 1) {
+        for SentFrame { next_hop, packets, .. } in frames.filter(|frame| frame.is_aggregate) {
             if next_hop != to {
                 self.hop(to, run);
                 (to, run) = (next_hop, Totals::default());
@@ -120,6 +121,7 @@ impl Count<'_> {
             next_hop: group.next_hop(),
             len: frame.len(),
             packets: leaving.packets(group),
+            is_aggregate: group.is_routed() || leaving.packets(group) > 1,
         }));
         if leaving.holds == 0 && leaving.held.is_empty() {
             let bytes = leaving.lengths.iter().map(|&len| u64::from(len)).sum();
@@ -159,7 +161,10 @@ impl Count<'_> {
             }
             gone += 1;
             if gone <= sent.frames {
-                self.frames(std::iter::once(SentFrame { next_hop, len: frame.len(), packets: count }));
+                let hop = next_hop.and_then(|nfi| self.rules.hop(nfi));
+                let is_aggregate = count > 1 || hop.is_some_and(|hop| self.hops[hop].room.routed);
+                let len = frame.len();
+                self.frames(std::iter::once(SentFrame { next_hop, len, packets: count, is_aggregate }));
                 outcome.frames += u32::from(count);
                 outcome.bytes += bytes;
             } else if gone <= sent.frames + sent.refused {

@@ -1,11 +1,12 @@
 //! Segments of an aggregate: headers and lengths from a small arena, and packets in place.
 
+use super::held::Slab;
 use crate::octets::Bytes;
 use packet::checksum::Sum;
 use packet::{Frames, Segment};
-use paflow::Octets;
 use paflow::encode::{Framing, Part, Parts};
 use paflow::plan::{Group, GroupedBurst};
+use paflow::{Octets, class};
 
 /// Copies `bytes` to the front of the arena, and advances it.
 #[inline]
@@ -89,6 +90,16 @@ impl<'q> Iterator for Gather<'_, 'q> {
             }
         }
     }
+}
+
+/// Returns the traffic class around held packets and the packets of a group.
+#[cold]
+pub(super) fn class_of(held: Option<&Slab>, plan: &GroupedBurst<'_>, group: &Group, frames: &Frames<'_>) -> u8 {
+    let mut around = held.map(|slab| slab.around).unwrap_or_default();
+    for member in plan.members(group) {
+        around.add(class::of(&Bytes::new(frames, &frames.as_slice()[member])));
+    }
+    around.class()
 }
 
 /// Returns the sum of an aggregate behind its headers: held packets, then the packets of a group.

@@ -3,6 +3,7 @@
 
 use packet::{Frame, Frames};
 use paflow::Nfi;
+use paflow::class::{self, Around};
 use paflow::header::{LENGTH_LEN, entry_size};
 use paflow::plan::Group;
 use std::array::from_fn;
@@ -28,6 +29,8 @@ pub(super) struct Slab {
     pub(super) count: u16,
     /// Bytes of the packets.
     pub(super) bytes: u32,
+    /// The traffic class around them, if their next hop is behind routers.
+    pub(super) around: Around,
     /// Bytes used in `entries`.
     size: u32,
     entries: [u8; SLAB],
@@ -36,7 +39,7 @@ pub(super) struct Slab {
 impl Held {
     /// Returns an empty store.
     pub(super) fn new() -> Held {
-        let slab = |_| Slab { count: 0, bytes: 0, size: 0, entries: [0; SLAB] };
+        let slab = |_| Slab { count: 0, bytes: 0, around: Around::default(), size: 0, entries: [0; SLAB] };
         Held { next_hops: [None; SLABS], used: 0, slabs: Box::new(from_fn(slab)) }
     }
 
@@ -102,7 +105,7 @@ impl Held {
     fn empty(&mut self, index: usize) -> i32 {
         let slab = &mut self.slabs[index];
         let packets = slab.count;
-        (slab.count, slab.bytes, slab.size) = (0, 0, 0);
+        (slab.count, slab.bytes, slab.size, slab.around) = (0, 0, 0, Around::default());
         self.next_hops[index] = None;
         self.used -= 1;
         packets.into()
@@ -111,13 +114,16 @@ impl Held {
 
 impl Slab {
     /// Adds a packet, which fits because [`Held::takes`] accepted its group.
-    pub(super) fn push(&mut self, frames: &Frames<'_>, frame: &Frame<'_>) {
+    pub(super) fn push(&mut self, frames: &Frames<'_>, frame: &Frame<'_>, routed: bool) {
         let len = frame.len() as u16;
         let entry = &mut self.entries[self.size as usize..][..entry_size(len) as usize];
         entry[..LENGTH_LEN].copy_from_slice(&len.to_be_bytes());
         let (packet, padding) = entry[LENGTH_LEN..].split_at_mut(len.into());
         frames.copy_to(frame, packet);
         padding.fill(0);
+        if routed {
+            self.around.add(class::of(&*packet));
+        }
         self.count += 1;
         self.bytes += u32::from(len);
         self.size += entry_size(len);

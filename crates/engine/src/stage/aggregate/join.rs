@@ -9,8 +9,9 @@
 use super::Member;
 use super::count::{Contents, Count, HopState, Leaving};
 use super::counters::common_len;
-use super::gather::{Gather, put, sum_of};
+use super::gather::{Gather, class_of, put, sum_of};
 use super::held::Held;
+use super::too_long::Cutter;
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
 use crate::octets::Bytes;
@@ -21,8 +22,8 @@ use packet::checksum::Sum;
 use packet::{BurstStorage, Frame, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 use paflow::header::entry_size;
 use paflow::outer::MAX_HEADERS;
-use paflow::plan::{GroupedBurst, Room};
-use paflow::{Nfi, Planner, Rules};
+use paflow::plan::{Group, GroupedBurst, Room};
+use paflow::{Nfi, Planner, Rules, Template};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -34,20 +35,24 @@ const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
 
 /// Joining of packets to a queue of a port that aggregates.
 pub(crate) struct Join {
-    member: Member,
-    queue: usize,
-    drops: Arc<Drops>,
+    pub(super) member: Member,
+    pub(super) queue: usize,
+    pub(super) drops: Arc<Drops>,
     taking: RefCell<Taking>,
     state: RefCell<JoinState>,
 }
 
 /// State kept from burst to burst.
-struct JoinState {
-    rules: Reader<Rules>,
+pub(super) struct JoinState {
+    pub(super) rules: Reader<Rules>,
     /// The next hops of the rules, in their order.
-    hops: Vec<HopState>,
+    pub(super) hops: Vec<HopState>,
     /// The most room that any of them has.
     most: u32,
+    /// Whether any of them is behind routers.
+    routed: bool,
+    /// For packets that are too long for these; made for the first one.
+    pub(super) cutter: Option<Box<Cutter>>,
     planner: Box<Planner>,
     storage: Box<BurstStorage>,
     arena: Box<[u8; ARENA]>,
@@ -57,12 +62,12 @@ struct JoinState {
 
 /// Packets of a burst.
 #[derive(Clone, Copy)]
-struct Packets<'b> {
+pub(super) struct Packets<'b> {
     /// With the heads that decide about them.
-    taken: Frames<'b>,
+    pub(super) taken: Frames<'b>,
     /// The same packets as they are sent alone: from where they lie, unless those of unknown chains are dropped. Then their heads
     /// decide about them, too.
-    alone: Frames<'b>,
+    pub(super) alone: Frames<'b>,
 }
 
 impl Join {
@@ -72,6 +77,8 @@ impl Join {
             rules: Reader::new(member.rules.clone()),
             hops: Vec::new(),
             most: 0,
+            routed: false,
+            cutter: None,
             planner: Box::default(),
             storage: Box::default(),
             arena: Box::new([0; ARENA]),
@@ -92,7 +99,8 @@ impl Join {
         state.hops.extend(
             rules.hops.iter().map(|hop| HopState { room: hop.room(&self.member.port), counters: traffic.hop(hop.nfi) }),
         );
-        state.most = state.hops.iter().map(|hop| hop.room).max().unwrap_or(0);
+        state.most = state.hops.iter().map(|hop| hop.room.bytes).max().unwrap_or(0);
+        state.routed = state.hops.iter().any(|hop| hop.room.routed);
         sent
     }
 
@@ -100,7 +108,7 @@ impl Join {
     fn transmit_with(&self, frames: Frames<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
         let rules = &**state.rules.value();
         let common = common_len(frames.as_slice());
-        let may_pass = !rules.drop_unknown && state.held.is_empty();
+        let may_pass = !rules.drop_unknown && !state.routed && state.held.is_empty();
         if may_pass && are_too_long(frames.as_slice(), common, state.most, next.more) {
             return self.transmit_single(frames, common, next);
         }
@@ -162,7 +170,7 @@ impl Join {
 
     /// Sends a burst with known lengths and next hops.
     #[inline(always)]
-    fn transmit_planned(
+    pub(super) fn transmit_planned(
         &self,
         packets: Packets<'_>,
         lengths: &[u16],
@@ -171,24 +179,28 @@ impl Join {
         next: Next<'_>,
     ) -> Sent {
         let Packets { taken: frames, alone } = packets;
-        let JoinState { rules, hops, planner, storage, arena, held, .. } = state;
+        let JoinState { rules, hops, planner, storage, arena, held, routed, .. } = state;
         let rules = &**rules.value();
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
         let room = |nfi| match rules.hop(nfi) {
-            Some(hop) => {
-                Room { bytes: hops[hop].room, held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32) }
-            }
+            Some(hop) => Room { held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32), ..hops[hop].room },
             None => Room::default(),
         };
         let plan = planner.plan(lengths, next_hops, room);
+        if *routed && plan.groups().iter().any(Group::is_too_long) {
+            return self.transmit_around(packets, lengths, next_hops, state, next);
+        }
         if plan.groups().len() > MAX_BURST || has_many_segments(&frames) {
-            if held.is_empty() {
-                return self.transmit_single(alone, common_len(alone.as_slice()), next);
+            if !held.is_empty() {
+                return self.transmit_after(packets, lengths, next_hops, state, next);
             }
-            return self.transmit_after(packets, lengths, next_hops, state, next);
+            if *routed {
+                return self.transmit_halves(packets, lengths, next_hops, state, next);
+            }
+            return self.transmit_single(alone, common_len(alone.as_slice()), next);
         }
         let holds = if next.more { groups_to_hold(&plan, held) } else { 0 };
-        if holds == 0 && held.is_empty() && plan.groups().len() == frames.len() {
+        if holds == 0 && held.is_empty() && !*routed && plan.groups().len() == frames.len() {
             return self.transmit_single(alone, common_len(alone.as_slice()), next);
         }
         let leaving = Leaving { plan: &plan, holds, held, lengths };
@@ -196,7 +208,7 @@ impl Join {
         let mut arena = &mut arena[..];
         for group in leaving.groups() {
             let slab = if group.held() == 0 { None } else { group.next_hop().and_then(|nfi| held.of(nfi)) };
-            let single = slab.filter(|_| group.count() == 0).and_then(|slab| slab.single());
+            let single = slab.filter(|_| group.count() == 0 && !group.is_routed()).and_then(|slab| slab.single());
             let added = match (single, group.next_hop().and_then(|nfi| rules.hop(nfi))) {
                 (Some(packet), _) => burst.push_segments([Segment::from(packet)]),
                 (None, Some(hop)) if !group.goes_as_it_is() => {
@@ -204,7 +216,8 @@ impl Join {
                     let packets = group.count() + slab.map_or(0, |slab| slab.count);
                     let template = &rules.hops[hop].template;
                     let sum = if template.wants_sum() { sum_of(entries, &plan, group, &frames) } else { Sum::new() };
-                    let headers = put(&mut arena, &template.headers(packets, group.size(), sum));
+                    let class = if group.is_routed() { class_of(slab, &plan, group, &frames) } else { 0 };
+                    let headers = put(&mut arena, &template.headers_of_class(class, packets, group.size(), sum));
                     let entries = slab.map(|_| Segment::from(entries));
                     burst.push_segments(Gather::new(headers, entries, plan.parts(group), &frames, &mut arena))
                 }
@@ -233,7 +246,7 @@ impl Join {
     }
 
     /// Sends all held packets.
-    fn flush_held(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
+    pub(super) fn flush_held(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
         let JoinState { rules, hops, storage, arena, held, .. } = state;
         if held.is_empty() {
             return Sent::default();
@@ -243,14 +256,16 @@ impl Join {
         let mut arena = &mut arena[..];
         for (next_hop, slab) in held.iter() {
             let entries = Segment::from(slab.entries());
-            let added = match (slab.single(), rules.hop(next_hop)) {
-                (None, Some(hop)) => {
-                    let template = &rules.hops[hop].template;
+            let template = rules.hop(next_hop).map(|hop| &rules.hops[hop].template);
+            let single = slab.single().filter(|_| !template.is_some_and(Template::is_routed));
+            let added = match (single, template) {
+                (None, Some(template)) => {
                     let mut sum = Sum::new();
                     if template.wants_sum() {
                         sum.add(slab.entries());
                     }
-                    let headers = template.headers(slab.count, slab.entries().len() as u32, sum);
+                    let class = if template.is_routed() { slab.around.class() } else { 0 };
+                    let headers = template.headers_of_class(class, slab.count, slab.entries().len() as u32, sum);
                     burst.push_segments([put(&mut arena, &headers), entries])
                 }
                 (single, _) => burst.push_segments(single.map(Segment::from)),
@@ -319,7 +334,7 @@ fn hold(held: &mut Held, plan: &GroupedBurst<'_>, holds: u64, frames: &Frames<'_
     }
     for (_, group, next_hop) in known().filter(|(index, ..)| is_held(*index)) {
         let slab = held.slab(next_hop);
-        plan.members(group).for_each(|member| slab.push(frames, &frames.as_slice()[member]));
+        plan.members(group).for_each(|member| slab.push(frames, &frames.as_slice()[member], group.is_routed()));
         change += i32::from(group.count());
     }
     Sent { held: change, ..sent }

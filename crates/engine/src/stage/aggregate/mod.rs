@@ -14,14 +14,16 @@ mod relay;
 mod split;
 #[cfg(test)]
 mod tests;
+mod too_long;
 
 pub(crate) use counters::Traffic;
 pub(crate) use join::Join;
 pub(crate) use relay::Relay;
 pub(crate) use split::Split;
+pub(crate) use too_long::REFUSALS;
 
+use crate::answers::Answers;
 use crate::live::Live;
-use crate::neighbour::Neighbours;
 use crate::spec::AggregationSpec;
 use crate::stats::AggregationFlow;
 use paflow::Rules;
@@ -44,5 +46,7 @@ pub(crate) struct Member {
     /// Queues for flows relayed by other switches.
     pub(crate) relay: Arc<Relay>,
     /// Answers to requests for the switch's addresses.
-    pub(crate) neighbours: Arc<Neighbours>,
+    pub(crate) neighbours: Arc<Answers>,
+    /// Answers to packets that are too long for their next hop, by the queue that they would have left by.
+    pub(crate) refusals: Arc<Answers>,
 }

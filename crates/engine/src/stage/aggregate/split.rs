@@ -7,8 +7,9 @@ use crate::live::Reader;
 use crate::octets::{Bytes, SegmentBytes};
 use crate::port::zero_copy::Mix;
 use crate::stage::ingress::{IngressStage, Next};
-use packet::{Burst, BurstStorage, Frame, Frames, MAX_BURST, Origin};
+use packet::{Buffers, Burst, BurstStorage, Frame, Frames, MAX_BURST, Origin, Segment};
 use paflow::Rules;
+use paflow::class::{self, Marked};
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
 use std::cell::{Cell, RefCell};
@@ -18,12 +19,17 @@ use std::sync::Arc;
 /// guest's usual ring of 256 buffers.
 const TURN: usize = 4;
 
+/// First bytes of a packet that has to be marked: they have all of its IP header that changes.
+const MARKED: usize = 64;
+
 /// Splitting of frames that a queue of a port that aggregates receives.
 pub(crate) struct Split {
     member: Member,
     queue: usize,
     drops: Arc<Drops>,
     state: RefCell<SplitState>,
+    /// The heads of packets that were marked, as the network marked their aggregate.
+    marked: Buffers,
     /// Maximum number of frames in the next receive burst.
     at_once: Cell<usize>,
     /// Rounds to skip in favour of other queues.
@@ -70,9 +76,36 @@ impl Split {
             queue,
             drops,
             state: RefCell::new(state),
+            marked: Buffers::new(MAX_BURST, MARKED),
             at_once: Cell::new(MAX_BURST),
             sits_out: Cell::new(0),
             mix: Cell::default(),
+        }
+    }
+
+    /// Adds a packet of an aggregate that the network marked as one that met congestion: the packet gets the mark, or is dropped if its
+    /// sender would not understand it (RFC 6040 §4.2).
+    #[cold]
+    fn add_marked<'q>(&'q self, out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, piece: &Piece) {
+        let (start, len) = (piece.start, u32::from(piece.len));
+        let mut marked = Marked::Passed;
+        let head = self.marked.fill(|room| {
+            let mut filled = 0;
+            for part in parts(frames, frame, start, len) {
+                filled += part.copy_to(&mut room[filled..]);
+            }
+            marked = class::mark(&mut room[..filled]);
+            Some(filled)
+        });
+        match (marked, head) {
+            (Marked::Refused, _) => self.drops.add(Reason::Congested, 1),
+            (Marked::Passed, Some(head)) => {
+                let rest = parts(frames, frame, start + head.len(), len - head.len());
+                if !out.push_segments_from(std::iter::once(head).chain(rest), Origin::PART) {
+                    too_many_segments(&self.drops);
+                }
+            }
+            (Marked::Passed, None) => too_many_segments(&self.drops),
         }
     }
 
@@ -143,19 +176,26 @@ impl IngressStage for Split {
                         if out.room() == 0 {
                             next.pass(&mut out);
                             out = storage.start();
+                            self.marked.release();
                         }
-                        add(&mut out, &frames, frame, piece.start, piece.len.into(), drops);
+                        if found.congested {
+                            self.add_marked(&mut out, &frames, frame, piece);
+                        } else {
+                            add(&mut out, &frames, frame, piece.start, piece.len.into(), drops);
+                        }
                     }
                 }
             }
             if out.room() == 0 {
                 next.pass(&mut out);
                 out = storage.start();
+                self.marked.release();
             }
         }
         if !out.is_empty() {
             next.pass(&mut out);
         }
+        self.marked.release();
         self.mix.set(Mix { packets: packets as u32, ..mix });
         let frames = frames.len();
         self.at_once.set((TURN * MAX_BURST * frames).div_ceil(packets.max(frames)).min(MAX_BURST));
@@ -216,18 +256,21 @@ fn add<'q>(out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, at: 
     if rest.len() >= len {
         return out.push_from(rest.split_at(len).0, Origin::PART);
     }
-    let mut skip = at;
-    let mut left = len;
-    let parts = frames.segments(frame).filter_map(|segment| {
+    if !out.push_segments_from(parts(frames, frame, at, len), Origin::PART) {
+        too_many_segments(drops);
+    }
+}
+
+/// Returns `len` bytes of a frame, from `at` on.
+fn parts<'q>(frames: &Frames<'q>, frame: &Frame<'q>, at: u32, len: u32) -> impl Iterator<Item = Segment<'q>> {
+    let (mut skip, mut left) = (at, len);
+    frames.segments(frame).filter_map(move |segment| {
         let (before, rest) = segment.split_at(skip);
         skip -= before.len();
         let (part, _) = rest.split_at(left);
         left -= part.len();
         (!part.is_empty()).then_some(part)
-    });
-    if !out.push_segments_from(parts, Origin::PART) {
-        too_many_segments(drops);
-    }
+    })
 }
 
 /// Counts a frame that the burst has no room for.

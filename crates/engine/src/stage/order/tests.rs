@@ -1,9 +1,9 @@
 //! Tests of the order of stages, and of what each position sees.
 
 use super::*;
+use crate::answers::Answers;
 use crate::drops::Drops;
 use crate::live::Live;
-use crate::neighbour::Neighbours;
 use crate::port::Sent;
 use crate::port::frames::to_vec;
 use crate::port::record::Recorder;
@@ -42,7 +42,7 @@ fn notifier() -> Arc<EventNotifier> {
 
 /// Returns a setup that asks for no stage.
 fn plain() -> Setup {
-    let neighbours = Arc::new(Neighbours::new(1, notifier()));
+    let neighbours = Arc::new(Answers::new(1, crate::neighbour::RING, notifier()));
     Setup {
         drops: drops(),
         reported: Arc::default(),
@@ -63,6 +63,7 @@ fn member(setup: &Setup) -> Member {
         traffic: Arc::new([Default::default()]),
         relay: Arc::new(Relay::new(1, notifier())),
         neighbours: setup.neighbours.clone(),
+        refusals: setup.neighbours.clone(),
     }
 }
 

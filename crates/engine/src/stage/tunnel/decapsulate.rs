@@ -1,7 +1,7 @@
 //! Decapsulation: a frame becomes a shorter borrow of the same bytes.
 
+use crate::answers::Answers;
 use crate::drops::{Drops, Reason};
-use crate::neighbour::Neighbours;
 use crate::octets::Bytes;
 use crate::stage::ingress::{IngressStage, Next};
 use packet::Burst;
@@ -13,19 +13,14 @@ use std::sync::Arc;
 pub(crate) struct Decapsulate {
     end: Arc<TunnelEnd>,
     station: Station,
-    neighbours: Arc<Neighbours>,
+    neighbours: Arc<Answers>,
     drops: Arc<Drops>,
     queue: usize,
 }
 
 impl Decapsulate {
     /// Decapsulates what queue `queue` receives at the port of this `end`.
-    pub(crate) fn new(
-        end: Arc<TunnelEnd>,
-        neighbours: Arc<Neighbours>,
-        drops: Arc<Drops>,
-        queue: usize,
-    ) -> Decapsulate {
+    pub(crate) fn new(end: Arc<TunnelEnd>, neighbours: Arc<Answers>, drops: Arc<Drops>, queue: usize) -> Decapsulate {
         Decapsulate { station: end.station(), end, neighbours, drops, queue }
     }
 

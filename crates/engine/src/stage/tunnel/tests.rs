@@ -1,8 +1,8 @@
 //! Tests that frames sent by one end come out at the other, however they are cut.
 
 use super::{Decapsulate, Encapsulate};
+use crate::answers::Answers;
 use crate::drops::Drops;
-use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::{Sent, TxQueue};
 use crate::stage::egress::{Egress, Outgoing};
@@ -61,12 +61,12 @@ fn send(mtu: u16, checksum: Checksum, most: usize, frames: &[Vec<u8>], cut: usiz
 
 /// Returns the frames inside these, which are cut likewise.
 fn receive(frames: &[Vec<u8>], cut: usize, drops: &Arc<Drops>) -> Vec<Vec<u8>> {
-    let neighbours = Arc::new(Neighbours::new(1, Arc::new(EventNotifier::new().unwrap())));
+    let neighbours = Arc::new(Answers::new(1, crate::neighbour::RING, Arc::new(EventNotifier::new().unwrap())));
     neighbours.prepare(0);
     receive_by(&neighbours, frames, cut, drops)
 }
 
-fn receive_by(neighbours: &Arc<Neighbours>, frames: &[Vec<u8>], cut: usize, drops: &Arc<Drops>) -> Vec<Vec<u8>> {
+fn receive_by(neighbours: &Arc<Answers>, frames: &[Vec<u8>], cut: usize, drops: &Arc<Drops>) -> Vec<Vec<u8>> {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
     for frame in frames {
@@ -151,8 +151,10 @@ fn who_asks_for_this_end_is_answered() {
         let (asker, request) = ([2, 0, 0, 0, 0, 9], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
         [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, target]].concat()
     };
-    let (neighbours, drops) =
-        (Arc::new(Neighbours::new(1, Arc::new(EventNotifier::new().unwrap()))), Arc::new(Drops::default()));
+    let (neighbours, drops) = (
+        Arc::new(Answers::new(1, crate::neighbour::RING, Arc::new(EventNotifier::new().unwrap()))),
+        Arc::new(Drops::default()),
+    );
     neighbours.prepare(0);
     // This end has address 2; 1 is the other end.
     assert!(receive_by(&neighbours, &[asks(2), asks(1)], 5000, &drops).is_empty());

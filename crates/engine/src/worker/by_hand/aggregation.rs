@@ -1,9 +1,9 @@
 //! A worker by hand between ports that aggregate.
 
 use super::ByHand;
+use crate::answers::Answers;
 use crate::drops::Drops;
 use crate::live::Live;
-use crate::neighbour::Neighbours;
 use crate::port::{RxQueue, TxQueue};
 use crate::spec::AggregationSpec;
 use crate::stage::aggregate::{Join, Member, Relay, Split, rules};
@@ -24,7 +24,8 @@ impl ByHand {
             rules: Arc::new(Live::new(rules(Some(spec), &[]))),
             traffic: Arc::new([Default::default()]),
             relay: Arc::new(Relay::new(1, notifier.clone())),
-            neighbours: Arc::new(Neighbours::new(1, notifier)),
+            neighbours: Arc::new(Answers::new(1, crate::neighbour::RING, notifier.clone())),
+            refusals: Arc::new(Answers::new(1, crate::stage::aggregate::REFUSALS, notifier)),
         };
         let split: Box<dyn IngressStage> = Box::new(Split::new(member.clone(), 0, Arc::<Drops>::default()));
         let join: Box<dyn EgressStage> = Box::new(Join::new(member, 0, Arc::<Drops>::default()));

@@ -1,11 +1,12 @@
 //! Tests that packets arrive as they were sent, however they are joined and split in between.
 
 mod round;
+mod routed;
 
 use super::{Join, Member, Relay, Split, rules};
+use crate::answers::Answers;
 use crate::drops::Drops;
 use crate::live::Live;
-use crate::neighbour::Neighbours;
 use crate::port::frames::to_vec;
 use crate::port::{Sent, TxQueue};
 use crate::spec::{AggregationSpec, Chains, NextHopSpec};
@@ -63,7 +64,7 @@ fn route(nfi: u16, vxlan: bool, checksum: Checksum) -> Route {
     let tunnel = Tunnel { addresses, source_port: 50_000 + nfi, destination_port: port, hop_limit: 64, checksum };
     let (source, destination) = ([2, 0, 0, 0, 0, 1].into(), [2, 0, 0, 0, 1, nfi as u8].into());
     let carrier = if vxlan { Carrier::Vxlan { tunnel, vni: 77, source, destination } } else { Carrier::Udp(tunnel) };
-    Route { source, destination, vlan: None, carrier }
+    Route { source, destination, vlan: None, routed: false, carrier }
 }
 
 fn spec(vxlan: bool, checksum: Checksum) -> AggregationSpec {
@@ -101,7 +102,9 @@ impl Rig {
         let rules = Arc::new(Live::new(rules(Some(spec), &[])));
         let notifier = Arc::new(EventNotifier::new().unwrap());
         let relay = Arc::new(Relay::new(1, notifier.clone()));
-        let neighbours = Arc::new(Neighbours::new(1, notifier));
+        let neighbours = Arc::new(Answers::new(1, crate::neighbour::RING, notifier.clone()));
+        let refusals = Arc::new(Answers::new(1, super::REFUSALS, notifier));
+        refusals.prepare(0);
         relay.prepare(0);
         neighbours.prepare(0);
         let member = Member {
@@ -110,6 +113,7 @@ impl Rig {
             traffic: Arc::new([Default::default()]),
             relay,
             neighbours,
+            refusals,
         };
         let (wire, drops) = (Wire::default(), <[Arc<Drops>; 2]>::default());
         let link = Box::new(Link { wire: wire.clone(), longest, most });
@@ -429,7 +433,7 @@ fn who_asks_for_the_switch_is_answered_and_not_forwarded() {
     let waiting: usize = rig.member.neighbours.drain().map(|(_, answers)| answers.len()).sum();
     assert!(waiting > 20, "{waiting}");
     assert_eq!(rig.drops[1].named(), [("neighbour-flood".to_owned(), 100 - waiting as u64)].into());
-    assert_eq!(rig.member.neighbours.answered(), waiting as u64 + 2);
+    assert_eq!(rig.member.neighbours.count(), waiting as u64 + 2);
 }
 
 #[test]
@@ -466,7 +470,7 @@ fn service_chains_by_vni() {
 #[test]
 fn two_packets_are_joined_as_long_as_they_fit() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
-    let room = rig.rules.get().hops[0].room("wan");
+    let room = rig.rules.get().hops[0].room("wan").bytes;
     for (len, longer) in (700..750).flat_map(|len| [(len, 0), (len, 3)]) {
         rig.send(&[len, len + longer].map(|len| packet(len.into(), Some(10), 1)), usize::MAX);
         let fit = entry_size(len) + entry_size(len + longer) <= room;

@@ -301,8 +301,13 @@ fn mirror(which: u8, to: &str) -> Option<MirrorSpec> {
 }
 
 fn aggregation(which: u8) -> Option<AggregationSpec> {
-    let route =
-        Route { source: [2; 6].into(), destination: [4; 6].into(), vlan: None, carrier: Carrier::Udp(tunnel()) };
+    let route = Route {
+        source: [2; 6].into(),
+        destination: [4; 6].into(),
+        vlan: None,
+        routed: false,
+        carrier: Carrier::Udp(tunnel()),
+    };
     (which > 0).then(|| AggregationSpec {
         mtu: 1500,
         chains: Chains::Vlan,

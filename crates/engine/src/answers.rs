@@ -1,0 +1,52 @@
+//! Frames that workers make in answer to others, and a control thread delivers, since not every worker can send to the port that it
+//! receives from.
+
+use handover::{EventNotifier, Punt, Ring};
+use std::sync::{Arc, OnceLock};
+
+/// Answers waiting at one port.
+pub(crate) struct Answers {
+    /// By queue, for queues that have ever been up.
+    rings: Box<[OnceLock<Ring>]>,
+    words: usize,
+    notifier: Arc<EventNotifier>,
+}
+
+impl Answers {
+    /// Returns room for `words` words at each queue: the control thread pauses after each visit, so this also limits how many answers it
+    /// delivers per pause.
+    pub(crate) fn new(queues: usize, words: usize, notifier: Arc<EventNotifier>) -> Answers {
+        Answers { rings: (0..queues).map(|_| OnceLock::new()).collect(), words, notifier }
+    }
+
+    /// Creates the ring of a queue if it does not exist.
+    pub(crate) fn prepare(&self, queue: usize) {
+        self.rings[queue].get_or_init(|| Ring::new(self.words));
+    }
+
+    /// Leaves an answer. Only the worker of the queue may call this. Returns false if there is no room.
+    #[cold]
+    pub(crate) fn leave(&self, queue: usize, answer: &[u8]) -> bool {
+        let punt = Punt { total: answer.len() as u32, ..Punt::default() };
+        let taken = self.rings[queue].get().is_some_and(|ring| ring.push(&punt, answer));
+        self.notifier.notify();
+        taken
+    }
+
+    /// Returns the waiting answers, by queue. Only one thread may call this at a time, after clearing the notifier.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = (usize, Vec<Vec<u8>>)> {
+        self.rings.iter().enumerate().filter_map(|(queue, ring)| {
+            let ring = ring.get()?;
+            let mut bytes = Vec::new();
+            let next = || ring.pop(&mut bytes).map(|_| bytes.clone());
+            // Answers that arrive meanwhile wait until the next time.
+            let answers: Vec<_> = std::iter::from_fn(next).take(self.words).collect();
+            (!answers.is_empty()).then_some((queue, answers))
+        })
+    }
+
+    /// Returns the number of answers left.
+    pub(crate) fn count(&self) -> u64 {
+        self.rings.iter().filter_map(OnceLock::get).map(|ring| ring.pushed.get()).sum()
+    }
+}
