@@ -3,5 +3,6 @@
 mod functions;
 mod neighbours;
 mod net_paflow;
+mod routed;
 mod simulation;
 mod switches;
