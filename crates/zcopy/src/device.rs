@@ -1,7 +1,7 @@
 //! The device, which makes areas and knows its own.
 
 use crate::abi::RETURNS;
-use crate::{Area, Error};
+use crate::{Area, Error, PAGE};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
 use std::path::{Path, PathBuf};
@@ -26,6 +26,10 @@ impl Device {
     /// Finds the device. A program that gives up its rights does this before.
     pub fn find(path: impl Into<PathBuf>) -> Result<Device, Error> {
         let path = path.into();
+        // Pages of 16 or 64 KiB hold several frames, and of several owners.
+        if rustix::param::page_size() != PAGE {
+            return Err(Error::PageSize(rustix::param::page_size()));
+        }
         let known = stat(&path).map_err(|error| Error::Device { path: path.clone(), source: error.into() })?;
         if FileType::from_raw_mode(known.st_mode) != FileType::CharacterDevice {
             return Err(Error::NotAnArea);

@@ -15,6 +15,9 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// Pages of this kernel have another size.
+    #[error("pages of this kernel have {0} bytes; exchanging them is made for pages of {size} bytes", size = crate::PAGE)]
+    PageSize(usize),
     /// A descriptor is of something else.
     #[error("the descriptor is not one of /dev/zcopy")]
     NotAnArea,

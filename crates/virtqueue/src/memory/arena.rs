@@ -32,7 +32,7 @@ impl Arena {
         if huge && let Ok(memory) = Self::try_huge(len) {
             return Ok(Arena { memory: Arc::new(memory), huge: true, next: 0, copier: Copier::detect() });
         }
-        let len = len.next_multiple_of(4096);
+        let len = len.next_multiple_of(rustix::param::page_size() as u64);
         let file = memory_file(len).map_err(failed)?;
         let memory = Memory::map(vec![Self::region(len, file)])?;
         Ok(Arena { memory: Arc::new(memory), huge: false, next: 0, copier: Copier::detect() })

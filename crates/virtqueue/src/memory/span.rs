@@ -12,8 +12,10 @@ use std::cmp::Reverse;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Size of the guard before and after the memories, in bytes.
-const GUARD: u64 = 4096;
+/// Returns the size of the guard before and after the memories, in bytes: a page, of which machines have several sizes.
+fn guard() -> u64 {
+    rustix::param::page_size() as u64
+}
 
 /// One region in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,16 +61,17 @@ impl Span {
         }
         // The largest pages first: then each region lies at a multiple of its page size, without gaps.
         regions.sort_by_key(|&(_, page, _)| Reverse(page));
-        let largest = regions.first().map_or(GUARD, |r| r.1);
+        let guard = guard();
+        let largest = regions.first().map_or(guard, |r| r.1);
         let mut parts = Vec::new();
-        let mut end = GUARD;
+        let mut end = guard;
         for &(region, page, extent) in &regions {
             let lead = region.offset % page;
             let len = (lead + region.len).next_multiple_of(page);
             parts.push(Part { start: end, len, page, lead, extent: (extent, region.len) });
             end = end.checked_add(len).filter(|&end| end <= MAX_ALL).ok_or(too_long(region))?;
         }
-        let len = end + GUARD;
+        let len = end + guard;
         let reserved_len = (len + largest) as usize;
         let share = Share::take(reserved_len as u64)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -77,7 +80,7 @@ impl Span {
             unsafe { mmap_anonymous(ptr::null_mut(), reserved_len, access, MapFlags::PRIVATE | MapFlags::NORESERVE) };
         let failed = |source| MemoryError::Map { guest_addr: 0, len, source };
         let reserved = reserved.map_err(failed)?.cast::<u8>();
-        let skip = (reserved as u64 + GUARD).next_multiple_of(largest) - GUARD - reserved as u64;
+        let skip = (reserved as u64 + guard).next_multiple_of(largest) - guard - reserved as u64;
         // SAFETY: skip < largest, so skip + len bytes fit into the reservation.
         let base = unsafe { reserved.add(skip as usize) };
         let base = NonNull::new(base).expect("a mapping does not start at zero");
@@ -180,11 +183,11 @@ mod tests {
         let a = Arc::new(Memory::map(vec![region(0x1000, 0x1000, 0), region(0x2000, 0x1000, 0)]).unwrap());
         let span = Span::new(std::slice::from_ref(&a)).unwrap();
         let at = extent(&a, 0x1000);
-        assert_eq!(span.offset(at, 0x1000), Some(GUARD));
+        assert_eq!(span.offset(at, 0x1000), Some(guard()));
         assert_eq!(span.offset(at + 1, 0x1000), None, "the next region may lie elsewhere");
         assert_eq!(span.offset(at + 0x2000, 1), None);
         assert_eq!(span.offset(at - 1, 1), None);
-        assert_eq!(span.len(), 0x2000 + 2 * GUARD);
+        assert_eq!(span.len(), 0x2000 + 2 * guard());
     }
 
     #[test]
@@ -195,7 +198,7 @@ mod tests {
             // SAFETY: in the span.
             unsafe { span.base().add(at as usize).write_volatile(1) };
         }
-        assert!(span.base().addr().get().is_multiple_of(4096));
-        assert_eq!(Span::new(&[]).unwrap().len(), 2 * GUARD);
+        assert!(span.base().addr().get().is_multiple_of(guard() as usize));
+        assert_eq!(Span::new(&[]).unwrap().len(), 2 * guard());
     }
 }

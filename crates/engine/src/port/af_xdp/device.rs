@@ -124,8 +124,10 @@ impl Device {
         let size = settings.queue_size;
         let bytes = u64::from(size) * u64::from(own_chunks.size);
         let count = 2 * u64::from(settings.queues);
-        let mut arena = Arena::new(count * bytes + 4096, true).map_err(|e| e.to_string())?;
-        let mut pool = || arena.allocate(bytes, 4096).ok_or("its memory is too small");
+        // Chunks lie at multiples of their size.
+        let align = CHUNKS[1].into();
+        let mut arena = Arena::new(count * bytes + align, true).map_err(|e| e.to_string())?;
+        let mut pool = || arena.allocate(bytes, align).ok_or("its memory is too small");
         let pools = (0..settings.queues)
             .map(|_| Ok(Pools { receive: pool()?, transmit: pool()? }))
             .collect::<Result<Vec<_>, &str>>()?;
