@@ -25,6 +25,7 @@ use paflow::outer::MAX_HEADERS;
 use paflow::plan::{Group, GroupedBurst, Room};
 use paflow::{Nfi, Planner, Rules, Template};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes for headers and lengths: at most as many headers as frames, and a word for each packet and for the end of each group.
@@ -68,6 +69,17 @@ pub(super) struct Packets<'b> {
     /// The same packets as they are sent alone: from where they lie, unless those of unknown chains are dropped. Then their heads
     /// decide about them, too.
     pub(super) alone: Frames<'b>,
+    pub(super) lengths: &'b [u16],
+    pub(super) next_hops: &'b [Option<Nfi>],
+}
+
+impl<'b> Packets<'b> {
+    /// Returns some of them.
+    pub(super) fn select(&self, range: Range<usize>) -> Packets<'b> {
+        let select = |frames: &Frames<'b>| frames.select(&frames.as_slice()[range.clone()]);
+        let (taken, alone) = (select(&self.taken), select(&self.alone));
+        Packets { taken, alone, lengths: &self.lengths[range.clone()], next_hops: &self.next_hops[range] }
+    }
 }
 
 impl Join {
@@ -117,14 +129,14 @@ impl Join {
         let burst = taking.take(frames);
         let (taken, refused) = (burst.frames(), (frames.len() - burst.len()) as u32);
         let alone = if rules.drop_unknown || refused > 0 { taken } else { frames };
-        let sent = self.transmit_taken(Packets { taken, alone }, state, next);
+        let sent = self.transmit_taken(taken, alone, state, next);
         Sent { counted: sent.counted + refused, ..sent }
     }
 
     /// Sends packets whose heads were taken.
     #[inline(always)]
-    fn transmit_taken(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
-        let (rules, frames) = (&**state.rules.value(), packets.taken);
+    fn transmit_taken(&self, frames: Frames<'_>, alone: Frames<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let rules = &**state.rules.value();
         let lengths = lengths(&frames);
         let lengths = &lengths[..frames.len()];
         let mut next_hops = [None; MAX_BURST];
@@ -133,7 +145,7 @@ impl Join {
         if rules.drop_unknown && next_hops.contains(&None) {
             return self.transmit_known(frames, next_hops, state, next);
         }
-        self.transmit_planned(packets, lengths, next_hops, state, next)
+        self.transmit_planned(Packets { taken: frames, alone, lengths, next_hops }, state, next)
     }
 
     /// Sends a burst of which nothing is joined. `common` is the length of all its frames, if they have one.
@@ -163,22 +175,15 @@ impl Join {
         let unknown = (all.len() - count) as u32;
         self.drops.add(Reason::UnknownChain, unknown.into());
         let frames = frames.select(&known[..count]);
-        let packets = Packets { taken: frames, alone: frames };
-        let sent = self.transmit_planned(packets, &lengths(&frames)[..count], &hops[..count], state, next);
+        let (lengths, next_hops) = (&lengths(&frames)[..count], &hops[..count]);
+        let sent = self.transmit_planned(Packets { taken: frames, alone: frames, lengths, next_hops }, state, next);
         Sent { counted: sent.counted + unknown, ..sent }
     }
 
     /// Sends a burst with known lengths and next hops.
     #[inline(always)]
-    pub(super) fn transmit_planned(
-        &self,
-        packets: Packets<'_>,
-        lengths: &[u16],
-        next_hops: &[Option<Nfi>],
-        state: &mut JoinState,
-        next: Next<'_>,
-    ) -> Sent {
-        let Packets { taken: frames, alone } = packets;
+    pub(super) fn transmit_planned(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let Packets { taken: frames, alone, lengths, next_hops } = packets;
         let JoinState { rules, hops, planner, storage, arena, held, routed, .. } = state;
         let rules = &**rules.value();
         let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
@@ -188,14 +193,14 @@ impl Join {
         };
         let plan = planner.plan(lengths, next_hops, room);
         if *routed && plan.groups().iter().any(Group::is_too_long) {
-            return self.transmit_around(packets, lengths, next_hops, state, next);
+            return self.transmit_around(packets, state, next);
         }
         if plan.groups().len() > MAX_BURST || has_many_segments(&frames) {
             if !held.is_empty() {
-                return self.transmit_after(packets, lengths, next_hops, state, next);
+                return self.transmit_after(packets, state, next);
             }
             if *routed {
-                return self.transmit_halves(packets, lengths, next_hops, state, next);
+                return self.transmit_halves(packets, state, next);
             }
             return self.transmit_single(alone, common_len(alone.as_slice()), next);
         }
@@ -233,16 +238,9 @@ impl Join {
 
     /// The same, after sending all held packets.
     #[cold]
-    fn transmit_after(
-        &self,
-        packets: Packets<'_>,
-        lengths: &[u16],
-        next_hops: &[Option<Nfi>],
-        state: &mut JoinState,
-        next: Next<'_>,
-    ) -> Sent {
+    fn transmit_after(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
         let before = self.flush_held(state, next);
-        before.and(self.transmit_planned(packets, lengths, next_hops, state, next))
+        before.and(self.transmit_planned(packets, state, next))
     }
 
     /// Sends all held packets.

@@ -8,7 +8,6 @@ use crate::stage::egress::Next;
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
 use paflow::Nfi;
 use paflow::too_long::{TooLong, judge};
-use std::ops::Range;
 
 /// Words for answers at each queue: a dozen of the longest.
 pub(crate) const REFUSALS: usize = 1 << 11;
@@ -24,21 +23,15 @@ pub(super) struct Cutter {
 impl Join {
     /// Sends a burst with packets that are too long, in order.
     #[cold]
-    pub(super) fn transmit_around(
-        &self,
-        packets: Packets<'_>,
-        lengths: &[u16],
-        next_hops: &[Option<Nfi>],
-        state: &mut JoinState,
-        next: Next<'_>,
-    ) -> Sent {
+    pub(super) fn transmit_around(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let Packets { lengths, next_hops, .. } = packets;
         let (mut sent, mut from) = (Sent::default(), 0);
         while from < lengths.len() {
             let is_too_long =
                 |&index: &usize| room_of(state, next_hops[index]).is_some_and(|room| room.refuses(lengths[index]));
             let to = (from..lengths.len()).find(is_too_long).unwrap_or(lengths.len());
             if from < to {
-                sent = sent.and(self.transmit_range(from..to, packets, lengths, next_hops, state, next));
+                sent = sent.and(self.transmit_planned(packets.select(from..to), state, next));
             }
             if to < lengths.len() {
                 sent = sent.and(self.transmit_too_long(packets.taken, to, next_hops[to], state, next));
@@ -50,37 +43,14 @@ impl Join {
 
     /// Sends a burst with too many segments for one, in two.
     #[cold]
-    pub(super) fn transmit_halves(
-        &self,
-        packets: Packets<'_>,
-        lengths: &[u16],
-        next_hops: &[Option<Nfi>],
-        state: &mut JoinState,
-        next: Next<'_>,
-    ) -> Sent {
-        let (middle, end) = (lengths.len() / 2, lengths.len());
+    pub(super) fn transmit_halves(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let (middle, end) = (packets.lengths.len() / 2, packets.lengths.len());
         if middle == 0 {
             self.drops.add(Reason::TooLong, end as u64);
             return Sent { counted: end as u32, ..Sent::default() };
         }
-        let first = self.transmit_range(0..middle, packets, lengths, next_hops, state, next);
-        first.and(self.transmit_range(middle..end, packets, lengths, next_hops, state, next))
-    }
-
-    fn transmit_range(
-        &self,
-        range: Range<usize>,
-        packets: Packets<'_>,
-        lengths: &[u16],
-        next_hops: &[Option<Nfi>],
-        state: &mut JoinState,
-        next: Next<'_>,
-    ) -> Sent {
-        let (lengths, next_hops) = (&lengths[range.clone()], &next_hops[range.clone()]);
-        let Packets { taken, alone } = packets;
-        let taken = taken.select(&taken.as_slice()[range.clone()]);
-        let alone = alone.select(&alone.as_slice()[range]);
-        self.transmit_planned(Packets { taken, alone }, lengths, next_hops, state, next)
+        let first = self.transmit_planned(packets.select(0..middle), state, next);
+        first.and(self.transmit_planned(packets.select(middle..end), state, next))
     }
 
     /// Cuts the packet at `index`, or answers its sender.
@@ -113,9 +83,9 @@ impl Join {
                     let mut lengths = [0; MAX_BURST];
                     let lengths = &mut lengths[..frames.len()];
                     lengths.iter_mut().zip(frames.as_slice()).for_each(|(to, frame)| *to = frame.len() as u16);
-                    let packets = Packets { taken: frames, alone: frames };
-                    let next_hops = [next_hop; MAX_BURST];
-                    sent = sent.and(self.transmit_planned(packets, lengths, &next_hops[..lengths.len()], state, next));
+                    let next_hops = &[next_hop; MAX_BURST][..lengths.len()];
+                    let packets = Packets { taken: frames, alone: frames, lengths, next_hops };
+                    sent = sent.and(self.transmit_planned(packets, state, next));
                 }
                 as_one(&sent, count, frame.len())
             }
