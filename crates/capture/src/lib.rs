@@ -20,4 +20,4 @@ pub use captured::Captured;
 pub use error::{Cut, Error};
 pub use pcap::{FILE_HEADER, PACKET_HEADER};
 pub use reader::Reader;
-pub use writer::{Writer, file_header, packet_header};
+pub use writer::{Writer, file_header, packet_end, packet_header};

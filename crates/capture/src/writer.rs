@@ -27,6 +27,12 @@ pub fn packet_header(time: Duration, length: u32) -> [u8; PACKET_HEADER] {
     header
 }
 
+/// Returns the length of the first packet of `bytes` with its header, if these hold all of the header.
+pub fn packet_end(bytes: &[u8]) -> Option<usize> {
+    let length = bytes.get(8..PACKET_HEADER)?.first_chunk()?;
+    Some(PACKET_HEADER + u32::from_le_bytes(*length) as usize)
+}
+
 /// A pcap file of Ethernet frames.
 #[derive(Debug)]
 pub struct Writer<W: Write>(W);

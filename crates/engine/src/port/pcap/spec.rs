@@ -1,13 +1,11 @@
 //! Settings of a pcap port.
 
-use super::{Record, Replay};
+use super::control;
+use crate::port::Site;
 use crate::port::keys::{BURSTS, Section, is_on};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Registration};
 use crate::port::pace::Pace;
-use crate::port::record::Recorder;
-use crate::port::sink::{Nothing, Sink};
-use crate::port::{RxQueue, Site, TxQueue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::written::Field;
@@ -89,22 +87,6 @@ impl Kind for Settings {
     }
 
     fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
-        let receive: Box<dyn RxQueue> = match &self.replay {
-            Some(path) => {
-                Box::new(Replay::open(path, self.repeat, self.pace).map_err(|e| format!("{}: {e}", path.display()))?)
-            }
-            None => Box::new(Nothing),
-        };
-        let transmit: Box<dyn TxQueue> = match &self.record {
-            Some(path) => {
-                let file = Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
-                site.write_to(file.clone());
-                Box::new(Record(file))
-            }
-            None => Box::new(Sink),
-        };
-        site.attach(0, receive, transmit).map_err(|why| why.to_string())?;
-        site.set_state(true, "file open".into());
-        Ok(Opened::with_queues())
+        control::open(self, site)
     }
 }

@@ -80,7 +80,8 @@ impl<'s> Transition<'s> {
             drop(self.open.connections.remove(&port.name));
             let fabric = &self.inner.fabric;
             fabric.clear(port.id, 0..port.reported());
-            port.file().into_iter().chain(&fabric.record(port.id, None)).for_each(Recorder::keep);
+            fabric.record(port.id, None);
+            port.recordings().iter().for_each(Recorder::end);
         }
     }
 
@@ -107,25 +108,43 @@ impl<'s> Transition<'s> {
         }
     }
 
-    /// Records the frames of ports to the files of the specification.
+    /// Records the frames of ports to the files of the specification. A recording that stays goes on in the file that is at its
+    /// path now.
     pub(super) fn record_ports(&mut self) {
+        self.inner.files.set(self.spec.files());
         for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
-            let present = self.inner.fabric.recorder(port.id);
-            if present.as_ref().map(Recorder::path) != spec.record.as_deref() {
+            if port.recorder().as_ref().map(Recorder::path) != spec.record.as_deref() {
                 self.applied.change(&spec.name, "record-to");
-                self.record(spec, port).unwrap_or_else(|error| self.applied.fail(&spec.name, error));
+                self.record(spec, port);
+            }
+        }
+        // Those that have just failed are tried once more: another recording may have let go of the file.
+        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+            for recorder in port.recordings() {
+                let renewed = recorder.renew();
+                if !matches!(renewed, Ok(false)) {
+                    self.applied.change(&spec.name, "capture file opened again");
+                }
+                if let Err(why) = renewed {
+                    let problem = format!("cannot record to {}: {why}", recorder.path().display());
+                    self.applied.fail(&spec.name, OpenError::of(spec, problem));
+                }
             }
         }
     }
 
-    /// Records the frames of a port, which may be open, as `spec` says. On an error they are not recorded.
-    fn record(&self, spec: &PortSpec, port: &PortShared) -> Result<(), OpenError> {
-        let created = open::recorder(spec);
-        let recorder = created.as_ref().ok().cloned().flatten();
-        let change = || self.inner.fabric.record(port.id, recorder).iter().for_each(Recorder::keep);
+    /// Records the frames of a port, which may be open, as `spec` says.
+    fn record(&self, spec: &PortSpec, port: &PortShared) {
+        let recorder = spec.record.as_ref().map(|path| Recorder::new(&spec.name, path, &self.inner.files));
+        // If this fails, it is tried again.
+        recorder.iter().for_each(|recorder| _ = recorder.renew());
+        let change = || {
+            self.inner.fabric.record(port.id, recorder.clone());
+            port.recorder().iter().for_each(Recorder::end);
+            port.record_to(recorder);
+        };
         let mappings: Vec<_> = self.mappings.iter().filter(|mapping| mapping.has_end_at(&port.name)).collect();
         at_rest(&mappings, Box::new(change));
-        created.map(|_| ())
     }
 
     /// Opens ports that are added or reopened, and those that could not be opened before.
@@ -169,7 +188,8 @@ fn next_ports(
     (mappings, exchanges): (&[Arc<Mapping>], &[Arc<Exchange>]),
     actions: &[Action],
 ) -> Vec<Arc<PortShared>> {
-    let parts = SwitchParts { rules: &inner.rules, relayed: &inner.notifier, asked: &inner.asked, exchanges };
+    let (rules, relayed, asked) = (&inner.rules, &inner.notifier, &inner.asked);
+    let parts = SwitchParts { rules, relayed, asked, exchanges, files: &inner.files };
     let mut shared = |port: &PortSpec| {
         if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
             return old.port(&port.name).expect("it was there before").clone();
