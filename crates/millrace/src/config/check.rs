@@ -1,8 +1,10 @@
 //! Collects the problems of a configuration while its parts are built.
 
+use super::files::Files;
 use super::raw::At;
 use super::reach::{Purpose, Reach};
 use super::value::{ListenAddress, is_interface_name};
+use engine::port::files;
 use engine::port::keys::Checks;
 use settings::{Judge, Problem};
 use std::collections::HashMap;
@@ -17,13 +19,17 @@ const SOCKET_PATH_LIMIT: usize = 107;
 /// Collector of problems. A part with a problem is still built, with a placeholder value, so that the parts that refer to it
 /// can be checked as well.
 pub(super) struct Check<'r> {
+    /// The configuration file.
+    pub(super) file: PathBuf,
+    /// Whether the contents of files are looked at.
+    pub(super) examines: bool,
     pub(super) directory: PathBuf,
     reach: Option<&'r Reach>,
     judge: Judge,
     /// Unix sockets that this configuration creates.
     listeners: HashMap<PathBuf, Range<usize>>,
-    /// Capture files that this configuration writes.
-    written: HashMap<PathBuf, Range<usize>>,
+    /// Capture files of ports.
+    pub(super) files: Files,
     /// Interfaces of ports.
     interfaces: HashMap<String, Range<usize>>,
 }
@@ -46,15 +52,17 @@ impl DerefMut for Check<'_> {
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl<'r> Check<'r> {
-    /// Creates a check. Paths are relative to `directory`; `reach` is that of the running switch, if there is one and it is
-    /// confined.
-    pub(super) fn new(directory: PathBuf, reach: Option<&'r Reach>, judge: Judge) -> Check<'r> {
+    /// Creates a check of `file`, to whose directory paths are relative; `reach` is that of the running switch, if there is one
+    /// and it is confined. It `examines` what is in the files of ports, if asked.
+    pub(super) fn new(file: &Path, reach: Option<&'r Reach>, examines: bool, judge: Judge) -> Check<'r> {
         Check {
-            directory,
+            file: file.to_owned(),
+            examines,
+            directory: file.parent().unwrap_or(Path::new("")).to_owned(),
             reach,
             judge,
             listeners: HashMap::new(),
-            written: HashMap::new(),
+            files: Files::default(),
             interfaces: HashMap::new(),
         }
     }
@@ -190,18 +198,14 @@ impl Checks for Check<'_> {
     fn read_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         self.reachable(at, &path, Purpose::Read);
+        self.capture_file(at, &path, files::Purpose::Replay);
         path
     }
 
     fn written_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
-        if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
-            self.problems.push(
-                Problem::error(&at.span, "this file is already written by something else", "give each its own")
-                    .and_at(&first, "already used here"),
-            );
-        }
         self.reachable(at, &path, Purpose::Create);
+        self.capture_file(at, &path, files::Purpose::Record);
         path
     }
 }

@@ -12,12 +12,13 @@ use landlock::{
 const VERSION: ABI = ABI::V6;
 
 /// Places that any switch may need besides those of its configuration, and for what.
-pub(super) const SYSTEM: [(&str, &str); 4] = [
+pub(super) const SYSTEM: [(&str, &str); 5] = [
     ("/dev/net/tun", "create taps"),
     ("/sys/class/net", "look at interfaces"),
     // The links of /sys/class/net point here.
     ("/sys/devices", "look at interfaces"),
     ("/proc/self", "look at itself"),
+    ("/proc/locks", "see who has a capture file open"),
 ];
 
 /// Restricts this thread to the places in `reach`.

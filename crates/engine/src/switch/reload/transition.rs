@@ -23,18 +23,18 @@ use std::sync::Arc;
 
 /// See the module.
 pub(super) struct Transition<'s> {
-    inner: &'s Inner,
+    pub(super) inner: &'s Inner,
     open: &'s mut Open,
     old: Arc<Topology>,
-    spec: Spec,
+    pub(super) spec: Spec,
     /// Shared state of the ports of `spec`, in its order.
-    ports: Vec<Arc<PortShared>>,
+    pub(super) ports: Vec<Arc<PortShared>>,
     bridges: Vec<Arc<Bridge>>,
-    mappings: Vec<Arc<Mapping>>,
+    pub(super) mappings: Vec<Arc<Mapping>>,
     exchanges: Vec<Arc<Exchange>>,
     /// Workers that did not run yet, by index.
     spawned: Vec<Option<Worker>>,
-    applied: Applied,
+    pub(super) applied: Applied,
 }
 
 impl<'s> Transition<'s> {
@@ -108,45 +108,6 @@ impl<'s> Transition<'s> {
         }
     }
 
-    /// Records the frames of ports to the files of the specification. A recording that stays goes on in the file that is at its
-    /// path now.
-    pub(super) fn record_ports(&mut self) {
-        self.inner.files.set(self.spec.files());
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
-            if port.recorder().as_ref().map(Recorder::path) != spec.record.as_deref() {
-                self.applied.change(&spec.name, "record-to");
-                self.record(spec, port);
-            }
-        }
-        // Those that have just failed are tried once more: another recording may have let go of the file.
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
-            for recorder in port.recordings() {
-                let renewed = recorder.renew();
-                if !matches!(renewed, Ok(false)) {
-                    self.applied.change(&spec.name, "capture file opened again");
-                }
-                if let Err(why) = renewed {
-                    let problem = format!("cannot record to {}: {why}", recorder.path().display());
-                    self.applied.fail(&spec.name, OpenError::of(spec, problem));
-                }
-            }
-        }
-    }
-
-    /// Records the frames of a port, which may be open, as `spec` says.
-    fn record(&self, spec: &PortSpec, port: &PortShared) {
-        let recorder = spec.record.as_ref().map(|path| Recorder::new(&spec.name, path, &self.inner.files));
-        // If this fails, it is tried again.
-        recorder.iter().for_each(|recorder| _ = recorder.renew());
-        let change = || {
-            self.inner.fabric.record(port.id, recorder.clone());
-            port.recorder().iter().for_each(Recorder::end);
-            port.record_to(recorder);
-        };
-        let mappings: Vec<_> = self.mappings.iter().filter(|mapping| mapping.has_end_at(&port.name)).collect();
-        at_rest(&mappings, Box::new(change));
-    }
-
     /// Opens ports that are added or reopened, and those that could not be opened before.
     pub(super) fn open_ports(&mut self) {
         for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
@@ -206,12 +167,4 @@ fn next_ports(
 fn verdict(spec: &Spec, mapping: &Mapping) -> Verdict {
     let wanted = spec.mappings.iter().find(|wanted| mapping.is_of(wanted));
     tenancy::judge(spec, wanted.expect("it is a mapping of the specification"))
-}
-
-/// Runs `change` while nothing is lent by any of `mappings`.
-fn at_rest(mappings: &[&Arc<Mapping>], change: Box<dyn FnOnce() + '_>) {
-    match mappings {
-        [] => change(),
-        [first, rest @ ..] => first.at_rest(|| at_rest(rest, change)),
-    }
 }
