@@ -4,6 +4,7 @@ mod capabilities;
 mod confinement;
 mod mirror;
 mod outputs;
+mod recording;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 mod top;

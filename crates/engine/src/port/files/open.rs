@@ -40,11 +40,11 @@ impl FileUses {
         Ok(file)
     }
 
-    /// Opens a file or a pipe for `port` to write to it, creates it if it isn't there, and locks it. Its contents stay.
+    /// Opens a file or a pipe for `port` to write at its end, creates it if it isn't there, and locks it. Its contents stay.
     pub(crate) fn open_to_write(&self, path: &Path, port: &str) -> Result<File, String> {
         let mut options = OpenOptions::new();
         // A pipe in a directory that anybody writes to can't be opened with O_CREAT (fs.protected_fifos, proc_sys_fs(5)).
-        options.write(true).create(fs::metadata(path).is_err());
+        options.append(true).create(fs::metadata(path).is_err());
         let file = open(path, Purpose::Record, &mut options)?;
         let identity = Identity::of(&file.metadata().map_err(|error| error.to_string())?);
         if let Some(reader) = self.reader(identity) {

@@ -36,6 +36,8 @@ struct Recording {
 struct Care {
     /// Whether it is over, for good.
     ended: bool,
+    /// Whether the file that is open is no longer at the path, and what is there can't be opened yet.
+    is_behind: bool,
     /// The trouble that was logged last, if it lasts.
     told: Option<Trouble>,
 }
@@ -90,6 +92,10 @@ impl Recorder {
             tracing::warn!("port \"{}\": somebody else has shortened {}; it starts again", self.0.port, self.name());
         }
         self.tape().flush(&self.0.shown);
+        if care.is_behind && self.open().is_ok() {
+            care.is_behind = false;
+            tracing::info!("port \"{}\": {} could be opened again", self.0.port, self.name());
+        }
         if self.tape().identity().is_none() {
             let _ = self.open();
         }
@@ -98,7 +104,7 @@ impl Recorder {
 
     /// Sees to it that frames go to the file that is at the path now, and that it takes them. Reports whether they did not before.
     pub(crate) fn renew(&self) -> Result<bool, String> {
-        let care = self.0.care.lock().unwrap();
+        let mut care = self.0.care.lock().unwrap();
         if care.ended {
             return Ok(false);
         }
@@ -107,7 +113,9 @@ impl Recorder {
             (tape.identity(), tape.trouble())
         };
         if open.is_none() || open != Identity::at(&self.0.path) {
-            return self.open().map(|()| true);
+            let opened = self.open();
+            care.is_behind = open.is_some() && opened.is_err();
+            return opened.map(|()| true);
         }
         if trouble.is_none() {
             return Ok(false);

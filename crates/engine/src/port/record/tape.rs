@@ -7,7 +7,7 @@ use crate::port::files::Identity;
 use capture::file_header;
 use packet::Frames;
 use std::fs::File;
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub(super) struct Open {
     is_pipe: bool,
     /// Length of the header and all whole packets, in bytes.
     length: u64,
+    /// Whether a part of a packet may be behind them.
+    is_ragged: bool,
 }
 
 impl Tape {
@@ -56,6 +58,9 @@ impl Tape {
     /// Writes all packets that wait, or as many as there is room for.
     pub(super) fn flush(&mut self, shown: &Shown) {
         let Some(open) = &mut self.file else { return };
+        if open.is_ragged && open.cut_back().is_err() {
+            return;
+        }
         let written = self.backlog.write_to(&mut open.file);
         open.length += written.bytes;
         shown.add_written(written.packets);
@@ -70,7 +75,8 @@ impl Tape {
             }
             Err(error) => {
                 if !open.is_pipe {
-                    open.cut_back();
+                    // If this fails, it is tried again before anything else is written.
+                    let _ = open.cut_back();
                     self.backlog.rewind();
                 }
                 Some(Trouble::new(reason(&error), error))
@@ -138,7 +144,7 @@ impl Open {
     pub(super) fn new(file: File) -> Result<Open, String> {
         let meta = file.metadata().map_err(|error| error.to_string())?;
         let is_pipe = meta.file_type().is_fifo();
-        let mut open = Open { file, identity: Identity::of(&meta), is_pipe, length: 0 };
+        let mut open = Open { file, identity: Identity::of(&meta), is_pipe, length: 0, is_ragged: false };
         open.start()?;
         Ok(open)
     }
@@ -147,21 +153,19 @@ impl Open {
     fn start(&mut self) -> Result<(), String> {
         let header = file_header(LONGEST);
         self.length = 0;
-        self.cut_back();
-        self.file.write_all(&header).map_err(|error| error.to_string())?;
+        let started = self.cut_back().and_then(|()| self.file.write_all(&header));
         self.length = header.len() as u64;
-        Ok(())
+        started.map_err(|error| error.to_string())
     }
 
-    /// Removes all but whole packets. If that fails, the next ones are written over the rest.
-    fn cut_back(&mut self) {
-        if !self.is_pipe {
-            let _ = self.file.set_len(self.length);
-            let _ = self.file.seek(SeekFrom::Start(self.length));
-        }
+    /// Removes all but whole packets.
+    fn cut_back(&mut self) -> io::Result<()> {
+        let cut = if self.is_pipe { Ok(()) } else { self.file.set_len(self.length) };
+        self.is_ragged = cut.is_err();
+        cut
     }
 
-    /// Reports whether somebody else has shortened the file.
+    /// Reports whether somebody else has shortened the file. What was written since is at its end, so it stays too short.
     fn is_cut(&self) -> bool {
         !self.is_pipe && self.file.metadata().is_ok_and(|meta| meta.len() < self.length)
     }
