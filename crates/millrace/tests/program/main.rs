@@ -5,6 +5,7 @@ mod confinement;
 mod mirror;
 mod outputs;
 mod recording;
+mod replay;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 mod top;
