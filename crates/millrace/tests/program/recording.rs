@@ -329,3 +329,22 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
     other.wait().unwrap();
     assert_eq!(end(&mut switch, Signal::TERM), 0);
 }
+
+#[test]
+fn a_port_that_records_to_a_pipe_is_up_once_somebody_reads_it() {
+    let home = tempfile::tempdir().unwrap();
+    let pipe = home.path().join("pipe");
+    mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
+    let keys = Generator { rate: 20_000.into(), ..Generator::default() };
+    let mut switch = start(home.path(), (record("p", "pipe"), port("g", keys), patch("g", "p")));
+    let why = format!("cannot record to {}: nobody reads the pipe", pipe.display());
+    let down = switch.port("p").unwrap();
+    assert!(!down.0.up && down.0.detail == why, "{down:?}");
+    let mut reader = tcpdump(&pipe, 1000);
+    switch.wait_up(&["p"]).unwrap();
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    let lost = || Ok(switch.port("p")?.drops().contains_key("no-file").then_some(()));
+    switch.wait_for("frames that are dropped", lost).unwrap();
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+}

@@ -26,7 +26,7 @@ pub const KIND: Registration = Registration {
 pub struct Keys {
     /// Capture file, pcap or pcapng, whose frames the port receives. At least one of `replay` and `record` is required.
     pub replay: Field<String>,
-    /// Capture file, pcap, that frames sent to the port are written to.
+    /// Capture file, pcap, or named pipe that frames sent to the port are written to.
     pub record: Field<String>,
     /// Replay again from the start at the end of the file.
     #[serde(rename = "loop")]

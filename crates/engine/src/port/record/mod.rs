@@ -6,6 +6,8 @@
 mod backlog;
 mod shown;
 mod tape;
+#[cfg(test)]
+mod tests;
 
 use super::files::{FileUses, Identity};
 use crate::drops::Reason;
