@@ -54,12 +54,8 @@ impl Pcap {
         };
         let header = source.extend(FILE_HEADER)?;
         let mut fields = Fields::new(&header[4..], order);
-        let halves = (fields.half(), fields.half());
-        let _zone_and_accuracy = fields.bytes(8);
-        let (Some(major), Some(minor), Some(snapshot), Some(link)) = (halves.0, halves.1, fields.word(), fields.word())
-        else {
-            return Err(Error::Format);
-        };
+        let mut read = || Some((fields.half()?, fields.half()?, fields.bytes(8)?, fields.word()?, fields.word()?));
+        let (major, minor, _zone_and_accuracy, snapshot, link) = read().expect("the header has them");
         let lengths = match (major, minor) {
             // DG/UX calls its version so.
             (2, 0..=2) | (543, 0) => Lengths::Original,

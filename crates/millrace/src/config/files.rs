@@ -88,7 +88,7 @@ impl Check<'_> {
             match purpose {
                 Purpose::Replay => self.examine_replay(at, path),
                 Purpose::Record if matches!(place, Place::Nowhere(_)) => {
-                    let help = "nothing is recorded until there is: create it";
+                    let help = "nothing is recorded without it: create it before the switch starts";
                     self.warn(&at.span, format!("there is no directory {}", super::parent(path).display()), help);
                 }
                 Purpose::Record => {}

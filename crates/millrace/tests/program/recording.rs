@@ -55,7 +55,8 @@ fn sum(lost: &BTreeMap<String, u64>) -> u64 {
 /// Returns the number of frames in a file, which must be whole.
 fn frames(path: &Path) -> u64 {
     let file = capture::Reader::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    file.map(|frame| frame.unwrap_or_else(|error| panic!("{}: {error}", path.display()))).count() as u64
+    let frames: Result<Vec<_>, _> = file.collect();
+    frames.unwrap_or_else(|error| panic!("{}: {error}", path.display())).len() as u64
 }
 
 /// Returns what `ctl reload` says, and whether it did all of it.

@@ -33,7 +33,7 @@ fn holder(locks: &str, file: Identity) -> Option<u32> {
     let [major, minor] = [rustix::fs::major(file.device), rustix::fs::minor(file.device)];
     let place = format!("{major:02x}:{minor:02x}:{}", file.inode);
     locks.lines().find_map(|line| {
-        let mut fields = line.split_whitespace().skip(1).filter(|field| *field != "->");
+        let mut fields = line.split_whitespace().skip(1);
         let is_here = fields.next() == Some("FLOCK");
         let process = fields.nth(2)?.parse().ok()?;
         (is_here && fields.next() == Some(&place) && process > 0).then_some(process)
@@ -65,8 +65,9 @@ mod tests {
         let locks = "1: POSIX  ADVISORY  WRITE 10 fe:01:7 0 EOF\n\
                      2: FLOCK  ADVISORY  WRITE 11 fe:01:8 0 EOF\n\
                      3: FLOCK  ADVISORY  READ  12 fe:01:7 0 EOF\n\
-                     3: -> FLOCK  ADVISORY  WRITE 13 fe:01:7 0 EOF\n";
+                     4: -> FLOCK  ADVISORY  WRITE 13 fe:01:9 0 EOF\n";
         let on = |inode| Identity { device: rustix::fs::makedev(0xfe, 1), inode };
+        // One that waits for a lock has none.
         assert_eq!([7, 8, 9].map(|inode| holder(locks, on(inode))), [Some(12), Some(11), None]);
         let file = tempfile::NamedTempFile::new().unwrap();
         let identity = Identity::of(&file.as_file().metadata().unwrap());

@@ -46,12 +46,11 @@ impl FileUses {
         // A pipe in a directory that anybody writes to can't be opened with O_CREAT (fs.protected_fifos, proc_sys_fs(5)).
         options.append(true).create(fs::metadata(path).is_err());
         let file = open(path, Purpose::Record, &mut options)?;
-        let identity = Identity::of(&file.metadata().map_err(|error| error.to_string())?);
-        if let Some(reader) = self.reader(identity) {
-            return Err(format!("{reader}: record to another file"));
-        }
         self.lock(&file, port, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(file)
+        match self.reader(identity(&file)?) {
+            Some(reader) => Err(format!("{reader}: record to another file")),
+            None => Ok(file),
+        }
     }
 
     fn lock(&self, file: &File, port: &str, lock: FlockOperation) -> Result<(), String> {
@@ -60,7 +59,7 @@ impl FileUses {
             // Not every file system can lock, and there nobody has locked it.
             _ => return Ok(()),
         }
-        let identity = Identity::of(&file.metadata().map_err(|error| error.to_string())?);
+        let identity = identity(file)?;
         Err(match (self.writer(identity, port), identity.locked_by()) {
             (Some(writer), _) => format!("{writer}: give each its own file"),
             (None, Some(process)) if process == std::process::id() => "this switch has it open".to_owned(),
@@ -89,6 +88,10 @@ fn open(path: &Path, purpose: Purpose, options: &mut OpenOptions) -> Result<File
     })?;
     suits(file.metadata())?;
     Ok(file)
+}
+
+fn identity(file: &File) -> Result<Identity, String> {
+    file.metadata().map(|meta| Identity::of(&meta)).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -34,13 +34,9 @@ pub(super) fn open(settings: &Settings, site: &Arc<dyn Site>) -> Result<Opened, 
         None => Box::new(Sink),
     };
     let control = Control { site: site.clone(), recorder };
-    let mut detail = "file open".to_owned();
-    let receive: Box<dyn RxQueue> = match replayed {
-        Some((replay, survey)) => {
-            detail = tell(site, &survey);
-            Box::new(replay)
-        }
-        None => Box::new(Nothing),
+    let (receive, detail): (Box<dyn RxQueue>, String) = match (&settings.replay, replayed) {
+        (Some(path), Some((replay, survey))) => (Box::new(replay), tell(site, path, &survey)),
+        _ => (Box::new(Nothing), "file open".to_owned()),
     };
     site.attach(0, receive, transmit).map_err(|why| why.to_string())?;
     site.set_state(true, detail);
@@ -55,12 +51,12 @@ fn replay(path: &Path, settings: &Settings, site: &Arc<dyn Site>) -> Result<(Rep
 }
 
 /// Counts what of a file is not replayed, logs what users should know of it, and returns that as the state of the port.
-fn tell(site: &Arc<dyn Site>, survey: &Survey) -> String {
+fn tell(site: &Arc<dyn Site>, path: &Path, survey: &Survey) -> String {
     if survey.unfit > 0 {
         site.drops().add(Reason::NotFrame, survey.unfit);
     }
     let remarks = survey.remarks();
-    remarks.iter().for_each(|remark| tracing::warn!("port \"{}\", file to replay: {remark}", site.name()));
+    remarks.iter().for_each(|remark| tracing::warn!("port \"{}\": {}: {remark}", site.name(), path.display()));
     [vec![format!("file open, {} frames", survey.frames)], remarks].concat().join("; ")
 }
 

@@ -56,7 +56,8 @@ impl Recorder {
     /// Returns a recording of `port` to `path`, among the files that the switch uses. It takes no frames before
     /// [`Recorder::renew`] has opened its file.
     pub(crate) fn new(port: &str, path: &Path, files: &Arc<FileUses>) -> Recorder {
-        let (shown, tape) = (Shown::default(), Tape::new());
+        let shown = Shown::default();
+        let tape = Tape::new(&shown);
         Recorder(Arc::new(Recording {
             port: port.to_owned(),
             path: path.to_owned(),
@@ -94,12 +95,12 @@ impl Recorder {
             tracing::warn!("port \"{}\": somebody else has shortened {}; it starts again", self.0.port, self.name());
         }
         self.tape().flush(&self.0.shown);
-        if care.is_behind && self.open().is_ok() {
+        let open = self.tape().identity();
+        if open.is_none() {
+            let _ = self.open();
+        } else if care.is_behind && open != Identity::at(&self.0.path) && self.open().is_ok() {
             care.is_behind = false;
             tracing::info!("port \"{}\": {} could be opened again", self.0.port, self.name());
-        }
-        if self.tape().identity().is_none() {
-            let _ = self.open();
         }
         self.tell(&mut care);
     }
@@ -119,6 +120,7 @@ impl Recorder {
             care.is_behind = open.is_some() && opened.is_err();
             return opened.map(|()| true);
         }
+        care.is_behind = false;
         if trouble.is_none() {
             return Ok(false);
         }

@@ -35,8 +35,10 @@ pub(super) struct Open {
 
 impl Tape {
     /// Returns a tape without a file.
-    pub(super) fn new() -> Tape {
-        Tape { backlog: Backlog::new(), file: None, trouble: Some(Trouble::new(Reason::NoFile, "it is not open yet")) }
+    pub(super) fn new(shown: &Shown) -> Tape {
+        let mut tape = Tape { backlog: Backlog::new(), file: None, trouble: None };
+        tape.fail("it is not open yet", shown);
+        tape
     }
 
     /// Takes frames that were seen at `time` since 1970. Returns how many, and why not the others.
