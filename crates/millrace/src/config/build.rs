@@ -22,7 +22,7 @@ pub(super) fn build(
 ) -> Result<(Config, Report), Report> {
     let read = settings::read_tagged::<RawFile>(text, &raw::tagged());
     let mut check = Check::new(path, reach, examines, Judge::new(read.problems, read.unread));
-    let config = read.file.map(|file| config(&mut check, &file));
+    let config = read.file.map(|file| config(&mut check, path, &file));
     let report = Report::new(path, text, check.into_problems());
     match config {
         Some(config) if !report.has_errors() => Ok((config, report)),
@@ -30,7 +30,7 @@ pub(super) fn build(
     }
 }
 
-fn config(check: &mut Check, file: &RawFile) -> Config {
+fn config(check: &mut Check, path: &Path, file: &RawFile) -> Config {
     // Without a section there is one worker.
     let ports = ports::build(check, &file.ports, file.workers.len().max(1));
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
@@ -46,7 +46,7 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
     let control = control(check, file);
     check.recorded_elsewhere(&control);
     let openflow = openflow::build(check, file, &control);
-    let (ports, configuration) = (ports.into_specs(), Some(check.file.clone()));
+    let (ports, configuration) = (ports.into_specs(), Some(path.to_owned()));
     Config {
         spec: Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers, configuration },
         control,

@@ -19,17 +19,13 @@ const SOCKET_PATH_LIMIT: usize = 107;
 /// Collector of problems. A part with a problem is still built, with a placeholder value, so that the parts that refer to it
 /// can be checked as well.
 pub(super) struct Check<'r> {
-    /// The configuration file.
-    pub(super) file: PathBuf,
-    /// Whether the contents of files are looked at.
-    pub(super) examines: bool,
     pub(super) directory: PathBuf,
     reach: Option<&'r Reach>,
     judge: Judge,
     /// Unix sockets that this configuration creates.
     listeners: HashMap<PathBuf, Range<usize>>,
     /// Capture files of ports.
-    pub(super) files: Files,
+    files: Files,
     /// Interfaces of ports.
     interfaces: HashMap<String, Range<usize>>,
 }
@@ -56,13 +52,11 @@ impl<'r> Check<'r> {
     /// and it is confined. It `examines` what is in the files of ports, if asked.
     pub(super) fn new(file: &Path, reach: Option<&'r Reach>, examines: bool, judge: Judge) -> Check<'r> {
         Check {
-            file: file.to_owned(),
-            examines,
             directory: file.parent().unwrap_or(Path::new("")).to_owned(),
             reach,
             judge,
             listeners: HashMap::new(),
-            files: Files::default(),
+            files: Files::new(file, examines),
             interfaces: HashMap::new(),
         }
     }
@@ -147,6 +141,11 @@ impl<'r> Check<'r> {
         path
     }
 
+    /// Warns of capture files that a process records to, but for the switch that has this control socket.
+    pub fn recorded_elsewhere(&mut self, control: &Path) {
+        self.files.recorded_elsewhere(&mut self.judge, control);
+    }
+
     /// Reports a path that a confined running switch cannot open.
     pub fn reachable(&mut self, at: &At<String>, path: &Path, purpose: Purpose) {
         if self.reach.is_none_or(|reach| reach.covers(path, purpose)) {
@@ -198,14 +197,14 @@ impl Checks for Check<'_> {
     fn read_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         self.reachable(at, &path, Purpose::Read);
-        self.capture_file(at, &path, files::Purpose::Replay);
+        self.files.add(&mut self.judge, at, &path, files::Purpose::Replay);
         path
     }
 
     fn written_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         self.reachable(at, &path, Purpose::Create);
-        self.capture_file(at, &path, files::Purpose::Record);
+        self.files.add(&mut self.judge, at, &path, files::Purpose::Record);
         path
     }
 }

@@ -10,6 +10,7 @@ mod changes;
 mod check;
 mod confinement;
 mod control_socket;
+mod directory;
 mod exchanges;
 mod files;
 mod forwarding;
@@ -77,12 +78,4 @@ impl Config {
 
 fn read(path: &Path) -> Result<String, LoadError> {
     std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
-}
-
-/// Returns the directory of `path`, in a form that can be opened.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }

@@ -3,7 +3,7 @@
 //! A directory is identified by device and inode, not by name, as in landlock (kernel
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
 
-use super::parent;
+use super::directory::parent;
 use super::types::Config;
 use super::value::ListenAddress;
 use engine::port::PathUse;

@@ -1,8 +1,9 @@
 //! An open pcap port.
 
-use super::{Record, Replay, Settings, Survey};
+use super::{Record, Replay, Survey};
 use crate::drops::Reason;
 use crate::port::kind::{Opened, PortControl};
+use crate::port::pace::Pace;
 use crate::port::record::Recorder;
 use crate::port::sink::{Nothing, Sink};
 use crate::port::{RxQueue, Site, TxQueue};
@@ -25,17 +26,29 @@ impl Drop for Control {
     }
 }
 
+/// A file to replay, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Replayed<'p> {
+    pub(super) path: &'p Path,
+    pub(super) repeat: bool,
+    pub(super) pace: Pace,
+}
+
 /// Opens the files of a port, and gives its queue to workers.
-pub(super) fn open(settings: &Settings, site: &Arc<dyn Site>) -> Result<Opened, String> {
-    let replayed = settings.replay.as_ref().map(|path| replay(path, settings, site)).transpose()?;
-    let recorder = settings.record.as_ref().map(|path| record(path, site)).transpose()?;
+pub(super) fn open(
+    replayed: Option<Replayed<'_>>,
+    recorded: Option<&Path>,
+    site: &Arc<dyn Site>,
+) -> Result<Opened, String> {
+    let replay = replayed.map(|file| replay(file, site)).transpose()?;
+    let recorder = recorded.map(|path| record(path, site)).transpose()?;
     let transmit: Box<dyn TxQueue> = match &recorder {
         Some(recorder) => Box::new(Record(recorder.clone())),
         None => Box::new(Sink),
     };
     let control = Control { site: site.clone(), recorder };
-    let (receive, detail): (Box<dyn RxQueue>, String) = match (&settings.replay, replayed) {
-        (Some(path), Some((replay, survey))) => (Box::new(replay), tell(site, path, &survey)),
+    let (receive, detail): (Box<dyn RxQueue>, String) = match (replayed, replay) {
+        (Some(Replayed { path, .. }), Some((replay, survey))) => (Box::new(replay), tell(site, path, &survey)),
         _ => (Box::new(Nothing), "file open".to_owned()),
     };
     site.attach(0, receive, transmit).map_err(|why| why.to_string())?;
@@ -43,10 +56,9 @@ pub(super) fn open(settings: &Settings, site: &Arc<dyn Site>) -> Result<Opened, 
     Ok(Opened::by(control))
 }
 
-fn replay(path: &Path, settings: &Settings, site: &Arc<dyn Site>) -> Result<(Replay, Survey), String> {
+fn replay(Replayed { path, repeat, pace }: Replayed<'_>, site: &Arc<dyn Site>) -> Result<(Replay, Survey), String> {
     let file = site.files().open_to_read(path, site.name());
-    let replay =
-        file.and_then(|file| Replay::read(file, settings.repeat, settings.pace).map_err(|error| error.to_string()));
+    let replay = file.and_then(|file| Replay::read(file, repeat, pace).map_err(|error| error.to_string()));
     replay.map_err(|why| format!("cannot replay {}: {why}", path.display()))
 }
 

@@ -1,6 +1,6 @@
 //! Settings of a pcap port.
 
-use super::control;
+use super::control::{self, Replayed};
 use crate::port::Site;
 use crate::port::keys::{BURSTS, Section, is_on};
 use crate::port::kind::KindKeys;
@@ -87,6 +87,7 @@ impl Kind for Settings {
     }
 
     fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
-        control::open(self, site)
+        let replayed = self.replay.as_ref().map(|path| Replayed { path, repeat: self.repeat, pace: self.pace });
+        control::open(replayed, self.record.as_deref(), site)
     }
 }
