@@ -9,4 +9,18 @@ pub struct Captured {
     pub time: Duration,
     /// Captured bytes, starting with the destination address.
     pub bytes: Vec<u8>,
+    /// Length of the frame on the wire, in bytes.
+    pub original: u32,
+}
+
+impl Captured {
+    /// Returns a frame that was captured whole.
+    pub fn whole(time: Duration, bytes: Vec<u8>) -> Captured {
+        Captured { time, original: bytes.len() as u32, bytes }
+    }
+
+    /// Reports whether the frame was longer than what was captured of it.
+    pub fn is_snapped(&self) -> bool {
+        (self.bytes.len() as u32) < self.original
+    }
 }

@@ -6,12 +6,18 @@
 
 mod captured;
 mod error;
+mod fields;
+mod interface;
 mod link_type;
+mod pcap;
 mod pcapng;
 mod reader;
+mod snapshot;
+mod source;
 mod writer;
 
 pub use captured::Captured;
-pub use error::Error;
+pub use error::{Cut, Error};
+pub use pcap::{FILE_HEADER, PACKET_HEADER};
 pub use reader::Reader;
-pub use writer::Writer;
+pub use writer::{Writer, file_header, packet_end, packet_header};

@@ -5,9 +5,9 @@ use crate::error::Error;
 /// LINKTYPE_ETHERNET.
 pub(crate) const ETHERNET: u16 = 1;
 
-/// Fails unless a link type is Ethernet. The upper bits in a file header have other meanings.
-pub(crate) fn require_ethernet(link: i32) -> Result<(), Error> {
-    match link as u16 {
+/// Fails unless a link type is Ethernet.
+pub(crate) fn require_ethernet(link: u16) -> Result<(), Error> {
+    match link {
         ETHERNET => Ok(()),
         other => Err(Error::LinkType(other)),
     }

@@ -27,7 +27,7 @@ reasons! {
     TooLong = "too-long",
     /// The destination is down: no guest connected, its queue not enabled, or the interface down.
     Down = "down",
-    /// The destination's queue was full: the kernel's, or the ring of a loopback port.
+    /// The destination's queue was full: the kernel's, the ring of a loopback port, or a pipe that frames are recorded to.
     Busy = "busy",
     /// A worker of a shared queue held the frame for longer than `stalled-after`: later frames have left before it.
     WorkerStalled = "worker-stalled",
@@ -35,6 +35,10 @@ reasons! {
     Stuck = "stuck",
     /// The kernel refused the frame at the destination.
     Refused = "refused",
+    /// The capture file can't be opened, or nobody reads the pipe that it is.
+    NoFile = "no-file",
+    /// The file system of the capture file has no room, or a limit of the file's length is reached.
+    NoRoom = "no-room",
     /// The guest offered a descriptor chain with a buffer outside its memory, or a receive buffer that is not to be written to.
     BadBuffer = "bad-buffer",
     /// The guest offered a chain that is too short to hold a frame, or a receive buffer too short for a header.
@@ -105,6 +109,8 @@ reasons! {
     Congested = "congested",
     /// More neighbours ask for the switch's addresses than are answered at a time.
     NeighbourFlood = "neighbour-flood",
+    /// A packet in a replayed file is no Ethernet frame: it is shorter than 14 bytes, or longer than 65,535.
+    NotFrame = "not-a-frame",
     /// Dropped on purpose by fault injection.
     Injected = "injected",
     /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.
@@ -113,8 +119,8 @@ reasons! {
 
 /// Reports whether drops for this reason are counted at the destination port; all others are counted at the source.
 pub fn is_at_destination(name: &str) -> bool {
-    use Reason::{Busy, Down, NoBuffers, NoSend, Refused, Stuck, TooLong, UnknownChain};
-    [NoBuffers, TooLong, Down, Busy, NoSend, Stuck, Refused, UnknownChain]
+    use Reason::{Busy, Down, NoBuffers, NoFile, NoRoom, NoSend, Refused, Stuck, TooLong, UnknownChain};
+    [NoBuffers, TooLong, Down, Busy, NoFile, NoRoom, NoSend, Stuck, Refused, UnknownChain]
         .into_iter()
         .any(|reason| REASONS[reason as usize].0 == name)
 }

@@ -3,12 +3,14 @@
 #[cfg(feature = "analysis")]
 pub use crate::port::Analysis;
 pub use crate::port::MAX_QUEUES;
+use crate::port::PathUse;
+use crate::port::files::{FileUse, FileUser};
 pub use crate::port::kinds::Driver;
 pub use crate::port::pace::Pace;
 pub use crate::sharing::MOST_WORKERS as MOST_SHARING;
 use packet::MacAddr;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use crate::port::exchange::{ExchangeMode, ExchangeSpec, MOST_BUFFERS};
@@ -36,12 +38,21 @@ pub struct Spec {
     pub aggregation: Option<AggregationSpec>,
     /// Workers; at least one.
     pub workers: Vec<WorkerSpec>,
+    /// The file that this was read from, which no port may overwrite.
+    pub configuration: Option<PathBuf>,
 }
 
 impl Spec {
     /// Returns its workers, or one with default settings if there are none.
     pub(crate) fn workers_or_default(&self) -> Vec<WorkerSpec> {
         if self.workers.is_empty() { vec![WorkerSpec::default()] } else { self.workers.clone() }
+    }
+
+    /// Returns the files that it reads, and those that it records to.
+    pub fn files(&self) -> Vec<FileUse> {
+        let configuration = self.configuration.iter();
+        let configuration = configuration.map(|path| FileUse { path: path.clone(), user: FileUser::Configuration });
+        configuration.chain(self.ports.iter().flat_map(PortSpec::files)).collect()
     }
 }
 
@@ -225,6 +236,18 @@ impl PortSpec {
             #[cfg(feature = "analysis")]
             analysis: Analysis::default(),
         }
+    }
+
+    fn files(&self) -> Vec<FileUse> {
+        let used =
+            |path: &Path, user: fn(String) -> FileUser| FileUse { path: path.into(), user: user(self.name.clone()) };
+        let paths = self.driver.paths();
+        let of_driver = paths.into_iter().filter_map(|(path_use, path)| match path_use {
+            PathUse::Read => Some(used(path, FileUser::Replay)),
+            PathUse::Write => Some(used(path, FileUser::Recording)),
+            PathUse::Listen => None,
+        });
+        of_driver.chain(self.record.iter().map(|path| used(path, FileUser::Recording))).collect()
     }
 }
 

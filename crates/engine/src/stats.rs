@@ -252,6 +252,26 @@ pub struct PortStats {
     /// Address learning of its bridge on this port, if it is in one.
     #[serde(default)]
     pub learning: Option<LearningStats>,
+    /// Capture files that frames of the port are recorded to: its own if it is a `pcap` port, and the one of `record-to`.
+    #[serde(default)]
+    pub recordings: Vec<RecordingStats>,
+}
+
+/// A capture file that frames are recorded to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingStats {
+    /// Its path.
+    pub file: String,
+    /// Whether it takes frames.
+    pub records: bool,
+    /// `records`, or the reason why it does not.
+    pub state: String,
+    /// Frames in the file.
+    pub written: u64,
+    /// Frames that wait to be written: for a second at most, or for room.
+    pub waiting: u64,
+    /// Frames that are missing in the file, by reason; only reasons that occurred.
+    pub lost: BTreeMap<String, u64>,
 }
 
 /// An interface of the kernel.

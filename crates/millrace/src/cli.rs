@@ -52,7 +52,7 @@ Without --socket, the switch is looked for where it listens by default: $XDG_RUN
 /run/millrace.sock, or millrace.sock in this directory.
 
 Examples:
-  millrace ctl ports                   which ports are up, and where their frames go
+  millrace ctl ports                   which ports are up, where their frames go, and what is recorded
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   frames that ended without being sent, where and why
   millrace ctl mappings                physical queues that receive into guests' buffers

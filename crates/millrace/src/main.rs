@@ -1,7 +1,7 @@
 //! The `millrace` program.
 
 use clap::Parser;
-use millrace::cli::{Cli, Command, RunOptions};
+use millrace::cli::{Cli, Command, DecodeOptions, RunOptions};
 use millrace::config::{Config, LoadError, Report};
 use millrace::{config, ctl, daemon, decode, demo, log, machine, top};
 use std::error::Error;
@@ -15,9 +15,7 @@ fn main() -> ExitCode {
         Command::Check(options) => check(&options.path()),
         Command::Ctl(options) => ctl::run(&options, &mut io::stdout().lock()).map_err(Into::into),
         Command::Top(options) => top::run(&options).map_err(Into::into),
-        Command::Decode(options) => {
-            decode::run(&options, &mut io::BufWriter::new(io::stdout().lock())).map_err(Into::into)
-        }
+        Command::Decode(options) => decode(&options),
         Command::Schema(options) => {
             print(if options.markdown { config::markdown() } else { format!("{:#}\n", config::schema()) })
         }
@@ -42,7 +40,7 @@ fn run(options: &RunOptions) -> Result<(), Box<dyn Error>> {
 }
 
 fn check(path: &Path) -> Result<(), Box<dyn Error>> {
-    let (config, warnings) = Config::load(path)?;
+    let (config, warnings) = Config::examine(path)?;
     if !warnings.is_empty() {
         note(&format!("{}\n", show(&warnings)));
     }
@@ -56,6 +54,13 @@ fn check(path: &Path) -> Result<(), Box<dyn Error>> {
         spec.bridges.len(),
         spec.workers.len()
     ))
+}
+
+fn decode(options: &DecodeOptions) -> Result<(), Box<dyn Error>> {
+    for remark in decode::run(options, &mut io::BufWriter::new(io::stdout().lock()))? {
+        note(&format!("warning: {}: {remark}", options.file.display()));
+    }
+    Ok(())
 }
 
 fn print(text: String) -> Result<(), Box<dyn Error>> {

@@ -39,8 +39,8 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, &harness)?;
                 // ovs-ofctl and osken-manager, for the tests of OpenFlow.
                 packages(context, &["openvswitch-common", "python3-os-ken"])?;
-                // For the test of the Wireshark dissector.
-                packages(context, &["tshark"])?;
+                // For the test of the Wireshark dissector, and those of capture files.
+                packages(context, &["tshark", "tcpdump"])?;
             }
             Need::HugePages => huge_pages(),
             Need::NoAutogroups => no_autogroups(),

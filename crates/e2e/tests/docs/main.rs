@@ -140,6 +140,7 @@ pages! {
     readme: "README.md",
     aggregation: "docs/aggregation.md",
     aggregation_format: "docs/aggregation-format.md",
+    captures: "docs/captures.md",
     configuration: "docs/configuration.md",
     exchange: "docs/exchange.md",
     guests: "docs/guests.md",

@@ -79,6 +79,7 @@ pub mod af_xdp;
 #[cfg(feature = "analysis")]
 mod analysis;
 pub mod exchange;
+pub mod files;
 pub(crate) mod frames;
 pub mod generator;
 mod hold;

@@ -3,6 +3,7 @@
 use super::zero_copy::{GuestEnd, PhysicalEnd};
 use super::{ExchangePlace, RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
+use crate::port::files::FileUses;
 use crate::port::record::Recorder;
 use netdev::RxMonitor;
 use packet::MacAddr;
@@ -61,6 +62,9 @@ pub(crate) trait Site: Send + Sync {
 
     /// Sets the function that ends the present session of the port's peer.
     fn set_disconnect(&self, disconnect: Box<dyn Fn() + Send + Sync>);
+
+    /// Returns the files that the switch uses.
+    fn files(&self) -> &Arc<FileUses>;
 
     /// Sets the file that frames to the port go into.
     fn write_to(&self, file: Recorder);

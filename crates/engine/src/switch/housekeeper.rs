@@ -46,8 +46,7 @@ impl Inner {
                         members.iter().map(|&member| !topology.layout.ports[member].state().up).collect();
                     bridge.table.sweep(now, |port| down[usize::from(port)]);
                 }
-                files = topology.layout.ports.iter().filter_map(|port| port.file().cloned()).collect();
-                files.extend(self.fabric.recorders());
+                files = topology.layout.ports.iter().flat_map(|port| port.recordings()).collect();
             }
             drop(topology);
             files.drain(..).for_each(|file| file.keep());

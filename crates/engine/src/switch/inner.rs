@@ -6,6 +6,7 @@ use super::open::Connection;
 use super::topology::Topology;
 use crate::forward::flows::Datapath;
 use crate::live::Live;
+use crate::port::files::FileUses;
 use crate::spec::AggregationSpec;
 use crate::stats::AggregationFlow;
 use crate::worker::Unresponsive;
@@ -22,6 +23,8 @@ pub(super) struct Inner {
     /// Locked while the specification changes, which may take long, as it waits for workers and guests.
     pub(super) open: Mutex<Open>,
     pub(super) topology: Live<Topology>,
+    /// The files of the specification.
+    pub(super) files: Arc<FileUses>,
     /// Rules of the ports that aggregate.
     pub(super) rules: Arc<Live<Rules>>,
     /// Sources of these rules.

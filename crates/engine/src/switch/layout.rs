@@ -378,7 +378,8 @@ mod tests {
     fn layout(spec: &Spec) -> Layout {
         let rules = Arc::new(Live::new(Rules::none()));
         let notifier = Arc::new(EventNotifier::new().unwrap());
-        let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[] };
+        let parts =
+            SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
         let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts));
         Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![])
     }

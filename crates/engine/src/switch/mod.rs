@@ -71,6 +71,7 @@ impl Switch {
             fabric: Arc::new(Fabric::new(datapath.drops.clone())),
             open: Mutex::default(),
             topology: Live::new(nothing),
+            files: Arc::default(),
             rules: Arc::new(Live::new(Rules::none())),
             laid: Mutex::default(),
             datapath,

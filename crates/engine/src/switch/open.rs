@@ -3,7 +3,6 @@
 use super::fabric::Fabric;
 use super::shared::PortShared;
 use super::site::PortSite;
-use crate::port::record::Recorder;
 use crate::port::{Opened, PortControl};
 use crate::spec::PortSpec;
 use std::sync::Arc;
@@ -86,12 +85,4 @@ impl OpenError {
     pub(super) fn of(spec: &PortSpec, problem: String) -> OpenError {
         OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem }
     }
-}
-
-/// Creates the file that `spec` records frames to.
-pub(super) fn recorder(spec: &PortSpec) -> Result<Option<Recorder>, OpenError> {
-    let Some(path) = &spec.record else { return Ok(None) };
-    Recorder::create(path)
-        .map(Some)
-        .map_err(|error| OpenError::of(spec, format!("cannot record to {}: {error}", path.display())))
 }

@@ -2,6 +2,7 @@
 
 mod applied;
 mod parts;
+mod recordings;
 #[cfg(test)]
 mod tests;
 mod transition;

@@ -5,6 +5,7 @@ use crate::answers::Answers;
 use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
 use crate::live::Live;
+use crate::port::files::FileUses;
 use crate::port::record::Recorder;
 use crate::port::{Exchange, ExchangePlace, SessionFault};
 use crate::queue_key::QueueKey;
@@ -17,7 +18,7 @@ use handover::EventNotifier;
 use paflow::Rules;
 use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 /// Parts of the switch that all its ports use.
 pub(super) struct SwitchParts<'s> {
@@ -29,6 +30,8 @@ pub(super) struct SwitchParts<'s> {
     pub(super) asked: &'s Arc<EventNotifier>,
     /// Groups of ports whose functions exchange buffers.
     pub(super) exchanges: &'s [Arc<Exchange>],
+    /// The files that the switch uses.
+    pub(super) files: &'s Arc<FileUses>,
 }
 
 /// Shared state of one port.
@@ -46,14 +49,25 @@ pub(super) struct PortShared {
     disconnect: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     #[cfg(feature = "analysis")]
     analysis: crate::port::Analysis,
-    /// File that the port writes to, if it is a recording port.
-    file: OnceLock<Recorder>,
+    /// The files that the switch uses.
+    files: Arc<FileUses>,
+    /// Files that frames of the port are recorded to.
+    recordings: Mutex<Recordings>,
     /// Ends of mappings that its queues are.
     ends: Ends,
     /// Its place in the group whose functions exchange buffers.
     exchange: Option<ExchangePlace>,
     /// Setup of its stages when it opens. The fabric adds to its own copy what changes while the port is open.
     stages: Arc<Setup>,
+}
+
+/// Recordings of a port's frames.
+#[derive(Default)]
+struct Recordings {
+    /// Of frames that are sent to the port, if it is a recording port.
+    own: Option<Recorder>,
+    /// Of all of its frames.
+    all: Option<Recorder>,
 }
 
 /// Reported state of a port.
@@ -103,7 +117,8 @@ impl PortShared {
             disconnect: Mutex::default(),
             #[cfg(feature = "analysis")]
             analysis: spec.analysis,
-            file: OnceLock::new(),
+            files: parts.files.clone(),
+            recordings: Mutex::default(),
             ends,
             exchange: parts.exchanges.iter().find_map(|exchange| exchange.place(&spec.name)),
             stages: Arc::new(stages),
@@ -194,14 +209,30 @@ impl PortShared {
         self.state.lock().unwrap().interface = Some(interface);
     }
 
-    /// Sets the file that frames to the port go into.
-    pub(super) fn write_to(&self, file: Recorder) {
-        let _ = self.file.set(file);
+    /// Returns the files that the switch uses.
+    pub(super) fn files(&self) -> &Arc<FileUses> {
+        &self.files
     }
 
-    /// Returns the file that frames to the port go into.
-    pub(super) fn file(&self) -> Option<&Recorder> {
-        self.file.get()
+    /// Sets the file that frames to the port go into, if it is a recording port.
+    pub(super) fn write_to(&self, file: Recorder) {
+        self.recordings.lock().unwrap().own = Some(file);
+    }
+
+    /// Sets the file that all frames of the port are recorded to, if they are.
+    pub(super) fn record_to(&self, file: Option<Recorder>) {
+        self.recordings.lock().unwrap().all = file;
+    }
+
+    /// Returns the file that all frames of the port are recorded to, if they are.
+    pub(super) fn recorder(&self) -> Option<Recorder> {
+        self.recordings.lock().unwrap().all.clone()
+    }
+
+    /// Returns all recordings of the port's frames.
+    pub(super) fn recordings(&self) -> Vec<Recorder> {
+        let recordings = self.recordings.lock().unwrap();
+        recordings.own.iter().chain(&recordings.all).cloned().collect()
     }
 
     /// Sets the function that ends the present session.

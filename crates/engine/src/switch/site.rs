@@ -3,6 +3,7 @@
 use super::fabric::Fabric;
 use super::shared::PortShared;
 use crate::drops::Drops;
+use crate::port::files::FileUses;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
 use crate::port::{ExchangePlace, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
@@ -81,6 +82,10 @@ impl Site for PortSite {
 
     fn set_disconnect(&self, disconnect: Box<dyn Fn() + Send + Sync>) {
         self.shared.set_disconnect(disconnect);
+    }
+
+    fn files(&self) -> &Arc<FileUses> {
+        self.shared.files()
     }
 
     fn write_to(&self, file: Recorder) {

@@ -7,6 +7,7 @@ use super::topology::Topology;
 use crate::clock::{self, Cycles};
 use crate::drops::by_reason;
 use crate::forward::mac_table::Learning;
+use crate::port::record::Recorder;
 use crate::spec::{PortSpec, WorkerSpec};
 use crate::stats::{LaneStats, LearningStats, MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats};
 use crate::worker::{Pulse, STILL};
@@ -91,6 +92,7 @@ impl Topology {
             neighbours_answered: port.neighbours().count(),
             cut_short: port.drops.queue.cut_short(),
             learning: self.learning(index),
+            recordings: port.recordings().iter().map(Recorder::stats).collect(),
         }
     }
 

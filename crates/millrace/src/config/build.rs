@@ -12,12 +12,17 @@ use engine::spec::{AggregationSpec, FailMode, Spec};
 use settings::{Judge, Report};
 use std::path::{Path, PathBuf};
 
-/// Reads, checks and builds; `reach` is that of the running switch, if there is one and it is confined.
-pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(Config, Report), Report> {
+/// Reads, checks and builds; `reach` is that of the running switch, if there is one and it is confined. It `examines` what is in the
+/// files of ports, if asked.
+pub(super) fn build(
+    path: &Path,
+    text: &str,
+    reach: Option<&Reach>,
+    examines: bool,
+) -> Result<(Config, Report), Report> {
     let read = settings::read_tagged::<RawFile>(text, &raw::tagged());
-    let directory = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut check = Check::new(directory, reach, Judge::new(read.problems, read.unread));
-    let config = read.file.map(|file| config(&mut check, &file));
+    let mut check = Check::new(path, reach, examines, Judge::new(read.problems, read.unread));
+    let config = read.file.map(|file| config(&mut check, path, &file));
     let report = Report::new(path, text, check.into_problems());
     match config {
         Some(config) if !report.has_errors() => Ok((config, report)),
@@ -25,7 +30,7 @@ pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(C
     }
 }
 
-fn config(check: &mut Check, file: &RawFile) -> Config {
+fn config(check: &mut Check, path: &Path, file: &RawFile) -> Config {
     // Without a section there is one worker.
     let ports = ports::build(check, &file.ports, file.workers.len().max(1));
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
@@ -39,10 +44,11 @@ fn config(check: &mut Check, file: &RawFile) -> Config {
         check.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
     }
     let control = control(check, file);
+    check.recorded_elsewhere(&control);
     let openflow = openflow::build(check, file, &control);
-    let ports = ports.into_specs();
+    let (ports, configuration) = (ports.into_specs(), Some(path.to_owned()));
     Config {
-        spec: Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers },
+        spec: Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers, configuration },
         control,
         metrics: metrics(check, file),
         openflow,

@@ -1,8 +1,10 @@
 //! Collects the problems of a configuration while its parts are built.
 
+use super::files::Files;
 use super::raw::At;
 use super::reach::{Purpose, Reach};
 use super::value::{ListenAddress, is_interface_name};
+use engine::port::files;
 use engine::port::keys::Checks;
 use settings::{Judge, Problem};
 use std::collections::HashMap;
@@ -22,8 +24,8 @@ pub(super) struct Check<'r> {
     judge: Judge,
     /// Unix sockets that this configuration creates.
     listeners: HashMap<PathBuf, Range<usize>>,
-    /// Capture files that this configuration writes.
-    written: HashMap<PathBuf, Range<usize>>,
+    /// Capture files of ports.
+    files: Files,
     /// Interfaces of ports.
     interfaces: HashMap<String, Range<usize>>,
 }
@@ -46,15 +48,15 @@ impl DerefMut for Check<'_> {
 const LONGEST: Duration = Duration::from_secs(10);
 
 impl<'r> Check<'r> {
-    /// Creates a check. Paths are relative to `directory`; `reach` is that of the running switch, if there is one and it is
-    /// confined.
-    pub(super) fn new(directory: PathBuf, reach: Option<&'r Reach>, judge: Judge) -> Check<'r> {
+    /// Creates a check of `file`, to whose directory paths are relative; `reach` is that of the running switch, if there is one
+    /// and it is confined. It `examines` what is in the files of ports, if asked.
+    pub(super) fn new(file: &Path, reach: Option<&'r Reach>, examines: bool, judge: Judge) -> Check<'r> {
         Check {
-            directory,
+            directory: file.parent().unwrap_or(Path::new("")).to_owned(),
             reach,
             judge,
             listeners: HashMap::new(),
-            written: HashMap::new(),
+            files: Files::new(file, examines),
             interfaces: HashMap::new(),
         }
     }
@@ -139,6 +141,11 @@ impl<'r> Check<'r> {
         path
     }
 
+    /// Warns of capture files that a process records to, but for the switch that has this control socket.
+    pub fn recorded_elsewhere(&mut self, control: &Path) {
+        self.files.recorded_elsewhere(&mut self.judge, control);
+    }
+
     /// Reports a path that a confined running switch cannot open.
     pub fn reachable(&mut self, at: &At<String>, path: &Path, purpose: Purpose) {
         if self.reach.is_none_or(|reach| reach.covers(path, purpose)) {
@@ -190,18 +197,14 @@ impl Checks for Check<'_> {
     fn read_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         self.reachable(at, &path, Purpose::Read);
+        self.files.add(&mut self.judge, at, &path, files::Purpose::Replay);
         path
     }
 
     fn written_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
-        if let Some(first) = self.written.insert(path.clone(), at.span.clone()) {
-            self.problems.push(
-                Problem::error(&at.span, "this file is already written by something else", "give each its own")
-                    .and_at(&first, "already used here"),
-            );
-        }
         self.reachable(at, &path, Purpose::Create);
+        self.files.add(&mut self.judge, at, &path, files::Purpose::Record);
         path
     }
 }

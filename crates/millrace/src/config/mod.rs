@@ -10,7 +10,9 @@ mod changes;
 mod check;
 mod confinement;
 mod control_socket;
+mod directory;
 mod exchanges;
+mod files;
 mod forwarding;
 mod mappings;
 mod mirrors;
@@ -60,12 +62,20 @@ impl Config {
 
     /// Does the same for a running switch: a path beyond its `reach` is also an error.
     pub fn load_within(path: &Path, reach: Option<&Reach>) -> Result<(Self, Report), LoadError> {
-        let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-        build::build(path, &text, reach).map_err(LoadError::Invalid)
+        build::build(path, &read(path)?, reach, false).map_err(LoadError::Invalid)
+    }
+
+    /// Does the same without a switch, and also reads the files that are to be replayed, which may take long.
+    pub fn examine(path: &Path) -> Result<(Self, Report), LoadError> {
+        build::build(path, &read(path)?, None, true).map_err(LoadError::Invalid)
     }
 
     /// Checks `text` as if it had been read from `path`.
     pub fn parse(path: &Path, text: &str) -> Result<(Self, Report), Report> {
-        build::build(path, text, None)
+        build::build(path, text, None, false)
     }
+}
+
+fn read(path: &Path) -> Result<String, LoadError> {
+    std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
 }

@@ -113,7 +113,7 @@ pub struct RawPort {
     /// section `[aggregation]`.
     #[schemars(extend("default" = false))]
     pub aggregate: Field<bool>,
-    /// Capture file that every frame passing the port, in either direction, is written to.
+    /// Capture file, pcap, or named pipe that every frame passing the port, in either direction, is written to.
     pub record_to: Field<String>,
     /// Faults to inject at this port, for tests.
     pub fault: Field<Table<RawFault>>,

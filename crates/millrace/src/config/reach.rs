@@ -3,14 +3,16 @@
 //! A directory is identified by device and inode, not by name, as in landlock (kernel
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
 
+use super::directory::parent;
 use super::types::Config;
 use super::value::ListenAddress;
 use engine::port::PathUse;
+use engine::port::files::Identity;
 use engine::spec::ExchangeMode;
 use std::fmt;
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Kind of access to a place.
@@ -45,7 +47,7 @@ pub struct Grant {
     pub path: PathBuf,
     /// The purpose.
     pub purpose: Purpose,
-    identity: (u64, u64),
+    identity: Identity,
 }
 
 /// All places that a configuration needs.
@@ -124,14 +126,17 @@ impl Reach {
     pub fn covers(&self, path: &Path, purpose: Purpose) -> bool {
         let Ok(place) = path.canonicalize().or_else(|_| parent(path).canonicalize()) else { return true };
         let fits = |grant: &Grant| grant.purpose == purpose || grant.purpose == Purpose::Create;
-        let granted = |meta: &Metadata| self.grants.iter().any(|grant| fits(grant) && grant.identity == identity(meta));
+        let granted =
+            |meta: &Metadata| self.grants.iter().any(|grant| fits(grant) && grant.identity == Identity::of(meta));
         place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(&meta)))
     }
 
-    /// Grants the directory of a file, and that of its target if it is a link. If it is not a regular file (a pipe, a device),
-    /// grants only that: the rest of its directory is no place for captures.
+    /// Grants the directory of a file or a named pipe, which may be replaced while the switch runs, and that of a file's target if
+    /// it is a link. Of anything else (a device, a pipe of another process), grants only that: the rest of its directory is no
+    /// place for captures.
     fn file(&mut self, path: &Path, purpose: Purpose) {
-        if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        let is_pipe = fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_fifo());
+        if !is_pipe && fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
             return self.grant(path, purpose);
         }
         self.grant(parent(path), purpose);
@@ -142,8 +147,7 @@ impl Reach {
 
     /// Grants a place if it exists; if not, opening it reports the error.
     fn grant(&mut self, path: &Path, purpose: Purpose) {
-        let Ok(meta) = fs::metadata(path) else { return };
-        let identity = identity(&meta);
+        let Some(identity) = Identity::at(path) else { return };
         if !self.grants.iter().any(|grant| grant.purpose == purpose && grant.identity == identity) {
             // The reader of this list may be in another working directory than the switch.
             let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -152,21 +156,10 @@ impl Reach {
     }
 }
 
-fn identity(meta: &Metadata) -> (u64, u64) {
-    (meta.dev(), meta.ino())
-}
-
-/// Returns the directory of `path`, in a form that can be opened.
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, Mode, mkfifoat};
 
     fn reach(directory: &Path, text: &str) -> Result<Reach, ReachError> {
         let file = directory.join("m.toml");
@@ -212,11 +205,25 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_granted_alone() {
+    fn a_pipe_is_granted_with_its_directory_and_what_is_no_file_alone() {
         let root = tempfile::tempdir().unwrap();
-        let reach = reach(root.path(), "port = [{name='a', driver='pcap', record='/dev/null'}]").unwrap();
-        assert!(reach.covers(Path::new("/dev/null"), Purpose::Create));
-        assert!(!reach.covers(Path::new("/dev/zero"), Purpose::Create));
+        let [pipes, other] = ["pipes", "other"].map(|name| root.path().join(name));
+        for path in [&pipes, &other] {
+            fs::create_dir(path).unwrap();
+            mkfifoat(CWD, path.join("a"), Mode::RWXU).unwrap();
+        }
+        std::os::unix::fs::symlink(other.join("a"), pipes.join("b")).unwrap();
+        let ports = "port = [{name='a', driver='pcap', record='pipes/a'}, {name='b', driver='pcap', record='pipes/b'}]";
+        let reach = reach(root.path(), ports).unwrap();
+        for path in [pipes.join("a"), pipes.join("new"), other.join("a")] {
+            assert!(reach.covers(&path, Purpose::Create), "{}", path.display());
+        }
+        assert!(!reach.covers(&other.join("new"), Purpose::Create));
+        let text = "port = [{name='a', driver='sink'}]";
+        let (config, _) = Config::parse(Path::new("/dev/null"), text).unwrap();
+        let reach = Reach::of(&config, Path::new("/dev/null")).unwrap();
+        assert!(reach.covers(Path::new("/dev/null"), Purpose::Read));
+        assert!(!reach.covers(Path::new("/dev/zero"), Purpose::Read));
     }
 
     #[test]

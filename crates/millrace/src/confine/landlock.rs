@@ -20,6 +20,7 @@ pub(super) const SYSTEM: [(&str, &str); 5] = [
     // For programs of XDP, which an interface that comes later also needs.
     ("/sys/kernel/btf", "look up functions of the kernel"),
     ("/proc/self", "look at itself"),
+    ("/proc/locks", "see who has a capture file open"),
 ];
 
 /// Restricts this thread to the places in `reach`.

@@ -15,7 +15,7 @@ pub use reload::ReloadReport;
 pub use server::Server;
 
 use crate::confine::Confined;
-use engine::stats::{AggregationFlow, AggregationStats, MacEntry, PortStats, Snapshot};
+use engine::stats::{AggregationFlow, AggregationStats, MacEntry, PortStats, RecordingStats, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -55,6 +55,9 @@ pub struct PortSummary {
     pub forwarding: String,
     /// Number of its queue pairs.
     pub queues: usize,
+    /// Capture files that frames of the port are recorded to.
+    #[serde(default)]
+    pub recordings: Vec<RecordingStats>,
 }
 
 impl From<&PortStats> for PortSummary {
@@ -66,6 +69,7 @@ impl From<&PortStats> for PortSummary {
             detail: port.detail.clone(),
             forwarding: port.forwarding.clone(),
             queues: port.queues.len(),
+            recordings: port.recordings.clone(),
         }
     }
 }

@@ -38,7 +38,27 @@ pub(super) fn ports(ports: &[PortSummary]) -> String {
             &port.detail,
         ]);
     }
-    text(&out)
+    let recordings = recordings(ports).map(|table| format!("\n\n{}", text(&table))).unwrap_or_default();
+    format!("{}{recordings}", text(&out))
+}
+
+/// Builds the table of capture files that ports record to, if any does.
+fn recordings(ports: &[PortSummary]) -> Option<Table> {
+    let mut out = table(&["PORT", "RECORDED TO", "WRITTEN", "WAITING", "LOST", "STATE"], 2..5);
+    for (port, recording) in ports.iter().flat_map(|port| port.recordings.iter().map(move |at| (port, at))) {
+        let lost: u64 = recording.lost.values().sum();
+        let reasons: Vec<_> = recording.lost.iter().map(|(reason, frames)| format!("{frames} {reason}")).collect();
+        let lost = if lost == 0 { "0".to_owned() } else { format!("{lost} ({})", reasons.join(", ")) };
+        out.add_row([
+            port.name.as_str(),
+            &recording.file,
+            &recording.written.to_string(),
+            &recording.waiting.to_string(),
+            &lost,
+            &recording.state,
+        ]);
+    }
+    (out.row_count() > 0).then_some(out)
 }
 
 pub(super) fn stats(snapshot: &Snapshot) -> String {
@@ -251,7 +271,7 @@ pub(crate) fn scaled(number: f64) -> String {
 mod tests {
     use super::*;
     use crate::confine::Place;
-    use engine::stats::{LearningStats, QueueStats};
+    use engine::stats::{LearningStats, QueueStats, RecordingStats};
 
     #[test]
     fn numbers_are_scaled_to_three_digits() {
@@ -289,6 +309,25 @@ mod tests {
         let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
         let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(last, ["a", "3", "4", "5", "6", "7"], "{shown}");
+    }
+
+    #[test]
+    fn recordings_are_shown_with_what_they_miss() {
+        let port = PortSummary { name: "a".into(), ..PortSummary::default() };
+        assert_eq!(ports(std::slice::from_ref(&port)).lines().count(), 2);
+        let lost = [("no-file".to_owned(), 3), ("no-room".to_owned(), 4)].into();
+        let state = "No space left on device".to_owned();
+        let full = RecordingStats { file: "/a.pcap".into(), written: 1, waiting: 2, lost, state, ..Default::default() };
+        let good = RecordingStats { file: "/b.pcap".into(), state: "records".into(), ..Default::default() };
+        let shown = ports(&[PortSummary { recordings: vec![full, good], ..port }]);
+        let rows: Vec<Vec<&str>> = shown.lines().skip(3).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..3], ["PORT", "RECORDED", "TO"], "{shown}");
+        let loss = ["7", "(3", "no-file,", "4", "no-room)"];
+        assert_eq!(
+            rows[1],
+            [&["a", "/a.pcap", "1", "2"][..], &loss, &["No", "space", "left", "on", "device"]].concat()
+        );
+        assert_eq!(rows[2], ["a", "/b.pcap", "0", "0", "0", "records"]);
     }
 
     #[test]

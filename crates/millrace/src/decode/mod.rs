@@ -33,16 +33,16 @@ pub enum DecodeError {
     Output(#[from] io::Error),
 }
 
-/// Prints the aggregates of a file to `out`, as text or as one line of JSON each.
-pub fn run(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeError> {
+/// Prints the aggregates of a file to `out`, as text or as one line of JSON each. Returns what to know of the file, a sentence each.
+pub fn run(options: &DecodeOptions, out: &mut dyn Write) -> Result<Vec<String>, DecodeError> {
     match decode(options, out) {
         // The reader of the output (a pager, `head`) has closed it.
-        Err(DecodeError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(DecodeError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Vec::new()),
         other => other,
     }
 }
 
-fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeError> {
+fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<Vec<String>, DecodeError> {
     let failed = |problem| DecodeError::Capture { path: options.file.clone(), problem };
     let receiver = Receiver {
         udp_port: Some(options.udp_port),
@@ -51,10 +51,18 @@ fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeErro
         zero_checksum_over_ipv6: true,
         verify: true,
     };
-    let mut sum = Sum::default();
+    let (mut sum, mut snapped, mut cut) = (Sum::default(), 0, None);
     for frame in Reader::open(&options.file).map_err(failed)? {
-        let frame = frame.map_err(failed)?;
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(capture::Error::Cut(at)) => {
+                cut = Some(at);
+                break;
+            }
+            Err(error) => return Err(failed(error)),
+        };
         sum.frames += 1;
+        snapped += u64::from(frame.is_snapped());
         let time = frame.time.as_secs_f64();
         let Some(decoded) = look(&receiver, sum.frames, time, &frame.bytes) else { continue };
         sum.aggregates += 1;
@@ -70,7 +78,10 @@ fn decode(options: &DecodeOptions, out: &mut dyn Write) -> Result<(), DecodeErro
     if !options.json {
         show::sum(&sum, out)?;
     }
-    Ok(out.flush()?)
+    out.flush()?;
+    let snapped =
+        (snapped > 0).then(|| format!("frames that were longer when they were captured (snapped): {snapped}"));
+    Ok(snapped.into_iter().chain(cut.map(|cut| cut.to_string())).collect())
 }
 
 /// Decodes a frame if it looks like an aggregate.

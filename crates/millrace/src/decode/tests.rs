@@ -90,6 +90,26 @@ fn it_prints_what_aggregates_hold() {
 }
 
 #[test]
+fn a_file_that_is_cut_off_is_decoded_as_far_as_it_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.pcap");
+    capture(&path);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.truncate(bytes.len() - 7);
+    // The first frame is snapped.
+    bytes[24 + 12] += 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let options = DecodeOptions { file: path, udp_port: 50_261, vxlan_port: 4789, json: false };
+    let mut out = Vec::new();
+    let remarks = run(&options, &mut out).unwrap();
+    assert!(String::from_utf8(out).unwrap().contains("4 frames: 3 aggregates"));
+    let offset = bytes.len() - 109;
+    assert!(remarks[0].ends_with("(snapped): 1"), "{remarks:?}");
+    let cut = format!("it is cut off: its last 109 bytes, from offset {offset} on, are no whole packet");
+    assert_eq!(remarks[1..], [cut]);
+}
+
+#[test]
 fn a_file_that_is_no_capture_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text");

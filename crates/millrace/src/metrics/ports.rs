@@ -1,7 +1,7 @@
 //! Counters of ports as OpenMetrics.
 
 use super::family::{Family, count};
-use engine::stats::PortStats;
+use engine::stats::{PortStats, RecordingStats};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 
@@ -17,6 +17,22 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -
     let help = "Bursts from the port's guest that ended early, as they had cost enough";
     let cut_short = Family::counter("port_cut_short", help);
     cut_short.encode(encoder, ports, labels, |port, sample| count(sample, port.cut_short))?;
+
+    let recordings = || ports.iter().flat_map(|port| port.recordings.iter().map(move |recording| (port, recording)));
+    let of_file = |at: &(&PortStats, &RecordingStats)| [("port", at.0.name.clone()), ("file", at.1.file.clone())];
+    let records = Family::gauge("recording_up", "Whether the capture file takes frames");
+    records.encode(encoder, recordings(), of_file, |at, sample| sample.encode_gauge(&u32::from(at.1.records)))?;
+
+    let written = Family::counter("recording_written", "Frames of the port in the capture file");
+    written.encode(encoder, recordings(), of_file, |at, sample| count(sample, at.1.written))?;
+
+    let lost = Family::counter("recording_lost", "Frames of the port that are missing in the capture file");
+    let samples = recordings().flat_map(|(port, recording)| {
+        recording.lost.iter().map(move |(reason, frames)| {
+            ([("port", port.name.as_str()), ("file", recording.file.as_str()), ("reason", reason.as_str())], *frames)
+        })
+    });
+    lost.encode(encoder, samples, |(labels, _)| *labels, |(_, frames), sample| count(sample, *frames))?;
 
     let drops = Family::counter("port_drops", "Frames that ended at the port without being sent");
     let samples = ports.iter().flat_map(|port| {

@@ -3,7 +3,7 @@ use crate::confine::Confined;
 use crate::control::ReloadReport;
 use engine::stats::{
     AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, DatapathStats, LearningStats,
-    MacEntry, NextHopStats, PortStats, QueueStats, Snapshot, WorkerStats,
+    MacEntry, NextHopStats, PortStats, QueueStats, RecordingStats, Snapshot, WorkerStats,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -34,6 +34,13 @@ impl Handler for Switch {
             stage_drops: [("queue".to_owned(), [("no_buffer".to_owned(), 7)].into())].into(),
             neighbours_answered: 6,
             cut_short: 11,
+            recordings: vec![RecordingStats {
+                file: "/a.pcap".into(),
+                records: true,
+                written: 21,
+                lost: [("no-room".to_owned(), 5)].into(),
+                ..RecordingStats::default()
+            }],
             learning: Some(LearningStats { learned: 3, over_limit: 8, flooded: 9, ..LearningStats::default() }),
             ..PortStats::default()
         };
@@ -94,6 +101,9 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_port_flooded_total{port=\"a\"} 9",
         "millrace_port_up{port=\"a\",driver=\"tap\"} 1",
         "millrace_port_drops_total{port=\"a\",stage=\"queue\",reason=\"no_buffer\"} 7",
+        "millrace_recording_up{port=\"a\",file=\"/a.pcap\"} 1",
+        "millrace_recording_written_total{port=\"a\",file=\"/a.pcap\"} 21",
+        "millrace_recording_lost_total{port=\"a\",file=\"/a.pcap\",reason=\"no-room\"} 5",
         "# TYPE millrace_queue_rx_burst_packets histogram",
         "millrace_queue_rx_burst_packets_sum{port=\"a\",queue=\"1\"} 45.0",
         "millrace_queue_rx_burst_packets_count{port=\"a\",queue=\"1\"} 8",

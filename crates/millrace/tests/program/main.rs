@@ -4,6 +4,8 @@ mod capabilities;
 mod confinement;
 mod mirror;
 mod outputs;
+mod recording;
+mod replay;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 mod top;

@@ -1,11 +1,12 @@
 //! Replay of a capture file.
 
+use super::Survey;
 use crate::port::pace::{Pace, Pacer};
 use crate::port::{HoldBursts, RxQueue, Wait};
-use capture::{Captured, Reader};
-use packet::{Burst, FrameBlock, MAX_FRAME, MIN_FRAME};
+use capture::Reader;
+use packet::{Burst, FrameBlock};
 use std::cell::Cell;
-use std::path::Path;
+use std::fs::File;
 use std::sync::Arc;
 
 /// Replay of a file, at a rate or as fast as the switch takes its frames.
@@ -17,14 +18,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads the whole file, pcap or pcapng, so that nothing is read on the path of a frame. Skips packets that are too
-    /// short or too long for frames.
-    pub fn open(path: &Path, repeat: bool, pace: Pace) -> Result<Replay, capture::Error> {
-        let is_frame = |bytes: &Vec<u8>| (MIN_FRAME as usize..=MAX_FRAME as usize).contains(&bytes.len());
-        let packets = Reader::open(path)?.map(|packet| packet.map(|Captured { bytes, .. }| bytes));
-        let frames: FrameBlock =
-            packets.filter(|packet| packet.as_ref().map_or(true, is_frame)).collect::<Result<_, _>>()?;
-        Ok(Replay { frames: Arc::new(frames), next: Cell::new(0), repeat, pacer: Pacer::new(pace) })
+    /// Reads the whole file, pcap or pcapng, so that nothing is read on the path of a frame. Also returns what it holds.
+    pub fn read(file: File, repeat: bool, pace: Pace) -> Result<(Replay, Survey), capture::Error> {
+        let (survey, frames) = Survey::with_frames(Reader::new(file)?)?;
+        Ok((Replay { frames: Arc::new(frames), next: Cell::new(0), repeat, pacer: Pacer::new(pace) }, survey))
     }
 }
 

@@ -1,13 +1,11 @@
 //! Settings of a pcap port.
 
-use super::{Record, Replay};
+use super::control::{self, Replayed};
+use crate::port::Site;
 use crate::port::keys::{BURSTS, Section, is_on};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Registration};
 use crate::port::pace::Pace;
-use crate::port::record::Recorder;
-use crate::port::sink::{Nothing, Sink};
-use crate::port::{RxQueue, Site, TxQueue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::written::Field;
@@ -28,7 +26,7 @@ pub const KIND: Registration = Registration {
 pub struct Keys {
     /// Capture file, pcap or pcapng, whose frames the port receives. At least one of `replay` and `record` is required.
     pub replay: Field<String>,
-    /// Capture file, pcap, that frames sent to the port are written to.
+    /// Capture file, pcap, or named pipe that frames sent to the port are written to.
     pub record: Field<String>,
     /// Replay again from the start at the end of the file.
     #[serde(rename = "loop")]
@@ -89,22 +87,7 @@ impl Kind for Settings {
     }
 
     fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
-        let receive: Box<dyn RxQueue> = match &self.replay {
-            Some(path) => {
-                Box::new(Replay::open(path, self.repeat, self.pace).map_err(|e| format!("{}: {e}", path.display()))?)
-            }
-            None => Box::new(Nothing),
-        };
-        let transmit: Box<dyn TxQueue> = match &self.record {
-            Some(path) => {
-                let file = Recorder::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
-                site.write_to(file.clone());
-                Box::new(Record(file))
-            }
-            None => Box::new(Sink),
-        };
-        site.attach(0, receive, transmit).map_err(|why| why.to_string())?;
-        site.set_state(true, "file open".into());
-        Ok(Opened::with_queues())
+        let replayed = self.replay.as_ref().map(|path| Replayed { path, repeat: self.repeat, pace: self.pace });
+        control::open(replayed, self.record.as_deref(), site)
     }
 }

@@ -1,6 +1,5 @@
 //! Recording to a capture file.
 
-use crate::drops::Reason;
 use crate::port::record::Recorder;
 use crate::port::{Sent, TxQueue};
 use packet::Frames;
@@ -10,8 +9,8 @@ pub struct Record(pub Recorder);
 
 impl TxQueue for Record {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
-        let written = self.0.write(frames);
-        let bytes = frames.as_slice()[..written].iter().map(|f| u64::from(f.len())).sum();
-        Sent { frames: written as u32, bytes, rest: Some(Reason::Refused), ..Sent::default() }
+        let taken = self.0.write(frames);
+        let bytes = frames.as_slice()[..taken.frames].iter().map(|f| u64::from(f.len())).sum();
+        Sent { frames: taken.frames as u32, bytes, rest: taken.refused, ..Sent::default() }
     }
 }

@@ -141,6 +141,11 @@ fn take(taken: &Taken) -> Vec<Vec<u8>> {
     std::mem::take(&mut *taken.lock().unwrap())
 }
 
+/// Returns a recording whose file is not open.
+fn recorder(home: &tempfile::TempDir) -> Recorder {
+    Recorder::new("a", &home.path().join("a.pcap"), &Arc::default())
+}
+
 #[test]
 fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     let home = tempfile::tempdir().unwrap();
@@ -151,7 +156,7 @@ fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     setup.mirrors = vec![mirror(Wire, &probe), mirror(Forward, &probe)];
     setup.staged = true;
     setup.faults = Some(Faults::default());
-    setup.recorder = Some(Recorder::create(&home.path().join("a.pcap")).unwrap());
+    setup.recorder = Some(recorder(&home));
     setup.tunnel = Some(Arc::new(end(1, 2)));
     setup.member = Some(member(&setup));
     let ingress = IngressStages::of(&setup, 0);
@@ -170,7 +175,7 @@ fn stages_come_and_go_while_others_stay() {
     let mut egress = Egress::with_stages(Box::new(Sink), &setup, 0);
     assert!(receive(&ingress, &[vec![7; 60]]).is_empty(), "the frame is delayed");
     for recorded in [true, false, true] {
-        setup.recorder = recorded.then(|| Recorder::create(&home.path().join("a.pcap")).unwrap());
+        setup.recorder = recorded.then(|| recorder(&home));
         ingress.refresh(&setup, 0);
         egress.refresh(&setup, 0);
         let [receives, sends]: [&[&str]; 2] = match recorded {
@@ -193,7 +198,7 @@ fn frames_that_are_recorded_or_changed_do_not_lie_in_a_guests_buffers() {
         let ingress = ingress.0.iter().any(|stage| stage.needs_private_frames());
         (ingress, egress.stages.iter().any(|stage| stage.needs_private_frames()))
     };
-    let recorder = Recorder::create(&home.path().join("a.pcap")).unwrap();
+    let recorder = recorder(&home);
     assert_eq!(needs(&Setup { recorder: Some(recorder), ..plain() }), (true, true));
     assert_eq!(needs(&Setup { staged: true, ..plain() }), (true, false));
     assert_eq!(needs(&Setup { faults: Some(Faults::default()), ..plain() }), (true, false));

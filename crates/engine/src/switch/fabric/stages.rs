@@ -17,12 +17,12 @@ impl Fabric {
         self.state().setups.insert(port, setup);
     }
 
-    /// Starts or stops recording a port. Returns the previous recorder, which gets no more frames. Queues continue
-    /// meanwhile. A worker that does not respond keeps recording until it does.
-    pub(in crate::switch) fn record(&self, port: u64, recorder: Option<Recorder>) -> Option<Recorder> {
+    /// Starts or stops recording a port. The previous recorder gets no more frames. Queues continue meanwhile. A worker that
+    /// does not respond keeps recording until it does.
+    pub(in crate::switch) fn record(&self, port: u64, recorder: Option<Recorder>) {
         let mut state = self.state();
-        let setup = Arc::make_mut(state.setups.get_mut(&port)?);
-        let ended = std::mem::replace(&mut setup.recorder, recorder);
+        let Some(setup) = state.setups.get_mut(&port) else { return };
+        Arc::make_mut(setup).recorder = recorder;
         state.refresh(port);
         let setup = &state.setups[&port];
         let refresh = |worker: &Worker| {
@@ -34,17 +34,6 @@ impl Fabric {
         for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
             tracing::error!("a recording is not what it should be: {unresponsive}");
         }
-        ended
-    }
-
-    /// Returns the present recorder of a port.
-    pub(in crate::switch) fn recorder(&self, port: u64) -> Option<Recorder> {
-        self.state().setups.get(&port)?.recorder.clone()
-    }
-
-    /// Returns all present recorders.
-    pub(in crate::switch) fn recorders(&self) -> Vec<Recorder> {
-        self.state().setups.values().filter_map(|setup| setup.recorder.clone()).collect()
     }
 }
 

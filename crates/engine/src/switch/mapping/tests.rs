@@ -87,7 +87,8 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let rules = Arc::new(Live::new(Rules::none()));
     let notifier = Arc::new(handover::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-    let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[] };
+    let parts =
+        SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
     let shared = PortShared::new(id, &spec, ends, &parts);
     PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
 }

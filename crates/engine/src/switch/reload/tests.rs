@@ -65,7 +65,8 @@ impl Parts {
             queues.sort();
             queues
         };
-        let mut recorded: Vec<_> = switch.inner.fabric.recorders().iter().map(|r| r.path().to_owned()).collect();
+        let recorders = ports.iter().filter_map(|port| port.recorder());
+        let mut recorded: Vec<_> = recorders.map(|recorder| recorder.path().to_owned()).collect();
         recorded.sort();
         // The other pairs of a mapping of whole ports stay or go with the first.
         let is_first = |mapping: &&Arc<Mapping>| {

@@ -23,18 +23,18 @@ use std::sync::Arc;
 
 /// See the module.
 pub(super) struct Transition<'s> {
-    inner: &'s Inner,
+    pub(super) inner: &'s Inner,
     open: &'s mut Open,
     old: Arc<Topology>,
-    spec: Spec,
+    pub(super) spec: Spec,
     /// Shared state of the ports of `spec`, in its order.
-    ports: Vec<Arc<PortShared>>,
+    pub(super) ports: Vec<Arc<PortShared>>,
     bridges: Vec<Arc<Bridge>>,
-    mappings: Vec<Arc<Mapping>>,
+    pub(super) mappings: Vec<Arc<Mapping>>,
     exchanges: Vec<Arc<Exchange>>,
     /// Workers that did not run yet, by index.
     spawned: Vec<Option<Worker>>,
-    applied: Applied,
+    pub(super) applied: Applied,
 }
 
 impl<'s> Transition<'s> {
@@ -80,7 +80,8 @@ impl<'s> Transition<'s> {
             drop(self.open.connections.remove(&port.name));
             let fabric = &self.inner.fabric;
             fabric.clear(port.id, 0..port.reported());
-            port.file().into_iter().chain(&fabric.record(port.id, None)).for_each(Recorder::keep);
+            fabric.record(port.id, None);
+            port.recordings().iter().for_each(Recorder::end);
         }
     }
 
@@ -105,27 +106,6 @@ impl<'s> Transition<'s> {
             let seated = port.ends().set(&spec.name, &self.mappings);
             seated.unwrap_or_else(|why| self.applied.fail(&spec.name, OpenError::of(spec, why)));
         }
-    }
-
-    /// Records the frames of ports to the files of the specification.
-    pub(super) fn record_ports(&mut self) {
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
-            let present = self.inner.fabric.recorder(port.id);
-            if present.as_ref().map(Recorder::path) != spec.record.as_deref() {
-                self.applied.change(&spec.name, "record-to");
-                self.record(spec, port).unwrap_or_else(|error| self.applied.fail(&spec.name, error));
-            }
-        }
-    }
-
-    /// Records the frames of a port, which may be open, as `spec` says. On an error they are not recorded.
-    fn record(&self, spec: &PortSpec, port: &PortShared) -> Result<(), OpenError> {
-        let created = open::recorder(spec);
-        let recorder = created.as_ref().ok().cloned().flatten();
-        let change = || self.inner.fabric.record(port.id, recorder).iter().for_each(Recorder::keep);
-        let mappings: Vec<_> = self.mappings.iter().filter(|mapping| mapping.has_end_at(&port.name)).collect();
-        at_rest(&mappings, Box::new(change));
-        created.map(|_| ())
     }
 
     /// Opens ports that are added or reopened, and those that could not be opened before.
@@ -169,7 +149,8 @@ fn next_ports(
     (mappings, exchanges): (&[Arc<Mapping>], &[Arc<Exchange>]),
     actions: &[Action],
 ) -> Vec<Arc<PortShared>> {
-    let parts = SwitchParts { rules: &inner.rules, relayed: &inner.notifier, asked: &inner.asked, exchanges };
+    let (rules, relayed, asked) = (&inner.rules, &inner.notifier, &inner.asked);
+    let parts = SwitchParts { rules, relayed, asked, exchanges, files: &inner.files };
     let mut shared = |port: &PortSpec| {
         if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
             return old.port(&port.name).expect("it was there before").clone();
@@ -186,12 +167,4 @@ fn next_ports(
 fn verdict(spec: &Spec, mapping: &Mapping) -> Verdict {
     let wanted = spec.mappings.iter().find(|wanted| mapping.is_of(wanted));
     tenancy::judge(spec, wanted.expect("it is a mapping of the specification"))
-}
-
-/// Runs `change` while nothing is lent by any of `mappings`.
-fn at_rest(mappings: &[&Arc<Mapping>], change: Box<dyn FnOnce() + '_>) {
-    match mappings {
-        [] => change(),
-        [first, rest @ ..] => first.at_rest(|| at_rest(rest, change)),
-    }
 }

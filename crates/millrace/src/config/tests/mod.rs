@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod exchanges;
+mod files;
 mod mirrors;
 mod openflow;
 mod sharing;

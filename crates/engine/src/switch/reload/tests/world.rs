@@ -253,7 +253,7 @@ impl World {
             None => workers.push(WorkerSpec { turn: Some(LONG_TURN), ..WorkerSpec::default() }),
         }
         let aggregation = aggregation(outsiders.aggregation);
-        Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers }
+        Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers, configuration: None }
     }
 }
 
