@@ -12,7 +12,7 @@ use landlock::{
 const VERSION: ABI = ABI::V6;
 
 /// Places that any switch may need besides those of its configuration, and for what.
-pub(super) const SYSTEM: [(&str, &str); 5] = [
+pub(super) const SYSTEM: [(&str, &str); 6] = [
     ("/dev/net/tun", "create taps"),
     ("/sys/class/net", "look at interfaces"),
     // The links of /sys/class/net point here.
