@@ -1,7 +1,9 @@
 //! Frames that workers make in answer to others, and a control thread delivers, since not every worker can send to the port that it
 //! receives from.
 
+use crate::drops::{Drops, Reason};
 use handover::{EventNotifier, Punt, Ring};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Answers waiting at one port.
@@ -33,6 +35,11 @@ impl Answers {
         taken
     }
 
+    /// Reports whether no answer of a queue waits.
+    pub(crate) fn is_empty(&self, queue: usize) -> bool {
+        self.rings[queue].get().is_none_or(|ring| ring.waiting() == 0)
+    }
+
     /// Returns the waiting answers, by queue. Only one thread may call this at a time, after clearing the notifier.
     pub(crate) fn drain(&self) -> impl Iterator<Item = (usize, Vec<Vec<u8>>)> {
         self.rings.iter().enumerate().filter_map(|(queue, ring)| {
@@ -48,5 +55,32 @@ impl Answers {
     /// Returns the number of answers left.
     pub(crate) fn count(&self) -> u64 {
         self.rings.iter().filter_map(OnceLock::get).map(|ring| ring.pushed.get()).sum()
+    }
+}
+
+/// Answers on their way to one of several workers.
+pub(crate) struct Delivery {
+    frames: Vec<Vec<u8>>,
+    is_taken: AtomicBool,
+    drops: Arc<Drops>,
+}
+
+impl Delivery {
+    /// Returns answers, which `drops` counts if no worker takes them.
+    pub(crate) fn new(frames: Vec<Vec<u8>>, drops: Arc<Drops>) -> Delivery {
+        Delivery { frames, is_taken: AtomicBool::new(false), drops }
+    }
+
+    /// Returns them to the first who asks.
+    pub(crate) fn take(&self) -> Option<&[Vec<u8>]> {
+        (!self.is_taken.swap(true, Ordering::Relaxed)).then_some(&self.frames)
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        if !*self.is_taken.get_mut() {
+            self.drops.add(Reason::Down, self.frames.len() as u64);
+        }
     }
 }

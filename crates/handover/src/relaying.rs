@@ -34,11 +34,6 @@ impl Default for Relaying {
 }
 
 impl Relaying {
-    /// Returns the state of a descriptor that the relay has from the start, and keeps.
-    pub fn relayed() -> Relaying {
-        Relaying { sender: AtomicU8::new(RELAY), is_asked: AtomicBool::new(false) }
-    }
-
     /// Returns who sends signals now.
     #[inline(always)]
     pub fn sender(&self) -> Sender {

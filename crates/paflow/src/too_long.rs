@@ -166,9 +166,9 @@ fn ipv6(link: &[u8], packet: &[u8], mtu: usize, out: &mut Vec<u8>) -> Option<Too
     Some(TooLong::Answer)
 }
 
-/// Reports whether a frame is for several stations.
+/// Reports whether a frame is for several stations, or claims to be from several.
 fn is_for_group(link: &[u8]) -> bool {
-    link[0] & 1 == 1
+    (link[0] | link[6]) & 1 == 1
 }
 
 /// Writes the Ethernet header of an answer.

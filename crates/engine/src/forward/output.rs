@@ -212,7 +212,8 @@ impl Output {
 
     #[inline(always)]
     fn mark(&self, queue: usize, sent: Sent) -> Sent {
-        if sent.frames > 0 {
+        // Of a packet in fragments, some may have gone.
+        if sent.frames > 0 || sent.bytes > 0 {
             self.touched.set(queue);
         }
         if sent.held > 0 {

@@ -11,6 +11,7 @@ mod stages;
 
 use super::layout::Layout;
 use super::shared::PortShared;
+use crate::answers::Delivery;
 use crate::drops::{Drops, Reason};
 use crate::forward::flows::Emission;
 use crate::forward::{BridgePlan, Half};
@@ -24,7 +25,7 @@ use crate::stage::running::Running;
 use crate::stage::setup::Setup;
 use crate::stage::shared::{Shared, Stuck};
 use crate::stage::stopwatch::Stopwatch;
-use crate::worker::{Answer, Pieces, Plan, Pulse, Unresponsive, Worker};
+use crate::worker::{Answer, Pieces, Pulse, Unresponsive, Worker};
 use crew::Crew;
 use packet::{BurstStorage, MAX_BURST, Segment};
 use std::collections::{HashMap, HashSet};
@@ -285,15 +286,15 @@ impl Fabric {
     /// Forwards frames as if a queue of `port` had received them, behind all stages: the queue that goes with the one that they answer to.
     pub(super) fn receive(&self, port: &PortShared, index: usize, frames: Vec<Vec<u8>>) {
         let (queue, _lane) = port.queue_of(index);
-        let (key, drops) = (port.key(queue), port.drops.queue.clone());
-        let receive = move |plan: &mut Plan| {
-            if !plan.receive_as(key, &frames) {
-                drops.add(Reason::Down, frames.len() as u64);
-            }
-        };
+        let key = port.key(queue);
+        let delivery = Arc::new(Delivery::new(frames, port.drops.queue.clone()));
         let state = self.state();
-        if let Some(worker) = state.poller(key).filter(|worker| !worker.pulse.is_given_up()) {
-            drop(worker.ask(receive));
+        // Frames of a shared queue are forwarded by any of its workers.
+        let only = if state.crews.contains_key(&key) { None } else { state.pollers.get(&key) };
+        let workers = state.workers.iter().enumerate().filter(|(index, _)| only.is_none_or(|only| only == index));
+        for (_, (_, worker)) in workers.filter(|(_, (_, worker))| !worker.pulse.is_given_up()) {
+            let delivery = delivery.clone();
+            drop(worker.ask(move |plan| plan.receive_as(key, &delivery)));
         }
     }
 

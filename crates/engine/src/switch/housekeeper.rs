@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Interval of housekeeping: handling faults that workers raised, and ageing addresses.
 const HOUSEKEEPING: Duration = Duration::from_millis(50);
 
-/// Pause after answering neighbours: requests beyond the ring's size go unanswered in that time.
+/// Pause after delivering answers: what is beyond the rings' size goes unanswered in that time.
 const NEIGHBOUR_REPLY_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Inner {

@@ -4,6 +4,7 @@ use super::Plan;
 use super::input::Input;
 use super::parts::{LaneInput, SharedInputs};
 use super::route::{Route, Routing};
+use crate::answers::Delivery;
 use crate::clock;
 use crate::drops::Drops;
 use crate::forward::flows::Emission;
@@ -199,18 +200,21 @@ impl Plan {
         0
     }
 
-    /// Forwards frames as if a queue had received them, behind its stages. Returns false if this worker has no such queue.
-    pub(crate) fn receive_as(&mut self, key: QueueKey, frames: &[Vec<u8>]) -> bool {
-        let Some(input) = self.inputs.iter().find(|input| input.route.from == key) else { return false };
+    /// Forwards frames as if a queue had received them, behind its stages: or another queue of its port, or a lane of one. Does nothing if
+    /// this worker has none, or if others did so already.
+    pub(crate) fn receive_as(&mut self, key: QueueKey, answers: &Delivery) {
+        let mut routes =
+            self.inputs.iter().map(|input| &input.route).chain(self.shared.lanes.iter().map(|lane| &lane.route));
+        let Some(route) = routes.find(|route| route.from.port == key.port) else { return };
+        let Some(frames) = answers.take() else { return };
         let (outputs, bridges, counters) = (&self.outputs, &self.bridges, &self.counters);
         let routing = Routing { outputs, bridges, now: clock::seconds(), counters };
         for some in frames.chunks(MAX_BURST) {
             let mut burst = self.storage.start();
             some.iter().for_each(|frame| burst.push(Segment::from(&frame[..])));
-            routing.forward(&input.route, burst.frames(), burst.bytes(), &mut self.scratch);
+            routing.forward(route, burst.frames(), burst.bytes(), &mut self.scratch);
         }
         self.send_out();
-        true
     }
 
     /// Sends what outputs hold, and notifies receivers.

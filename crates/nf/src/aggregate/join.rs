@@ -93,7 +93,9 @@ impl Join {
             common = next_hop;
             number += 1;
             size += entry_size(embedded.len() as u16);
-            around.add(class::of(embedded));
+            if self.looks_at_all {
+                around.add(class::of(embedded));
+            }
         }
         let Some(hop) = common.and_then(|nfi| self.rules.hop(nfi)) else { return false };
         let template = &self.rules.hops[hop].template;
@@ -154,7 +156,7 @@ impl Join {
             let joined = template.filter(|_| !group.goes_as_it_is());
             match joined.and_then(|template| join(&plan, group, template, waiting, &lengths[..], port.pool())) {
                 Some(packet) => port.send(packet, group.count().into()),
-                None if template.is_some_and(Template::is_routed) => {
+                None if group.is_routed() => {
                     plan.members(group).for_each(|index| waiting[index] = None);
                     port.drop_for("no-buffers", group.count().into());
                 }

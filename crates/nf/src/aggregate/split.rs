@@ -4,6 +4,7 @@ use super::{Aggregation, Placement};
 use crate::memory::{Inside, Packet, Pool};
 use crate::port::{BURST, Broken, Counters, Pair};
 use paflow::Rules;
+use paflow::class::{self, Marked};
 use paflow::decode::{MOST, Piece, locate};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -161,13 +162,20 @@ fn take(
     };
     let pieces = &pieces[..number];
     counters.received += number as u64;
-    if placement == Placement::Native && packet.mark(Inside::of(pieces)) {
+    // A mark of the network has to be written to each packet.
+    if placement == Placement::Native && !found.congested && packet.mark(Inside::of(pieces)) {
         burst.push(packet);
         return false;
     }
     for piece in pieces {
         match packet.extract(pool, piece.start as usize, piece.len.into()) {
-            Ok(embedded) => burst.push(embedded),
+            Ok(mut embedded) => {
+                if found.congested && class::mark(&mut embedded) == Marked::Refused {
+                    counters.dropped.add("congested", 1);
+                } else {
+                    burst.push(embedded);
+                }
+            }
             Err(reason) => counters.dropped.add(reason, 1),
         }
     }

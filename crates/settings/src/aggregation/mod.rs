@@ -9,7 +9,8 @@ pub use raw::{ServiceChainId, Transport, UnknownChains};
 use crate::judge::Judge;
 use crate::problem::Problem;
 use crate::written::{At, Field, Section, Table};
-use packet::MacAddr;
+use packet::{MacAddr, header_len};
+use paflow::header::entry_size;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, RouteError, Template, Tunnel};
 use paflow::rules::{self, Chains};
 use paflow::table::key::VXLAN_PORT;
@@ -286,7 +287,18 @@ fn peer(check: &mut Judge, at: &At<String>, built: &Aggregation) -> Option<IpAdd
 
 /// Reports a next hop that aggregates cannot be sent to.
 fn fits(check: &mut Judge, raw: &RawAggregation, raw_hop: &Section<RawNextHop>, built: &Aggregation, hop: &NextHop) {
-    let Err(error) = Template::new(&built.route(hop), built.mtu) else { return };
+    /// What every link of IPv6 carries (RFC 8200 §5), in a tagged frame.
+    const IPV6: u16 = 1280 + (header_len::ETHERNET + header_len::VLAN_TAG) as u16;
+    let error = match Template::new(&built.route(hop), built.mtu) {
+        Ok(template) if hop.routed && template.room() < entry_size(IPV6) => {
+            let message = "IPv6 packets of 1280 bytes do not fit, and hosts make them no shorter";
+            let missing = entry_size(IPV6) - template.room();
+            let help = format!("raise `mtu` to {} if functions use IPv6", u32::from(built.mtu) + missing);
+            return check.warn(&raw_hop.span, message, help);
+        }
+        Ok(_) => return,
+        Err(error) => error,
+    };
     let at = match error {
         RouteError::Mtu { .. } => raw.mtu.as_ref().map(|at| &at.span),
         RouteError::Vni(_) | RouteError::Port => None,

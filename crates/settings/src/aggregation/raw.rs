@@ -66,7 +66,7 @@ pub struct RawNextHop {
     /// IP address of the next hop.
     pub ip: Field<String>,
     /// Whether routers are on the way to it. They know nothing of the packets, so each then travels in an aggregate, if need be alone, which
-    /// takes 46 bytes of the MTU over IPv4 and UDP. A packet that does not fit is cut into fragments if its IPv4 header allows that; else it
+    /// takes 48 bytes more over IPv4 and UDP. A packet that does not fit is cut into fragments if its IPv4 header allows that; else it
     /// is dropped (`too-long`), and its sender told which length fits, by ICMP. The outer IP header has the DSCP of the packets.
     #[schemars(extend("default" = false))]
     pub routed: Field<bool>,

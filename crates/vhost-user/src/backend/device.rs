@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
-use vhost::vhost_user::{Backend, VhostUserProtocolFeatures};
+use vhost::vhost_user::VhostUserProtocolFeatures;
 use virtqueue::memory::{MAX_REGIONS, Memory, MemoryError, Region};
 use virtqueue::{Format, MAX_QUEUE_SIZE, Negotiated, features};
 
@@ -88,8 +88,6 @@ pub(super) struct Device {
     pub(super) protocol_features: u64,
     /// Whether the frontend has asked for the number of queue pairs.
     pub(super) counted: bool,
-    /// The channel for requests to the frontend, of which there are none.
-    pub(super) channel: Option<Backend>,
     described: String,
     /// Restarts of queues, or as much, since the last [`Device::take_effort`], see [`super::pace`].
     effort: u32,
@@ -119,7 +117,6 @@ impl Device {
             features: None,
             protocol_features: 0,
             counted: false,
-            channel: None,
             described: String::new(),
             effort: 0,
             pages: Duration::ZERO,
@@ -149,9 +146,7 @@ impl Device {
     }
 
     pub(super) fn offered_protocol_features(&self) -> VhostUserProtocolFeatures {
-        // BACKEND_REQ is of no use here, but user-mode Linux takes interrupts only if it is offered.
         let usual = VhostUserProtocolFeatures::MQ
-            | VhostUserProtocolFeatures::BACKEND_REQ
             | VhostUserProtocolFeatures::REPLY_ACK
             | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
             | VhostUserProtocolFeatures::RESET_DEVICE;

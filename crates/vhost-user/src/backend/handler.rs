@@ -14,7 +14,7 @@ use vhost::vhost_user::message::{
     VhostUserVringAddrFlags, VhostUserVringState,
 };
 use vhost::vhost_user::{
-    Backend, Error, GpuBackend, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures as ProtocolFeatures,
+    Error, GpuBackend, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures as ProtocolFeatures,
 };
 use virtqueue::memory::Region;
 
@@ -42,16 +42,10 @@ fn region(r: &VhostUserMemoryRegion, file: File) -> std::result::Result<Region, 
 }
 
 impl Device {
-    /// Checks a kick.
-    fn kick(&self, file: File) -> std::result::Result<Event, Refused> {
+    /// Checks a kick or call.
+    fn event(&self, file: File) -> std::result::Result<Event, Refused> {
         descriptors::spare(&file)?;
         Ok(Event::take(file.into(), Some(self.log.clone()))?)
-    }
-
-    /// Checks a call.
-    fn call(&self, file: File) -> std::result::Result<Event, Refused> {
-        descriptors::spare(&file)?;
-        Ok(Event::take_call(file.into(), Some(self.log.clone()))?)
     }
 }
 
@@ -127,7 +121,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
         let kick = match fd {
-            Some(file) => Kick::Event(self.kick(file)?),
+            Some(file) => Kick::Event(self.event(file)?),
             None => Kick::Polled,
         };
         Ok(self.set_kick(at, kick)?)
@@ -135,18 +129,13 @@ impl VhostUserBackendReqHandlerMut for Device {
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
         let at = self.index(index.into())?;
-        let call = fd.map(|fd| self.call(fd)).transpose()?;
+        let call = fd.map(|fd| self.event(fd)).transpose()?;
         Ok(self.set_call(at, call)?)
     }
 
     fn set_vring_err(&mut self, index: u8, _: Option<File>) -> Result<()> {
         self.index(index.into())?;
         Ok(())
-    }
-
-    /// Keeps the channel, on which nothing is sent: a frontend that misses its end may give up. The last one counts.
-    fn set_backend_req_fd(&mut self, backend: Backend) {
-        self.channel = Some(backend);
     }
 
     fn get_protocol_features(&mut self) -> Result<ProtocolFeatures> {

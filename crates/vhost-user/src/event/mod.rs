@@ -1,4 +1,4 @@
-//! Eventfds shared with a peer: kick and call descriptors. A call descriptor may also be a [`pipe`].
+//! Eventfds shared with a peer: kick and call descriptors.
 //!
 //! Sharing a descriptor shares its file description and thereby its flags: after any check, the peer can clear
 //! O_NONBLOCK and fill the counter, and the next write(2) blocks for as long as the peer likes. An eventfd supports no
@@ -6,12 +6,10 @@
 //! So this side never writes to such a descriptor; the kernel signals it instead, see [`signals`]. Reads do support
 //! RWF_NOWAIT.
 
-mod pipe;
 mod relay;
 mod signals;
 
 use crate::rate_limited_log::RateLimitedLog;
-use pipe::PipeWriter;
 use relay::Shared;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,12 +25,8 @@ pub struct Event(Arc<Shared>);
 /// Error: a descriptor from the peer cannot be used as an eventfd.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EventError {
-    #[error(
-        "the descriptor is not an eventfd, as a kick or call has to be; a call may also be the end of a pipe that is written to"
-    )]
+    #[error("the descriptor is not an eventfd; a kick or call has to be one")]
     NotAnEventFd,
-    #[error("cannot write to the pipe that is to be the call descriptor: {0}")]
-    Pipe(io::Error),
     #[error("cannot ask the kernel to signal eventfds: {0}; if fs.aio-nr has reached fs.aio-max-nr, raise that")]
     Unsupported(#[from] io::Error),
 }
@@ -63,15 +57,6 @@ impl Event {
     pub(crate) fn take(fd: OwnedFd, log: Option<Arc<RateLimitedLog>>) -> Result<Event, EventError> {
         let signals = Signals::get()?;
         if signals.is_eventfd(fd.as_fd())? { Ok(Event::new(fd, signals, log)) } else { Err(EventError::NotAnEventFd) }
-    }
-
-    /// Takes ownership of a call descriptor: an eventfd, or a pipe.
-    pub(crate) fn take_call(fd: OwnedFd, log: Option<Arc<RateLimitedLog>>) -> Result<Event, EventError> {
-        if !pipe::is_pipe(&fd)? {
-            return Event::take(fd, log);
-        }
-        let writer = fd.try_clone().and_then(PipeWriter::spawn).map_err(EventError::Pipe)?;
-        Ok(Event(Arc::new(Shared::of_pipe(fd, Signals::get()?, writer))))
     }
 
     /// Signals the eventfd. Never blocks; an eventfd already signalled stays so until cleared. If many wait for it, another thread

@@ -4,7 +4,6 @@
 //! times: then each notification takes milliseconds of the worker that sends it. Signals are therefore timed. Once one takes too
 //! long, the relay's thread sends those of this eventfd, in at most a tenth of a processor, until they are cheap again.
 
-use super::pipe::PipeWriter;
 use super::signals::Signals;
 use crate::own_time::own_time;
 use crate::rate_limited_log::RateLimitedLog;
@@ -34,17 +33,11 @@ pub(super) struct Shared {
     relaying: Relaying,
     /// Where it is reported if signals take long.
     log: Option<Arc<RateLimitedLog>>,
-    /// The relay of its own, if it is a pipe.
-    pipe: Option<PipeWriter>,
 }
 
 impl Shared {
-    pub(super) fn of_pipe(fd: OwnedFd, signals: &'static Signals, writer: PipeWriter) -> Shared {
-        Shared { relaying: Relaying::relayed(), pipe: Some(writer), ..Shared::new(fd, signals, None) }
-    }
-
     pub(super) fn new(fd: OwnedFd, signals: &'static Signals, log: Option<Arc<RateLimitedLog>>) -> Shared {
-        Shared { fd, signals, relaying: Relaying::default(), log, pipe: None }
+        Shared { fd, signals, relaying: Relaying::default(), log }
     }
 
     #[cfg(test)]
@@ -93,9 +86,6 @@ impl Shared {
 
     #[cold]
     fn ask(&self) {
-        if let Some(pipe) = &self.pipe {
-            return pipe.ask();
-        }
         if let Some(relay) = RELAY.get()
             && self.relaying.ask(|| relay.notifier.notify())
         {

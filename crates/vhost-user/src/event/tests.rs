@@ -45,25 +45,6 @@ fn a_full_counter_in_blocking_mode_blocks_nobody() {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_blocks_nobody() {
-    let (reader, writer) = rustix::pipe::pipe().unwrap();
-    let event = Event::take_call(writer.try_clone().unwrap(), None).unwrap();
-    event.notify();
-    assert_eq!(count(&reader), 1);
-    // Its flags are the peer's, and it is full.
-    fcntl_setfl(&writer, fcntl_getfl(&writer).unwrap() | OFlags::NONBLOCK).unwrap();
-    while rustix::io::write(&writer, &[0; 4096]).is_ok() {}
-    fcntl_setfl(&writer, fcntl_getfl(&writer).unwrap() - OFlags::NONBLOCK).unwrap();
-    soon(move || {
-        (0..1000).for_each(|_| event.notify());
-        drop(event);
-    });
-    // The end that is read is no call, and no pipe is a kick.
-    assert!(matches!(Event::take_call(reader, None), Err(EventError::NotAnEventFd)));
-    assert!(matches!(Event::take(writer, None), Err(EventError::NotAnEventFd)));
-}
-
-#[test]
 fn one_that_somebody_emptied_in_blocking_mode_is_cleared_at_once() {
     let (event, peer) = shared(EventfdFlags::empty());
     event.notify();

@@ -383,7 +383,7 @@ impl<R: ReceiveRing> Receiveq<R> {
     /// As [`super::Enqueue::finish_checksum`].
     pub(super) fn finish_checksum(&self, loan: &Loan, landing: &Landing<'_>, told: Told) -> bool {
         let Landing { at, len, .. } = *landing;
-        if loan.queue != self.id || at < NET_HEADER || at.saturating_add(len) > loan.buffer.len {
+        if loan.queue != self.id || at.max(NET_HEADER).saturating_add(len) > loan.buffer.len {
             return false;
         }
         let buffer = loan.buffer.ptr;

@@ -23,13 +23,16 @@ impl interface::Interface for Settings {
         let (device, opened) = Device::open(self, links, site)?;
         let queue = |(index, opened)| Some(XdpQueue::new(device.clone(), index, opened));
         let queues = opened.into_iter().enumerate().map(queue).collect();
-        Ok(Box::new(XdpSession { device, queues, is_told: false }))
+        let link = device.watched.link.clone();
+        Ok(Box::new(XdpSession { device, link, queues, is_told: false }))
     }
 }
 
 /// An open port, as its watcher sees it.
 struct XdpSession {
     device: Arc<Device>,
+    /// The interface as it is now.
+    link: Link,
     /// By index; `None` once attached.
     queues: Vec<Option<XdpQueue>>,
     /// Whether users have been told of unfinished checksums.
@@ -56,6 +59,7 @@ impl interface::Session for XdpSession {
         if link.mtu != self.device.watched.link.mtu {
             return Err(format!("the MTU of {} changes to {}", link.name, link.mtu));
         }
+        self.link = link.clone();
         Ok(())
     }
 
@@ -68,7 +72,7 @@ impl interface::Session for XdpSession {
         watched.count(&**site);
         let unfinished = self.device.unfinished.as_ref();
         if unfinished.is_some_and(Unfinished::is_seen) && !std::mem::replace(&mut self.is_told, true) {
-            site.set_state(watched.link.trouble().is_none(), self.describe(&watched.link));
+            site.set_state(self.link.trouble().is_none(), self.describe(&self.link));
         }
         if watched.failed.load(Ordering::Relaxed) {
             return Err("its sockets could not be opened again".to_owned());

@@ -141,7 +141,7 @@ impl XdpReceive {
     }
 
     /// Finishes the checksum of a frame in `parts`, by the kernel's addresses in the pool, if its sender left it to hardware that is not there.
-    #[cold]
+    #[inline(never)]
     fn finish<'s>(&self, frame: impl Iterator<Item = Segment<'s>> + Clone, parts: impl Iterator<Item = (u64, u32)>) {
         if let Some(unfinished) = &self.unfinished
             && let Some(patch) = packet::unfinished::recognise(frame)

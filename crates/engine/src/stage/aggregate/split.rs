@@ -95,17 +95,18 @@ impl Split {
                 filled += part.copy_to(&mut room[filled..]);
             }
             marked = class::mark(&mut room[..filled]);
-            Some(filled)
+            (marked != Marked::Refused).then_some(filled)
         });
         match (marked, head) {
             (Marked::Refused, _) => self.drops.add(Reason::Congested, 1),
             (Marked::Passed, Some(head)) => {
                 let rest = parts(frames, frame, start + head.len(), len - head.len());
+                // A marked packet has a segment more than it came in.
                 if !out.push_segments_from(std::iter::once(head).chain(rest), Origin::PART) {
-                    too_many_segments(&self.drops);
+                    self.drops.add(Reason::TooLong, 1);
                 }
             }
-            (Marked::Passed, None) => too_many_segments(&self.drops),
+            (Marked::Passed, None) => self.drops.add(Reason::TooLong, 1),
         }
     }
 

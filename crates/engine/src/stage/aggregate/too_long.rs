@@ -5,7 +5,7 @@ use super::join::{Join, JoinState, Packets};
 use crate::drops::Reason;
 use crate::port::Sent;
 use crate::stage::egress::Next;
-use packet::{BurstStorage, Frames, MAX_BURST, Segment};
+use packet::{BurstStorage, Frames, MAX_BURST, MacAddr, Segment};
 use paflow::Nfi;
 use paflow::too_long::{TooLong, judge};
 
@@ -17,6 +17,8 @@ pub(crate) const REFUSALS: usize = 1 << 11;
 pub(super) struct Cutter {
     packet: Vec<u8>,
     out: Vec<u8>,
+    /// Who has an answer waiting.
+    answered: Vec<MacAddr>,
     storage: Box<BurstStorage>,
 }
 
@@ -67,7 +69,7 @@ impl Join {
         let next = next.last();
         let longest = room_of(state, next_hop).map_or(0, |room| room.longest());
         let mut cutter = state.cutter.take().unwrap_or_default();
-        let Cutter { packet, out, storage } = &mut *cutter;
+        let Cutter { packet, out, answered, storage } = &mut *cutter;
         let frame = &frames.as_slice()[index];
         packet.resize(frame.len() as usize, 0);
         frames.copy_to(frame, packet);
@@ -91,8 +93,7 @@ impl Join {
             }
             judged => {
                 if judged == TooLong::Answer {
-                    // A sender that gets no answer, as there are too many, gets one to its next packet.
-                    let _ = self.member.refusals.leave(self.queue, out);
+                    self.answer(answered, out);
                 }
                 self.drops.add(Reason::TooLong, 1);
                 Sent { counted: 1, ..Sent::default() }
@@ -100,6 +101,19 @@ impl Join {
         };
         state.cutter = Some(cutter);
         before.and(sent)
+    }
+}
+
+impl Join {
+    /// Leaves an answer, one at a time to each sender: so none takes the room from others.
+    fn answer(&self, answered: &mut Vec<MacAddr>, answer: &[u8]) {
+        let Some(to) = answer.first_chunk().map(|to| MacAddr(*to)) else { return };
+        if self.member.refusals.is_empty(self.queue) {
+            answered.clear();
+        }
+        if !answered.contains(&to) && self.member.refusals.leave(self.queue, answer) {
+            answered.push(to);
+        }
     }
 }
 
@@ -115,5 +129,5 @@ fn as_one(sent: &Sent, count: u32, len: u32) -> Sent {
     }
     let one = |some: u32| some.min(1);
     let (too_long, refused) = (one(sent.too_long), one(sent.refused));
-    Sent { too_long, refused: refused.saturating_sub(too_long), rest: sent.rest, ..Sent::default() }
+    Sent { bytes: sent.bytes, too_long, refused: refused.saturating_sub(too_long), rest: sent.rest, ..Sent::default() }
 }
