@@ -30,7 +30,7 @@ pub struct Group {
 pub struct Bucket {
     /// Its share, in a group of kind `Select`.
     pub weight: u16,
-    /// The port whose link decides whether it is used, if there is one.
+    /// The port that must be live for it to be used, if there is one.
     pub watched: Option<u32>,
     /// Changes of the copy, in the order of an action set.
     pub changes: Box<[Action]>,
@@ -47,7 +47,7 @@ impl Group {
         size_of::<Group>() + self.buckets.len() * size_of::<Bucket>() + 2 * actions * size_of::<Action>()
     }
 
-    /// Returns the buckets for a packet whose key has this hash. Buckets whose port has no link, as `is_live` reports, are not used.
+    /// Returns the buckets for a packet whose key has this hash. Buckets whose port is not live, as `is_live` reports, are not used.
     pub fn chosen(&self, hash: u64, is_live: impl Fn(u32) -> bool) -> impl Iterator<Item = &Bucket> {
         let is_usable = |bucket: &&Bucket| bucket.watched.is_none_or(&is_live);
         let only = match self.kind {

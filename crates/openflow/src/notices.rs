@@ -87,7 +87,9 @@ impl Switch {
         kind: u8,
         body: impl Fn(&mut Vec<u8>),
     ) {
-        for connection in self.connections.values_mut().filter(|connection| connection.wants(notice, reason)) {
+        for connection in
+            self.connections.values_mut().filter(|connection| connection.reasons(notice) & 1 << reason != 0)
+        {
             if room(connection) {
                 wire::put_message(&mut connection.output, kind, 0, &body);
             } else {

@@ -1,5 +1,6 @@
 //! Where the headers of a packet begin.
 
+use crate::extension_headers::{Followed, skip};
 use packet::{ethertype, header_len, ip_protocol};
 
 /// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
@@ -22,6 +23,8 @@ pub(crate) struct Offsets {
     pub transport: Option<usize>,
     /// IP version, if the network header is complete.
     pub ip: Option<u8>,
+    /// Whether the bytes end in an extension header, before protocol and transport header are known.
+    pub is_cut: bool,
 }
 
 /// Place of the network header behind eight tags: more are no tags.
@@ -99,7 +102,6 @@ impl Offsets {
         self
     }
 
-    /// Skips extension headers (RFC 8200, Section 4), at most as many as a sane packet has.
     fn ipv6(&mut self, packet: &[u8]) {
         let at = self.network;
         let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<{ header_len::IPV6 }>()) else { return };
@@ -107,44 +109,27 @@ impl Offsets {
             return;
         }
         self.ip = Some(6);
-        self.protocol = header[6];
-        let mut at = at + header_len::IPV6;
-        for _ in 0..8 {
-            let len = match self.protocol {
-                ip_protocol::HOP_BY_HOP | ip_protocol::ROUTING | ip_protocol::DESTINATION_OPTIONS => {
-                    |len: u8| 8 + usize::from(len) * 8
-                }
-                ip_protocol::AUTHENTICATION => |len: u8| 8 + usize::from(len) * 4,
-                ip_protocol::FRAGMENT => |_| 8,
-                _ => {
-                    self.transport = Some(at);
-                    return;
-                }
-            };
-            let Some([next, extent, offset @ ..]) = packet.get(at..).and_then(|rest| rest.first_chunk::<4>()) else {
-                return;
-            };
-            let later = self.protocol == ip_protocol::FRAGMENT && u16::from_be_bytes(*offset) & 0xfff8 != 0;
-            self.protocol = *next;
-            at += len(*extent);
-            if later {
-                return;
-            }
-        }
+        let followed = skip(packet, at + header_len::IPV6, header[6], |_, _| {});
+        Followed { protocol: self.protocol, at: self.transport, is_cut: self.is_cut } = followed;
     }
 
-    /// Returns the length of an SCTP packet whose header is complete, if IP's header tells it: of a fragment, or behind extension
-    /// headers, it does not.
+    /// Returns the length of an SCTP packet whose header is complete, if IP's header tells it: of a fragment it does not.
     pub fn sctp_len(&self, packet: &[u8]) -> Option<usize> {
         let (at, transport) = (self.network, self.transport?);
         let number = |at: usize| packet.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));
         let is_whole = self.protocol == ip_protocol::SCTP && packet.len() >= transport + header_len::SCTP;
         let end = match self.ip? {
             4 if number(at + 6)? & MORE_FRAGMENTS == 0 => at + usize::from(number(at + 2)?),
-            6 if transport == at + header_len::IPV6 => transport + usize::from(number(at + 4)?),
+            6 if !self.is_ipv6_fragment(packet) => at + header_len::IPV6 + usize::from(number(at + 4)?),
             _ => return None,
         };
         end.checked_sub(transport).filter(|len| is_whole && *len >= header_len::SCTP)
+    }
+
+    fn is_ipv6_fragment(&self, packet: &[u8]) -> bool {
+        let (at, mut is_fragment) = (self.network, false);
+        skip(packet, at + header_len::IPV6, packet[at + 6], |kind, _| is_fragment |= kind == ip_protocol::FRAGMENT);
+        is_fragment
     }
 
     /// Reports whether it is ARP between IPv4 addresses on Ethernet.

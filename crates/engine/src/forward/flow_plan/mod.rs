@@ -3,9 +3,10 @@
 mod run;
 mod work;
 
-use super::flows::{self, Emission, Flows, Numbered, Path, Walk};
+use super::flows::{self, Emission, Flows, LiveWanted, Numbered, Path, Walk, Way};
 use super::learning::{Arrival, LearningPlan, Scratch};
 use super::output::Output;
+use super::vlan::part;
 use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
@@ -13,6 +14,7 @@ use crate::stage::egress::Outgoing;
 use handover::{EventNotifier, Ring};
 use openflow::{Cache, CacheKey, HEADER_BYTES, Key, Lane, RawKey, To};
 use packet::{BurstStorage, HEAD, Head, Heads, Judged, Segment};
+use run::Chosen;
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -35,6 +37,7 @@ pub(crate) struct FlowPlan {
     lane: Arc<Lane>,
     counted: Arc<flows::Lookups>,
     notifier: Arc<EventNotifier>,
+    wanted: Arc<LiveWanted>,
     clock: Cycles,
     lookups: RefCell<Lookups>,
     /// Storage for a packet of a controller.
@@ -68,6 +71,19 @@ impl<'r> Received<'r> {
     fn source(&self) -> Option<&'r Output> {
         (self.arrival.from != NOWHERE).then(|| self.bridge.output(&self.arrival, self.arrival.from))
     }
+
+    /// Returns the length of a frame.
+    fn len(&self, frame: usize) -> u32 {
+        self.arrival.frames.as_slice()[frame].len()
+    }
+
+    /// Copies bytes of a frame, from this offset on.
+    fn copy(&self, frame: usize, at: usize, into: &mut [u8]) {
+        let mut copied = 0;
+        for segment in part(self.judged.segments(frame), at as u32, u32::MAX) {
+            copied += segment.copy_to(&mut into[copied..]);
+        }
+    }
 }
 
 /// State that look-ups keep from burst to burst.
@@ -98,6 +114,7 @@ impl FlowPlan {
             lane,
             counted,
             notifier: datapath.notifier.clone(),
+            wanted: datapath.wanted.clone(),
             clock: Cycles::new(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
@@ -136,17 +153,23 @@ impl FlowPlan {
         flows.refresh();
         let flows: &Flows = flows.value();
         let mut injected = self.injected.borrow_mut();
-        for &Emission { in_port, to, ref packet } in emissions {
+        for &Emission { in_port, way, ref packet } in emissions {
             let mut burst = injected.start();
             burst.push(Segment::from(&packet[..]));
             let (frames, from) = (burst.frames(), self.port(in_port));
             let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
             let received = Received { bridge, arrival, judged: frames.judge_heads(heads), in_port };
-            match to {
-                None => self.look_up(received, flows, (common, cache), work, scratch),
-                Some(to) => {
+            match way {
+                Way::Table => self.look_up(received, flows, (common, cache), work, scratch),
+                Way::To(to) => {
                     work.walks[0] = Walk::sending(to);
                     self.run(received, flows, cache, work, scratch);
+                }
+                Way::Nowhere(undone) => {
+                    let mut chosen = Chosen::default();
+                    work.walks[0] = Walk::default();
+                    self.give_up(received, (0, undone, flows.no_flow()), &mut chosen, work);
+                    self.tell(&chosen);
                 }
             }
         }

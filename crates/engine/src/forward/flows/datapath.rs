@@ -2,11 +2,12 @@
 
 use super::port_config::LivePortConfig;
 use super::table::{Flows, Lookups, Versions};
+use super::wanted::LiveWanted;
 use crate::drops::Drops;
 use crate::live::Live;
 use crate::stats::{DatapathPort, DatapathStats};
 use handover::{EventNotifier, Punt, Ring};
-use openflow::{Counters, Lane, PortConfig, Rules};
+use openflow::{Counters, Lane, PortConfig, Rules, WantedPackets};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -23,6 +24,7 @@ pub(crate) struct Datapath {
     /// One per worker.
     lookups: Mutex<Vec<Arc<Lookups>>>,
     pub(in crate::forward) notifier: Arc<EventNotifier>,
+    pub(in crate::forward) wanted: Arc<LiveWanted>,
     /// Numbers of ports, and what is forbidden there. Numbers stay the same while the switch runs, even if a port is removed and
     /// added again.
     known: Mutex<HashMap<String, (u32, Arc<LivePortConfig>)>>,
@@ -53,6 +55,7 @@ impl Datapath {
             rings: Mutex::default(),
             lookups: Mutex::default(),
             notifier,
+            wanted: Arc::default(),
             known: Mutex::default(),
             drops: Arc::default(),
         }
@@ -133,6 +136,11 @@ impl Datapath {
     pub(crate) fn configure(&self, number: u32, config: PortConfig) {
         let known = self.known.lock().unwrap();
         known.values().filter(|(known, _)| *known == number).for_each(|(_, live)| live.set(config));
+    }
+
+    /// Sets the reasons for which any controller wants packets; workers drop the others.
+    pub(crate) fn want(&self, wanted: WantedPackets) {
+        self.wanted.set(wanted);
     }
 
     /// Returns the statistics.
