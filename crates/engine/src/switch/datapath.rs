@@ -63,11 +63,10 @@ impl Switch {
         topology.layout.ports.iter().filter_map(|port| port.member()).for_each(|member| member.relay.drain(&mut take));
     }
 
-    /// Passes packets for controllers to `take`.
-    pub fn packet_ins(&self, mut take: impl FnMut(&PacketIn<'_>)) {
+    /// Passes packets for controllers to `take`, which reports whether they got them.
+    pub fn packet_ins(&self, mut take: impl FnMut(&PacketIn<'_>) -> bool) {
         self.inner.datapath.punted(|punt, data| {
-            let Some(reason) = PacketInReason::of(punt.reason) else { return };
-            take(&PacketIn {
+            let packet = |reason| PacketIn {
                 reason,
                 cookie: punt.cookie,
                 in_port: punt.in_port,
@@ -76,7 +75,8 @@ impl Switch {
                 tunnel_id: 0,
                 data,
                 total_len: punt.total as usize,
-            });
+            };
+            PacketInReason::of(punt.reason).is_some_and(|reason| take(&packet(reason)))
         });
     }
 }

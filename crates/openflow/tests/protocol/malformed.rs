@@ -40,7 +40,7 @@ fn valid() -> Vec<Vec<u8>> {
     }
     messages.push(message(28, 1, &[0xff; 24]));
     // A group with a bucket, a meter with both kinds of bands, and a port that is taken down.
-    let bucket = [&[0, 32, 0, 1][..], &[0xff; 8], &[0; 4], &output(1)].concat();
+    let bucket = [&[0, 32, 0, 0][..], &[0xff; 8], &[0; 4], &output(1)].concat();
     messages.push(message(15, 1, &[&[0, 0, 0, 0, 0, 0, 0, 7][..], &bucket].concat()));
     let band = |kind: u8| [&[0, kind, 0, 16, 0, 0, 0, 9][..], &[0, 0, 0, 5, 1, 0, 0, 0]].concat();
     messages.push(message(29, 1, &[&[0, 0, 0, 6, 0, 0, 0, 7][..], &band(1), &band(2)].concat()));

@@ -3,6 +3,7 @@
 use super::port_config::LivePortConfig;
 use super::table::{Flows, Lookups, Versions};
 use super::wanted::LiveWanted;
+use crate::counters::Counter;
 use crate::drops::Drops;
 use crate::live::Live;
 use crate::stats::{DatapathPort, DatapathStats};
@@ -25,6 +26,8 @@ pub(crate) struct Datapath {
     lookups: Mutex<Vec<Arc<Lookups>>>,
     pub(in crate::forward) notifier: Arc<EventNotifier>,
     pub(in crate::forward) wanted: Arc<LiveWanted>,
+    /// Packets that workers had for controllers, and that these did not get.
+    undelivered: Counter,
     /// Numbers of ports, and what is forbidden there. Numbers stay the same while the switch runs, even if a port is removed and
     /// added again.
     known: Mutex<HashMap<String, (u32, Arc<LivePortConfig>)>>,
@@ -56,6 +59,7 @@ impl Datapath {
             lookups: Mutex::default(),
             notifier,
             wanted: Arc::default(),
+            undelivered: Counter::default(),
             known: Mutex::default(),
             drops: Arc::default(),
         }
@@ -108,15 +112,17 @@ impl Datapath {
         versions.missed(&self.counters.lanes())
     }
 
-    /// Passes packets for controllers to `take`. Call this after clearing the notifier.
-    pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8])) {
+    /// Passes packets for controllers to `take`, which reports whether they got them. Call this after clearing the notifier.
+    pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8]) -> bool) {
         let rings = self.rings.lock().unwrap();
         let mut bytes = Vec::new();
         for ring in rings.iter() {
             // Packets that arrive meanwhile ring again.
             for _ in 0..ring.waiting() {
                 let Some(punt) = ring.pop(&mut bytes) else { break };
-                take(&punt, &bytes);
+                if !take(&punt, &bytes) {
+                    self.undelivered.add(1);
+                }
             }
         }
     }
@@ -165,7 +171,7 @@ impl Datapath {
             matched: looked_up.saturating_sub(missed),
             searched,
             packet_ins: sum(|ring| ring.pushed.get()),
-            packet_ins_lost: sum(|ring| ring.lost.get()),
+            packet_ins_lost: sum(|ring| ring.lost.get()) + self.undelivered.get(),
             packet_out_drops: self.drops.named(),
         }
     }

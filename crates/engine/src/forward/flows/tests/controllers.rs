@@ -24,11 +24,19 @@ fn controllers_forbid_what_ports_do() {
     }
 }
 
-/// Returns the reason and the length of each packet that was sent to controllers since the last call.
+/// Returns the packets that were sent to controllers since the last call.
+fn taken(rig: &Rig) -> Vec<(Punt, Vec<u8>)> {
+    let mut taken = Vec::new();
+    rig.datapath.punted(|punt, bytes| {
+        taken.push((*punt, bytes.to_vec()));
+        true
+    });
+    taken
+}
+
+/// Returns the reason and the length of each of them.
 fn shown(rig: &Rig) -> Vec<(u8, usize)> {
-    let mut shown = Vec::new();
-    rig.datapath.punted(|punt, bytes| shown.push((punt.reason, bytes.len())));
-    shown
+    taken(rig).into_iter().map(|(punt, frame)| (punt.reason, frame.len())).collect()
 }
 
 /// The table-miss flow is that of all packets with priority 0.
@@ -104,16 +112,14 @@ fn controllers_are_shown_packets_whose_time_is_over() {
     rig.datapath.configure(1, PortConfig(port_config::NO_PACKET_IN));
     let out = rig.send(0, &burst, 20);
     assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 1, 0]);
-    let mut shown = Vec::new();
-    rig.datapath.punted(|punt, bytes| shown.push((punt.cookie, punt.reason, bytes.to_vec())));
+    let mut shown = taken(&rig).into_iter().map(|(punt, frame)| (punt.cookie, punt.reason, frame)).collect::<Vec<_>>();
     shown.sort();
     let wanted = [dead(9, 60), burst[1].clone(), burst[2].clone(), burst[3].clone()];
     assert_eq!(shown, (100..).zip(wanted).map(|(cookie, frame)| (cookie, 2, frame)).collect::<Vec<_>>());
     assert_eq!(rig.dropped(), [("ttl".into(), 4)]);
     rig.inject(4, &[Action::DecIpTtl, output(2)], &dead(1, 60));
-    let mut shown = Vec::new();
-    rig.datapath.punted(|punt, bytes| shown.push((punt.in_port, punt.reason, bytes.to_vec())));
-    assert_eq!(shown, [(4, 2, dead(1, 60))]);
+    let punt = Punt { in_port: 4, cookie: u64::MAX, reason: 2, total: 60, ..Punt::default() };
+    assert_eq!(taken(&rig), [(punt, dead(1, 60))]);
     assert_eq!(rig.datapath.drops.named(), [("ttl".to_owned(), 1)].into());
 }
 
@@ -129,8 +135,7 @@ fn controllers_are_shown_packets_as_they_are_by_then() {
     let out = rig.send(3, &[long.clone(), udp(2, 60)], 5);
     let tagged = [&long[..12], &[0x81, 0, 0, 0], &long[12..]].concat();
     assert_eq!(out[1], std::slice::from_ref(&tagged));
-    let mut shown = Vec::new();
-    rig.datapath.punted(|punt, bytes| shown.push((*punt, bytes.to_vec())));
+    let shown = taken(&rig);
     let punt = |cookie, total| Punt { in_port: 4, cookie, reason: u8::from(cookie != 101), total, ..Punt::default() };
     // Step by step: first those of both frames, then the changed one.
     assert_eq!(shown, [(punt(100, 200), vec![]), (punt(101, 60), udp(2, 60)), (punt(100, 204), tagged)]);
@@ -140,6 +145,9 @@ fn controllers_are_shown_packets_as_they_are_by_then() {
     let lost = rig.drops.named()["controller-busy"];
     let stats = rig.datapath.stats("br", &[], rig.plan.learning.bridge.flows.as_ref().unwrap());
     assert_eq!((stats.packet_ins, stats.packet_ins_lost), (3 + 32 - lost, lost));
+    rig.datapath.punted(|_, _| false);
+    let stats = rig.datapath.stats("br", &[], rig.plan.learning.bridge.flows.as_ref().unwrap());
+    assert_eq!(stats.packet_ins_lost, 32, "controllers did not get the others either");
     assert!(lost > 0 && lost < 32);
 }
 
