@@ -84,6 +84,8 @@ errors! {
     PortModAdvertised = 7 / 3, "what a port advertises can't be configured";
     PortModNotAllowed = 7 / 4, "the port is in no bridge with `openflow`";
     TableModTable = 8 / 0, "the table does not exist";
+    QueuePort = 9 / 0, "the port does not exist";
+    QueueUnknown = 9 / 1, "the queue does not exist: ports have none";
     ConfigFlags = 10 / 0, "fragments are always handled as other packets";
     RoleStale = 11 / 0, "the generation is older than one seen before";
     RoleBad = 11 / 2, "the role does not exist";

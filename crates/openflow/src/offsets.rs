@@ -6,6 +6,11 @@ use packet::{ethertype, header_len, ip_protocol};
 /// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
 const NO_ETHERTYPE: u16 = 0x05ff;
 
+/// The LLC and SNAP headers in front of an EtherType (RFC 1042), and their length with it.
+const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
+/// See above.
+pub(crate) const SNAP_LEN: usize = 8;
+
 /// Types of ICMPv6 messages with addresses of neighbours (RFC 4861 §4.3, §4.4).
 pub(crate) const NEIGHBOUR_SOLICITATION: u8 = 135;
 /// The other one.
@@ -16,6 +21,8 @@ pub(crate) const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 pub(crate) struct Offsets {
     pub tagged: bool,
     pub ethertype: u16,
+    /// Whether the type follows a SNAP header, which follows a length.
+    pub snap: bool,
     /// The network header.
     pub network: usize,
     pub protocol: u8,
@@ -77,10 +84,27 @@ impl Offsets {
 
     /// Finds the headers from the network header on.
     #[inline(always)]
-    fn with_network(mut self, packet: &[u8]) -> Offsets {
-        if self.ethertype < 0x600 {
-            self.ethertype = NO_ETHERTYPE;
+    fn with_network(self, packet: &[u8]) -> Offsets {
+        if self.ethertype < 0x600 { self.behind_length(packet) } else { self.at_network(packet) }
+    }
+
+    /// Does so where a length stands instead of the type: this follows, if a SNAP header is there.
+    #[cold]
+    fn behind_length(mut self, packet: &[u8]) -> Offsets {
+        let header = packet.get(self.network..).and_then(|rest| rest.first_chunk::<SNAP_LEN>());
+        match header {
+            Some([start @ .., high, low]) if *start == SNAP => {
+                self.ethertype = u16::from_be_bytes([*high, *low]);
+                self.network += SNAP_LEN;
+                self.snap = true;
+                self.at_network(packet)
+            }
+            _ => Offsets { ethertype: NO_ETHERTYPE, ..self },
         }
+    }
+
+    #[inline(always)]
+    fn at_network(mut self, packet: &[u8]) -> Offsets {
         let at = self.network;
         match self.ethertype {
             ethertype::IPV4 => {

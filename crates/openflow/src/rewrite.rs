@@ -6,7 +6,7 @@
 use crate::action::Action;
 use crate::field::Field;
 use crate::key::{HEADER_BYTES, Key};
-use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets};
+use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets, SNAP_LEN};
 use crate::{pseudo_header, ttl};
 use packet::checksum::{self, Change};
 use packet::crc32c;
@@ -180,6 +180,7 @@ impl Headers {
         packet.copy_within(MPLS..at + MPLS, 0);
         packet[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
         packet[at..at + MPLS].copy_from_slice(&entry);
+        add_to_length(packet, &offsets, MPLS as u16);
         self.start -= MPLS;
     }
 
@@ -187,8 +188,18 @@ impl Headers {
         let Some(offsets) = Offsets::of(self.bytes()).filter(|offsets| offsets.is_mpls(self.bytes())) else { return };
         let (at, packet) = (offsets.network, &mut self.bytes[self.start..self.end]);
         packet[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
+        add_to_length(packet, &offsets, (MPLS as u16).wrapping_neg());
         packet.copy_within(..at, MPLS);
         self.start += MPLS;
+    }
+}
+
+/// Adds to the length in front of a SNAP header, if there is one (IEEE 802.3 §3.2.6).
+fn add_to_length(packet: &mut [u8], offsets: &Offsets, more: u16) {
+    if offsets.snap
+        && let Some(length) = packet[..offsets.network - SNAP_LEN].last_chunk_mut::<2>()
+    {
+        *length = u16::from_be_bytes(*length).wrapping_add(more).to_be_bytes();
     }
 }
 

@@ -92,6 +92,10 @@ fn requests_and_their_errors() {
     let desc = &rig.ask(id, &multipart(0, 0, &[]))[0];
     assert_eq!((desc.kind, desc.body.len()), (19, 8 + 1056));
     assert_eq!(rig.ask(id, &multipart(5, 0, &[0xff; 8]))[0].body.len(), 8);
+    let queues = |port: u8, queue: [u8; 4]| multipart(5, 0, &[&[0, 0, 0, port][..], &queue].concat());
+    assert_eq!(rig.ask(id, &queues(1, [0xff; 4]))[0].body.len(), 8);
+    assert_eq!((rig.refused(id, &queues(9, [0xff; 4])), rig.refused(id, &queues(1, [0; 4]))), ((9, 0), (9, 1)));
+    assert_eq!(rig.refused(id, &message(22, 1, &[0, 0, 0, 9, 0, 0, 0, 0])), (9, 0));
 }
 
 #[test]
@@ -109,6 +113,9 @@ fn packets_go_out_and_bad_ones_do_not() {
     assert_eq!(rig.refused(id, &out(u32::MAX, 1, &[0, 0, 0, 24], &[0; 60])), (2, 1));
     assert_eq!(rig.refused(id, &out(u32::MAX, 1, &set_nfi(1), &[0; 60])), (2, 5));
     assert_eq!(rig.switch.event(), None);
+    // Nothing is to be done, so nothing can be wrong.
+    rig.done(id, &out(u32::MAX, 0, &[], &[]));
+    assert_eq!(rig.switch.event(), Some(Event::PacketOut { in_port: 0, actions: vec![], data: vec![] }));
     rig.done(id, &out(u32::MAX, 0xffff_fffd, &output(0xffff_fff9), &[9; 60]));
     let actions = vec![Action::Output { port: 0xffff_fff9, max_len: 0 }];
     let event = Event::PacketOut { in_port: 0xffff_fffd, actions, data: vec![9; 60] };

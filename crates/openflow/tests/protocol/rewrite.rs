@@ -439,11 +439,37 @@ fn what_is_behind_many_tags_and_labels_is_changed_when_they_are_gone() {
 }
 
 #[test]
-fn a_frame_with_a_length_has_no_ethertype() {
+fn a_frame_with_a_length_has_the_ethertype_of_its_snap_header() {
     let mut frame = [0; 60];
     frame[12..14].copy_from_slice(&[0, 46]);
     assert_eq!(Key::extract(&frame, 1, 0).unwrap().get(Field::EthType), 0x05ff);
     assert_eq!(Key::extract(&frame[..13], 1, 0), None);
+
+    let plain = packet(false, 6, &[9; 32], &[7; 100]);
+    let mut original = plain.clone();
+    original.splice(12..12, [0, 148, 0xaa, 0xaa, 3, 0, 0, 0]);
+    for cut in 14..original.len() {
+        let kind = Key::extract(&original[..cut], 1, 0).unwrap().get(Field::EthType);
+        assert_eq!(kind, if cut < 22 { 0x05ff } else { 0x0800 });
+    }
+    let other = |at: usize| {
+        let mut other = original.clone();
+        other[at] ^= 1;
+        Key::extract(&other, 1, 0).unwrap().get(Field::EthType)
+    };
+    assert!((14..20).all(|at| other(at) == 0x05ff), "another LLC header, or an organization's type");
+    let key = Key::extract(&original, 1, 0).unwrap();
+    assert_eq!((key.get(Field::TcpDst), key.get(Field::Ipv4Dst)), (0x5678, 0x0909_0909));
+    let mut edited = Edited::new(&original, 0);
+    let label = [Action::PushVlan(0x8100), Action::PushMpls(0x8847)];
+    assert!(label.iter().all(|action| edited.apply(action)));
+    assert_eq!(edited.bytes()[12..30], [0x81, 0, 0, 0, 0, 152, 0xaa, 0xaa, 3, 0, 0, 0, 0x88, 0x47, 0, 0, 1, 64]);
+    let set = [Action::PopMpls(0x0800), Action::PopVlan, Action::SetField(Field::Ipv4Dst, 1), Action::DecIpTtl];
+    assert!(set.iter().all(|action| edited.apply(action)));
+    let mut sent = edited.sent();
+    assert_eq!(sent[..20], original[..20]);
+    sent.drain(12..20);
+    check(&sent);
 }
 
 /// Computes SCTP's checksum bit by bit, as it is sent.
