@@ -4,7 +4,7 @@ use crate::extension_headers::{Followed, skip};
 use packet::{ethertype, header_len, ip_protocol};
 
 /// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
-const NO_ETHERTYPE: u16 = 0x05ff;
+pub(crate) const NO_ETHERTYPE: u16 = 0x05ff;
 
 /// The LLC and SNAP headers in front of an EtherType (RFC 1042), and their length with it.
 const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
@@ -47,7 +47,7 @@ const ARP_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_LEN: usize = 28;
 
 impl Offsets {
-    /// Finds the headers of `packet`, behind at most eight VLAN tags.
+    /// Finds the headers of `packet`, behind at most eight VLAN tags and a SNAP header.
     #[inline]
     pub fn of(packet: &[u8]) -> Option<Offsets> {
         let mut found = Offsets::behind_first_tag(packet)?;
@@ -58,11 +58,11 @@ impl Offsets {
                 (found.ethertype, found.network) = (u16::from_be_bytes(*next), found.network + header_len::VLAN_TAG);
             }
         }
-        Some(found.with_network(packet))
+        Some(found.behind_length(packet).with_network(packet))
     }
 
-    /// Does the same behind at most one tag. The compiler makes two versions of what follows, for both places of the network
-    /// header: that saves a tenth of a lookup.
+    /// Does the same behind at most one tag, and without a SNAP header. The compiler makes two versions of what follows, for both
+    /// places of the network header: that saves a tenth of a lookup.
     #[inline(always)]
     pub fn of_most(packet: &[u8]) -> Option<Offsets> {
         Some(Offsets::behind_first_tag(packet)?.with_network(packet))
@@ -82,29 +82,26 @@ impl Offsets {
         Some(found)
     }
 
-    /// Finds the headers from the network header on.
-    #[inline(always)]
-    fn with_network(self, packet: &[u8]) -> Offsets {
-        if self.ethertype < 0x600 { self.behind_length(packet) } else { self.at_network(packet) }
-    }
-
-    /// Does so where a length stands instead of the type: this follows, if a SNAP header is there.
-    #[cold]
-    fn behind_length(mut self, packet: &[u8]) -> Offsets {
+    /// Goes on behind a SNAP header, if one follows a length that stands instead of the type.
+    fn behind_length(self, packet: &[u8]) -> Offsets {
         let header = packet.get(self.network..).and_then(|rest| rest.first_chunk::<SNAP_LEN>());
         match header {
-            Some([start @ .., high, low]) if *start == SNAP => {
-                self.ethertype = u16::from_be_bytes([*high, *low]);
-                self.network += SNAP_LEN;
-                self.snap = true;
-                self.at_network(packet)
-            }
-            _ => Offsets { ethertype: NO_ETHERTYPE, ..self },
+            Some([start @ .., high, low]) if self.ethertype < 0x600 && *start == SNAP => Offsets {
+                ethertype: u16::from_be_bytes([*high, *low]),
+                network: self.network + SNAP_LEN,
+                snap: true,
+                ..self
+            },
+            _ => self,
         }
     }
 
+    /// Finds the headers from the network header on.
     #[inline(always)]
-    fn at_network(mut self, packet: &[u8]) -> Offsets {
+    fn with_network(mut self, packet: &[u8]) -> Offsets {
+        if self.ethertype < 0x600 {
+            self.ethertype = NO_ETHERTYPE;
+        }
         let at = self.network;
         match self.ethertype {
             ethertype::IPV4 => {
