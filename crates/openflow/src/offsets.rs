@@ -6,6 +6,9 @@ use packet::{ethertype, header_len, ip_protocol};
 /// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
 pub(crate) const NO_ETHERTYPE: u16 = 0x05ff;
 
+/// The least EtherType: what is below is a length (IEEE 802.3 §3.2.6).
+const LEAST_ETHERTYPE: u16 = 0x0600;
+
 /// The LLC and SNAP headers in front of an EtherType (RFC 1042), and their length with it.
 const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
 /// See above.
@@ -58,7 +61,10 @@ impl Offsets {
                 (found.ethertype, found.network) = (u16::from_be_bytes(*next), found.network + header_len::VLAN_TAG);
             }
         }
-        Some(found.behind_length(packet).with_network(packet))
+        if found.ethertype < LEAST_ETHERTYPE {
+            found = found.behind_length(packet);
+        }
+        Some(found.with_network(packet))
     }
 
     /// Does the same behind at most one tag, and without a SNAP header. The compiler makes two versions of what follows, for both
@@ -82,11 +88,12 @@ impl Offsets {
         Some(found)
     }
 
-    /// Goes on behind a SNAP header, if one follows a length that stands instead of the type.
+    /// Goes on behind a SNAP header, if one follows the length that stands instead of a type.
+    #[inline(always)]
     fn behind_length(self, packet: &[u8]) -> Offsets {
         let header = packet.get(self.network..).and_then(|rest| rest.first_chunk::<SNAP_LEN>());
         match header {
-            Some([start @ .., high, low]) if self.ethertype < 0x600 && *start == SNAP => Offsets {
+            Some([start @ .., high, low]) if *start == SNAP => Offsets {
                 ethertype: u16::from_be_bytes([*high, *low]),
                 network: self.network + SNAP_LEN,
                 snap: true,
@@ -99,7 +106,7 @@ impl Offsets {
     /// Finds the headers from the network header on.
     #[inline(always)]
     fn with_network(mut self, packet: &[u8]) -> Offsets {
-        if self.ethertype < 0x600 {
+        if self.ethertype < LEAST_ETHERTYPE {
             self.ethertype = NO_ETHERTYPE;
         }
         let at = self.network;

@@ -24,6 +24,9 @@ const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 const ICMP_CHECKSUM: usize = 2;
 
+/// Bytes of a transport header that actions change at most: those of a message about a neighbour, with its target and four options.
+const LONGEST: usize = 8 + 16 + 4 * 8;
+
 /// The headers of one packet.
 #[derive(Clone, Debug)]
 pub struct Headers {
@@ -125,15 +128,24 @@ impl Headers {
 
     fn set_field(&mut self, field: Field, value: u128, more: impl Fn(usize, &mut [u8])) -> Result<(), Undone> {
         let Some(mut offsets) = Offsets::of(self.bytes()) else { return Ok(()) };
-        if self.is_part() && is_beyond(self.bytes(), &offsets, field) {
-            self.take_more(more);
-            offsets = Offsets::of(self.bytes()).unwrap_or_default();
-            if self.is_part() && is_beyond(self.bytes(), &offsets, field) {
-                return Err(Undone::TooDeep);
-            }
+        if self.is_part() && may_be_beyond(self.bytes(), &offsets) {
+            offsets = self.reach(field, more)?;
         }
         set(&mut self.bytes[self.start..self.end], &offsets, field, value);
         Ok(())
+    }
+
+    /// Copies more of the packet, if the field or a checksum that covers it lies there.
+    #[cold]
+    fn reach(&mut self, field: Field, more: impl Fn(usize, &mut [u8])) -> Result<Offsets, Undone> {
+        let is_beyond =
+            |headers: &Headers, offsets: &Offsets| headers.is_part() && is_beyond(headers.bytes(), offsets, field);
+        let offsets = |headers: &Headers| Offsets::of(headers.bytes()).unwrap_or_default();
+        if is_beyond(self, &offsets(self)) {
+            self.take_more(more);
+        }
+        let offsets = offsets(self);
+        if is_beyond(self, &offsets) { Err(Undone::TooDeep) } else { Ok(offsets) }
     }
 
     /// Raises the drop precedence of an assured-forwarding class (RFC 2597) by so many levels, as far as there are any. Other packets
@@ -211,6 +223,7 @@ struct Place {
 }
 
 /// Returns where a field is; the bytes begin at an even offset of what a checksum covers.
+#[inline(always)]
 fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
     let ip = offsets.network;
     let transport = offsets.transport.filter(|_| offsets.ip.is_some());
@@ -269,6 +282,7 @@ enum Covered {
     Address,
 }
 
+#[inline(always)]
 fn covered(packet: &[u8], offsets: &Offsets, field: Field) -> Covered {
     use Field::*;
     match field {
@@ -281,6 +295,11 @@ fn covered(packet: &[u8], offsets: &Offsets, field: Field) -> Covered {
     }
 }
 
+/// Reports whether what actions change of a transport header may be behind these bytes of a packet.
+fn may_be_beyond(packet: &[u8], offsets: &Offsets) -> bool {
+    offsets.is_cut || offsets.transport.is_some_and(|at| at + LONGEST > packet.len())
+}
+
 /// Reports whether a field, or a checksum that covers it, may be behind these bytes of a packet.
 fn is_beyond(packet: &[u8], offsets: &Offsets, field: Field) -> bool {
     match covered(packet, offsets, field) {
@@ -290,8 +309,7 @@ fn is_beyond(packet: &[u8], offsets: &Offsets, field: Field) -> bool {
     }
     let end = match (offsets.protocol, field) {
         (ICMPV6, Field::NdTarget) => 8 + 16,
-        // Behind the target's address, with as many options as are looked at.
-        (ICMPV6, Field::NdSll | Field::NdTll) => 8 + 16 + 4 * 8,
+        (ICMPV6, Field::NdSll | Field::NdTll) => LONGEST,
         (ICMP | ICMPV6, _) => ICMP_CHECKSUM + 2,
         (TCP, _) => TCP_CHECKSUM + 2,
         (UDP, _) => UDP_CHECKSUM + 2,
