@@ -53,6 +53,7 @@ mod text;
 mod time;
 mod token_bucket;
 mod ttl;
+mod undone;
 mod wire;
 
 pub use action::{Action, SetKey};
@@ -79,3 +80,4 @@ pub use table::FlowTable;
 pub use tables::Tables;
 pub use time::Millis;
 pub use token_bucket::TokenBucket;
+pub use undone::Undone;

@@ -7,6 +7,7 @@ use crate::action::Action;
 use crate::field::Field;
 use crate::key::{HEADER_BYTES, Key};
 use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets, SNAP_LEN};
+use crate::undone::Undone;
 use crate::{pseudo_header, ttl};
 use packet::checksum::{self, Change};
 use packet::crc32c;
@@ -37,15 +38,6 @@ pub struct Headers {
     len: usize,
     /// The tunnel that the packet is in, or that an action has set.
     pub tunnel_id: u64,
-}
-
-/// The reason for which an action can't be done on a packet, which must be dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Undone {
-    /// Its time to live is over. It is as it was before the action.
-    Expired,
-    /// A header that must change is too deep in it: not within its first 256 bytes.
-    TooDeep,
 }
 
 impl Default for Headers {

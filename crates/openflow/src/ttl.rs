@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 use crate::offsets::Offsets;
-use crate::rewrite::Undone;
+use crate::undone::Undone;
 use packet::checksum::Change;
 use packet::header_len::MPLS;
 

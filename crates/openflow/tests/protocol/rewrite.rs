@@ -1,7 +1,7 @@
 //! Actions on real packets: the right bytes change, and checksums stay correct.
 
-use openflow::rewrite::{Headers, Undone};
-use openflow::{Action, CacheKey, Field, Key, Match};
+use openflow::rewrite::Headers;
+use openflow::{Action, CacheKey, Field, Key, Match, Undone};
 use packet::ip_protocol::{DESTINATION_OPTIONS, HOP_BY_HOP, ROUTING};
 use proptest::prelude::*;
 

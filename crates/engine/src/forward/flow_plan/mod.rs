@@ -1,20 +1,20 @@
 //! Forwarding by flows, in one worker: this looks frames up, and `run` sends them.
 
+mod received;
 mod run;
 mod work;
 
 use super::flows::{self, Emission, Flows, LiveWanted, Numbered, Path, Walk, Way};
 use super::learning::{Arrival, LearningPlan, Scratch};
 use super::output::Output;
-use super::vlan::part;
 use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
 use crate::stage::egress::Outgoing;
 use handover::{EventNotifier, Ring};
 use openflow::{Cache, CacheKey, HEADER_BYTES, Key, Lane, RawKey, To};
-use packet::{BurstStorage, HEAD, Head, Heads, Judged, Segment};
-use run::Chosen;
+use packet::{BurstStorage, HEAD, Head, Heads, Segment};
+use received::{NOWHERE, Received};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -22,9 +22,6 @@ use work::Work;
 
 /// Look-ups that each worker caches, of common packets and of others.
 const REMEMBERED: usize = 16_384;
-
-/// Index for no port of the bridge.
-const NOWHERE: usize = usize::MAX;
 
 /// A bridge's flows, as one worker uses them.
 pub(crate) struct FlowPlan {
@@ -53,37 +50,6 @@ pub(crate) struct Injection<'a> {
     pub(crate) drops: &'a Drops,
     /// Seconds since the switch started.
     pub(crate) now: u32,
-}
-
-/// A burst, and where it came from.
-#[derive(Clone, Copy)]
-struct Received<'r> {
-    bridge: &'r LearningPlan,
-    arrival: Arrival<'r, 'r>,
-    /// Its frames with their heads.
-    judged: Judged<'r>,
-    /// Number of its port.
-    in_port: u32,
-}
-
-impl<'r> Received<'r> {
-    /// Returns the port that it came from, as frames are sent there.
-    fn source(&self) -> Option<&'r Output> {
-        (self.arrival.from != NOWHERE).then(|| self.bridge.output(&self.arrival, self.arrival.from))
-    }
-
-    /// Returns the length of a frame.
-    fn len(&self, frame: usize) -> u32 {
-        self.arrival.frames.as_slice()[frame].len()
-    }
-
-    /// Copies bytes of a frame, from this offset on.
-    fn copy(&self, frame: usize, at: usize, into: &mut [u8]) {
-        let mut copied = 0;
-        for segment in part(self.judged.segments(frame), at as u32, u32::MAX) {
-            copied += segment.copy_to(&mut into[copied..]);
-        }
-    }
 }
 
 /// State that look-ups keep from burst to burst.
@@ -166,10 +132,8 @@ impl FlowPlan {
                     self.run(received, flows, cache, work, scratch);
                 }
                 Way::Nowhere(undone) => {
-                    let mut chosen = Chosen::default();
                     work.walks[0] = Walk::default();
-                    self.give_up(received, (0, undone, flows.no_flow()), &mut chosen, work);
-                    self.tell(&chosen);
+                    self.drop_one(received, undone, flows, work);
                 }
             }
         }

@@ -3,17 +3,18 @@
 use super::super::flows::{Flows, Next, Path};
 use super::super::learning::Scratch;
 use super::super::vlan::part;
+use super::FlowPlan;
+use super::received::{NOWHERE, Received};
 use super::work::{Work, bits};
-use super::{FlowPlan, NOWHERE, Received};
 use crate::drops::Reason;
 use handover::Punt;
-use openflow::rewrite::{Headers, Undone};
-use openflow::{Action, Cache, Excess, Group, Key, PacketInReason, Rule, To};
+use openflow::rewrite::Headers;
+use openflow::{Action, Cache, Excess, Group, Key, PacketInReason, Rule, To, Undone};
 use packet::MAX_BURST;
 
 /// Outputs of frames that are chosen and not yet done; the others are in [`Work`].
 #[derive(Default)]
-pub(super) struct Chosen {
+struct Chosen {
     /// Frames whose headers have changed.
     edited: u32,
     /// Frames that go where a learning bridge sends them.
@@ -122,12 +123,15 @@ impl FlowPlan {
             }
             self.send(received, &mut chosen, work, scratch);
         }
-        self.tell(&chosen);
+        if chosen.punted {
+            self.notifier.notify();
+        }
     }
 
-    /// Wakes the thread that takes packets for controllers, if there are any.
-    #[inline(always)]
-    pub(super) fn tell(&self, chosen: &Chosen) {
+    /// Drops the only frame of a burst, which can't be changed as a controller wants.
+    pub(super) fn drop_one(&self, received: Received<'_>, undone: Undone, flows: &Flows, work: &mut Work) {
+        let mut chosen = Chosen::default();
+        self.give_up(received, (0, undone, flows.no_flow()), &mut chosen, work);
         if chosen.punted {
             self.notifier.notify();
         }
@@ -272,7 +276,7 @@ impl FlowPlan {
 
     /// Drops a frame that can't be changed as a flow wants. Controllers get it, if they want such frames.
     #[cold]
-    pub(super) fn give_up(
+    fn give_up(
         &self,
         received: Received<'_>,
         (frame, undone, rule): (usize, Undone, &Rule),

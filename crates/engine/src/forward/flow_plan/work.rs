@@ -3,7 +3,7 @@
 use super::super::flows::{Path, Walk};
 use super::super::learning::Arrival;
 use super::super::vlan::part;
-use super::Received;
+use super::received::Received;
 use crate::drops::Reason;
 use crate::stage::egress::Outgoing;
 use handover::{Ring, Shares};

@@ -1,8 +1,8 @@
 //! Packets that controllers send: the control side applies their actions, so that workers only have to send.
 
 use openflow::ofp::port;
-use openflow::rewrite::{Headers, Undone};
-use openflow::{Action, To};
+use openflow::rewrite::Headers;
+use openflow::{Action, To, Undone};
 
 /// A packet as it leaves, and its output.
 #[derive(Debug, PartialEq, Eq)]
