@@ -53,6 +53,9 @@ reasons! {
     NoPort = "no-port",
     /// A flow takes one from the frame's time to live, and none is left.
     TimeToLive = "ttl",
+    /// A flow changes a field or an address of the frame, and the transport header, whose checksum covers it, is not within the first 256
+    /// bytes.
+    TooDeep = "too-deep",
     /// A controller has forbidden to receive at the port that the frame came from.
     NoReceive = "no-receive",
     /// A controller has forbidden to send to the destination.
@@ -67,6 +70,10 @@ reasons! {
     Outputs = "outputs",
     /// A flow sends the frame to a port that the bridge does not have.
     UnknownPort = "unknown-port",
+    /// A controller has forbidden to show it frames of the port that match no flow but the table-miss flow.
+    NoPacketIn = "no-packet-in",
+    /// A flow sends the frame to controllers, and none is connected that wants such frames.
+    Unwanted = "unwanted",
     /// Controllers take packets more slowly than flows send them from this port.
     ControllerBusy = "controller-busy",
     /// Controllers send packets faster than a worker sends them on beside its queues.

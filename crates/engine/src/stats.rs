@@ -92,7 +92,7 @@ pub struct DatapathStats {
     pub searched: u64,
     /// Packets queued for controllers.
     pub packet_ins: u64,
-    /// Packets not queued for controllers because there was no room.
+    /// Packets that controllers did not get: there was no room, or one does not read.
     pub packet_ins_lost: u64,
     /// Packets from controllers that were not sent, by reason; only reasons that occurred.
     pub packet_out_drops: BTreeMap<String, u64>,

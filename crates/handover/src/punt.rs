@@ -9,8 +9,8 @@ pub struct Punt {
     pub cookie: u64,
     /// The flow's table.
     pub table: u8,
-    /// Whether that flow is the table-miss flow.
-    pub is_miss: bool,
+    /// The number of the reason for which it is sent.
+    pub reason: u8,
     /// The packet's metadata.
     pub metadata: u64,
     /// Length of the whole packet, of which only a part may be in the ring.
@@ -25,7 +25,7 @@ impl Punt {
     #[inline(always)]
     pub(crate) fn header(&self, len: usize) -> [u64; HEADER] {
         let lengths = u64::from(self.total) << 32 | len as u64;
-        let place = u64::from(self.table) << 40 | u64::from(self.is_miss) << 32 | u64::from(self.in_port);
+        let place = u64::from(self.table) << 40 | u64::from(self.reason) << 32 | u64::from(self.in_port);
         [lengths, place, self.cookie, self.metadata]
     }
 
@@ -36,7 +36,7 @@ impl Punt {
             in_port: place as u32,
             cookie,
             table: (place >> 40) as u8,
-            is_miss: place >> 32 & 1 != 0,
+            reason: (place >> 32) as u8,
             metadata,
             total: (lengths >> 32) as u32,
         };

@@ -142,7 +142,7 @@ mod tests {
                 in_port: round + n,
                 cookie: 7,
                 table: 3 * n as u8,
-                is_miss: n == 1,
+                reason: 2 * n as u8,
                 metadata: u64::MAX - u64::from(n),
                 total: 100,
             });

@@ -11,7 +11,7 @@ use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::spec::Spec;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
-use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
+use openflow::{Action, Counters, PacketIn, PortConfig, Rules, WantedPackets};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::iterator::Handle;
 use std::io;
@@ -198,7 +198,11 @@ impl Datapath for Daemon {
         self.switch.configure_port(number, config);
     }
 
-    fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>)) {
+    fn want_packets(&self, wanted: WantedPackets) {
+        self.switch.want_packets(wanted);
+    }
+
+    fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>) -> bool) {
         self.switch.packet_ins(take);
     }
 

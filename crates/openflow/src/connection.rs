@@ -69,7 +69,8 @@ impl Connection {
             answer: None,
             negotiated: false,
             role: Role::Equal,
-            // Section 7.3.10 requires this default: everything for masters, the ports' state for slaves.
+            // Section 7.3.10 requires this default: the ports' state for slaves, and for others everything but packets whose time to live is
+            // over.
             wanted: [[0b11, 0], [0b111, 0b111], [0b1111, 0]],
             miss_send_len: 128,
             bundles: Bundles::default(),
@@ -83,10 +84,10 @@ impl Connection {
         self.answer.is_some() || self.output.len() >= UNREAD
     }
 
-    /// Reports whether the controller wants notices of this kind and reason.
-    pub fn wants(&self, notice: Notice, reason: u8) -> bool {
+    /// Returns the reasons for which the controller wants notices of this kind, a bit each.
+    pub fn reasons(&self, notice: Notice) -> u32 {
         let role = usize::from(self.role == Role::Slave);
-        self.negotiated && self.wanted[notice as usize][role] & 1 << reason != 0
+        if self.negotiated { self.wanted[notice as usize][role] } else { 0 }
     }
 
     /// Reports whether there is room for one more notice.

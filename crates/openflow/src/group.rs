@@ -30,7 +30,7 @@ pub struct Group {
 pub struct Bucket {
     /// Its share, in a group of kind `Select`.
     pub weight: u16,
-    /// The port whose link decides whether it is used, if there is one.
+    /// The port that must be live for it to be used, if there is one.
     pub watched: Option<u32>,
     /// Changes of the copy, in the order of an action set.
     pub changes: Box<[Action]>,
@@ -47,7 +47,7 @@ impl Group {
         size_of::<Group>() + self.buckets.len() * size_of::<Bucket>() + 2 * actions * size_of::<Action>()
     }
 
-    /// Returns the buckets for a packet whose key has this hash. Buckets whose port has no link, as `is_live` reports, are not used.
+    /// Returns the buckets for a packet whose key has this hash. Buckets whose port is not live, as `is_live` reports, are not used.
     pub fn chosen(&self, hash: u64, is_live: impl Fn(u32) -> bool) -> impl Iterator<Item = &Bucket> {
         let is_usable = |bucket: &&Bucket| bucket.watched.is_none_or(&is_live);
         let only = match self.kind {
@@ -55,12 +55,14 @@ impl Group {
             GroupKind::Indirect => Some(self.buckets.first()),
             GroupKind::FastFailover => Some(self.buckets.iter().find(is_usable)),
             GroupKind::Select => {
-                let weight = |bucket: &Bucket| u64::from(bucket.weight);
-                let all: u64 = self.buckets.iter().filter(is_usable).map(weight).sum();
+                let usable = || self.buckets.iter().filter(is_usable);
+                // Without any weights, all buckets are alike.
+                let is_weighted = usable().any(|bucket| bucket.weight > 0);
+                let weight = |bucket: &Bucket| if is_weighted { u64::from(bucket.weight) } else { 1 };
+                let all: u64 = usable().map(weight).sum();
                 // The upper half of the hash, as a fraction of all weights.
                 let mut left = ((hash >> 32) * all) >> 32;
-                let mut usable = self.buckets.iter().filter(is_usable);
-                Some(usable.find(|bucket| {
+                Some(usable().find(|bucket| {
                     let is_it = left < weight(bucket);
                     left = left.saturating_sub(weight(bucket));
                     is_it
@@ -105,5 +107,8 @@ mod tests {
         assert!(none == 0 && (900..1100).contains(&one) && one + three == 4000, "{none} {one} {three}");
         assert_eq!(shares(5), [0, 4000, 0]);
         assert_eq!(weights(&group(GroupKind::Select, &[]), 1, 0), []);
+        let equal = group(GroupKind::Select, &[(0, Some(1)), (0, Some(2)), (0, None)]);
+        let third = |hash: u64| equal.chosen(hash, |port| port != 2).next().map(|bucket| bucket.watched);
+        assert_eq!([third(0), third(u64::MAX)], [Some(Some(1)), Some(None)], "weights may be left out");
     }
 }

@@ -166,10 +166,19 @@ fn read_buckets(
         let mut body = Reader(&list.take(len).ok_or(Error::BadLen)?[2..]);
         let mut fixed = || Some((body.u16()?, body.u32()?, body.u32()?, body.u32()?));
         let (weight, watch_port, watch_group, _) = fixed().ok_or(Error::BadLen)?;
-        if watch_group != port::ANY || !(watch_port == port::ANY || known.ports.contains_key(&watch_port)) {
+        let watched = Some(watch_port).filter(|watched| *watched != port::ANY);
+        // Only groups of this type have weights (Section 6.5).
+        if weight != 0 && kind != GroupKind::Select {
+            return Err(Error::GroupInvalid);
+        }
+        // Groups of the others need no liveness, and groups are not watched (Section 6.5).
+        let watches = matches!(kind, GroupKind::Select | GroupKind::FastFailover);
+        if watch_group != port::ANY || watched.is_some() && !watches {
+            return Err(Error::GroupWatchUnsupported);
+        }
+        if watched.is_some_and(|watched| !known.ports.contains_key(&watched)) {
             return Err(Error::GroupWatch);
         }
-        let watched = Some(watch_port).filter(|watched| *watched != port::ANY);
         let mut actions = in_set_order(&read_list(body, Scope::Bucket(known), &mut Match::any())?);
         // It is the last one of a set.
         let to = actions.pop_if(|action| To::of(action).is_some()).and_then(|action| To::of(&action));

@@ -1,7 +1,7 @@
 //! The matchable fields of a packet, in 104 bytes that are compared and hashed as words.
 
 use crate::field::Field;
-use crate::offsets::Offsets;
+use crate::offsets::{NO_ETHERTYPE, Offsets};
 use packet::ethertype;
 use packet::ip_protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use std::hash::{Hash, Hasher};
@@ -58,15 +58,15 @@ impl Key {
     #[inline(always)]
     pub fn extract(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
         let offsets = Offsets::of_most(packet)?;
-        if ethertype::is_vlan(offsets.ethertype) {
-            return Key::extract_behind_tags(packet, in_port, tunnel_id);
+        if ethertype::is_vlan(offsets.ethertype) || offsets.ethertype == NO_ETHERTYPE {
+            return Key::extract_slowly(packet, in_port, tunnel_id);
         }
         Some(Key::of(packet, &offsets, in_port, tunnel_id))
     }
 
-    /// Does the same for a packet with several VLAN tags.
+    /// Does the same for a packet with several VLAN tags, or with a length instead of a type.
     #[cold]
-    fn extract_behind_tags(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
+    fn extract_slowly(packet: &[u8], in_port: u32, tunnel_id: u64) -> Option<Key> {
         Some(Key::of(packet, &Offsets::of(packet)?, in_port, tunnel_id))
     }
 

@@ -6,7 +6,7 @@ use crate::flow::Filter;
 use crate::instruction::Instructions;
 use crate::matching::Match;
 use crate::meters;
-use crate::ofp::{multipart, port};
+use crate::ofp::{multipart, port, queue};
 use crate::port::Attached;
 use crate::stats::{group_features, table_features, table_stats};
 use crate::switch::{ConnectionId, Switch};
@@ -164,7 +164,14 @@ impl Switch {
             }
             // There are no queues.
             multipart::QUEUE => {
-                body.take(8).filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
+                let mut wanted = || Some((body.u32()?, body.u32()?));
+                let (number, id) = wanted().filter(|_| body.is_empty()).ok_or(Error::BadLen)?;
+                if number != port::ANY && !self.ports.contains_key(&number) {
+                    return Err(Error::QueuePort);
+                }
+                if id != queue::ALL {
+                    return Err(Error::QueueUnknown);
+                }
                 VecDeque::new()
             }
             multipart::EXPERIMENTER => return Err(Error::BadExperimenter),

@@ -15,8 +15,8 @@ const PACKET_IN_HEAD: usize = 80;
 
 impl Switch {
     /// Sends a packet to the controllers that want it. Packets are not buffered: they are sent whole, unless they are
-    /// longer than a message.
-    pub fn packet_in(&mut self, packet: &PacketIn) {
+    /// longer than a message. Returns false if none wants it any more, or one of them does not read.
+    pub fn packet_in(&mut self, packet: &PacketIn) -> bool {
         let mut matches = Match::any().with(Field::InPort, packet.in_port.into(), u128::MAX);
         if packet.metadata != 0 {
             matches = matches.with(Field::Metadata, packet.metadata.into(), u128::MAX);
@@ -36,7 +36,7 @@ impl Switch {
             matches.write(body);
             body.zeros(2);
             body.put(data);
-        });
+        })
     }
 
     /// Tells controllers that a port was added (0), removed (1) or changed (2).
@@ -78,7 +78,7 @@ impl Switch {
         );
     }
 
-    /// Sends a notice to all controllers that want it and have room for it.
+    /// Sends a notice to all controllers that want it and have room for it. Reports whether there are any, and all have.
     fn notify(
         &mut self,
         notice: Notice,
@@ -86,13 +86,19 @@ impl Switch {
         room: impl Fn(&mut Connection) -> bool,
         kind: u8,
         body: impl Fn(&mut Vec<u8>),
-    ) {
-        for connection in self.connections.values_mut().filter(|connection| connection.wants(notice, reason)) {
+    ) -> bool {
+        let (mut sent, mut lost) = (0, 0);
+        for connection in
+            self.connections.values_mut().filter(|connection| connection.reasons(notice) & 1 << reason != 0)
+        {
             if room(connection) {
                 wire::put_message(&mut connection.output, kind, 0, &body);
+                sent += 1;
             } else {
                 connection.lost += 1;
+                lost += 1;
             }
         }
+        sent > 0 && lost == 0
     }
 }

@@ -1,9 +1,18 @@
 //! Where the headers of a packet begin.
 
+use crate::extension_headers::{Followed, skip};
 use packet::{ethertype, header_len, ip_protocol};
 
 /// The EtherType that stands for IEEE 802.3 frames, which have a length instead; no valid length has this value.
-const NO_ETHERTYPE: u16 = 0x05ff;
+pub(crate) const NO_ETHERTYPE: u16 = 0x05ff;
+
+/// The least EtherType: what is below is a length (IEEE 802.3 §3.2.6).
+const LEAST_ETHERTYPE: u16 = 0x0600;
+
+/// The LLC and SNAP headers in front of an EtherType (RFC 1042), and their length with it.
+const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
+/// See above.
+pub(crate) const SNAP_LEN: usize = 8;
 
 /// Types of ICMPv6 messages with addresses of neighbours (RFC 4861 §4.3, §4.4).
 pub(crate) const NEIGHBOUR_SOLICITATION: u8 = 135;
@@ -15,6 +24,8 @@ pub(crate) const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 pub(crate) struct Offsets {
     pub tagged: bool,
     pub ethertype: u16,
+    /// Whether the type follows a SNAP header, which follows a length.
+    pub snap: bool,
     /// The network header.
     pub network: usize,
     pub protocol: u8,
@@ -22,6 +33,8 @@ pub(crate) struct Offsets {
     pub transport: Option<usize>,
     /// IP version, if the network header is complete.
     pub ip: Option<u8>,
+    /// Whether the bytes end in an extension header, before protocol and transport header are known.
+    pub is_cut: bool,
 }
 
 /// Place of the network header behind eight tags: more are no tags.
@@ -37,7 +50,7 @@ const ARP_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
 const ARP_LEN: usize = 28;
 
 impl Offsets {
-    /// Finds the headers of `packet`, behind at most eight VLAN tags.
+    /// Finds the headers of `packet`, behind at most eight VLAN tags and a SNAP header.
     #[inline]
     pub fn of(packet: &[u8]) -> Option<Offsets> {
         let mut found = Offsets::behind_first_tag(packet)?;
@@ -48,11 +61,14 @@ impl Offsets {
                 (found.ethertype, found.network) = (u16::from_be_bytes(*next), found.network + header_len::VLAN_TAG);
             }
         }
+        if found.ethertype < LEAST_ETHERTYPE {
+            found = found.behind_length(packet);
+        }
         Some(found.with_network(packet))
     }
 
-    /// Does the same behind at most one tag. The compiler makes two versions of what follows, for both places of the network
-    /// header: that saves a tenth of a lookup.
+    /// Does the same behind at most one tag, and without a SNAP header. The compiler makes two versions of what follows, for both
+    /// places of the network header: that saves a tenth of a lookup.
     #[inline(always)]
     pub fn of_most(packet: &[u8]) -> Option<Offsets> {
         Some(Offsets::behind_first_tag(packet)?.with_network(packet))
@@ -72,10 +88,25 @@ impl Offsets {
         Some(found)
     }
 
+    /// Goes on behind a SNAP header, if one follows the length that stands instead of a type.
+    #[inline(always)]
+    fn behind_length(self, packet: &[u8]) -> Offsets {
+        let header = packet.get(self.network..).and_then(|rest| rest.first_chunk::<SNAP_LEN>());
+        match header {
+            Some([start @ .., high, low]) if *start == SNAP => Offsets {
+                ethertype: u16::from_be_bytes([*high, *low]),
+                network: self.network + SNAP_LEN,
+                snap: true,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// Finds the headers from the network header on.
     #[inline(always)]
     fn with_network(mut self, packet: &[u8]) -> Offsets {
-        if self.ethertype < 0x600 {
+        if self.ethertype < LEAST_ETHERTYPE {
             self.ethertype = NO_ETHERTYPE;
         }
         let at = self.network;
@@ -99,7 +130,6 @@ impl Offsets {
         self
     }
 
-    /// Skips extension headers (RFC 8200, Section 4), at most as many as a sane packet has.
     fn ipv6(&mut self, packet: &[u8]) {
         let at = self.network;
         let Some(header) = packet.get(at..).and_then(|rest| rest.first_chunk::<{ header_len::IPV6 }>()) else { return };
@@ -107,44 +137,27 @@ impl Offsets {
             return;
         }
         self.ip = Some(6);
-        self.protocol = header[6];
-        let mut at = at + header_len::IPV6;
-        for _ in 0..8 {
-            let len = match self.protocol {
-                ip_protocol::HOP_BY_HOP | ip_protocol::ROUTING | ip_protocol::DESTINATION_OPTIONS => {
-                    |len: u8| 8 + usize::from(len) * 8
-                }
-                ip_protocol::AUTHENTICATION => |len: u8| 8 + usize::from(len) * 4,
-                ip_protocol::FRAGMENT => |_| 8,
-                _ => {
-                    self.transport = Some(at);
-                    return;
-                }
-            };
-            let Some([next, extent, offset @ ..]) = packet.get(at..).and_then(|rest| rest.first_chunk::<4>()) else {
-                return;
-            };
-            let later = self.protocol == ip_protocol::FRAGMENT && u16::from_be_bytes(*offset) & 0xfff8 != 0;
-            self.protocol = *next;
-            at += len(*extent);
-            if later {
-                return;
-            }
-        }
+        let followed = skip(packet, at + header_len::IPV6, header[6], |_, _| {});
+        Followed { protocol: self.protocol, at: self.transport, is_cut: self.is_cut } = followed;
     }
 
-    /// Returns the length of an SCTP packet whose header is complete, if IP's header tells it: of a fragment, or behind extension
-    /// headers, it does not.
+    /// Returns the length of an SCTP packet whose header is complete, if IP's header tells it: of a fragment it does not.
     pub fn sctp_len(&self, packet: &[u8]) -> Option<usize> {
         let (at, transport) = (self.network, self.transport?);
         let number = |at: usize| packet.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes));
         let is_whole = self.protocol == ip_protocol::SCTP && packet.len() >= transport + header_len::SCTP;
         let end = match self.ip? {
             4 if number(at + 6)? & MORE_FRAGMENTS == 0 => at + usize::from(number(at + 2)?),
-            6 if transport == at + header_len::IPV6 => transport + usize::from(number(at + 4)?),
+            6 if !self.is_ipv6_fragment(packet) => at + header_len::IPV6 + usize::from(number(at + 4)?),
             _ => return None,
         };
         end.checked_sub(transport).filter(|len| is_whole && *len >= header_len::SCTP)
+    }
+
+    fn is_ipv6_fragment(&self, packet: &[u8]) -> bool {
+        let (at, mut is_fragment) = (self.network, false);
+        skip(packet, at + header_len::IPV6, packet[at + 6], |kind, _| is_fragment |= kind == ip_protocol::FRAGMENT);
+        is_fragment
     }
 
     /// Reports whether it is ARP between IPv4 addresses on Ethernet.

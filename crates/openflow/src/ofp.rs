@@ -66,6 +66,11 @@ pub mod port_config {
     pub const ALL: u32 = DOWN | NO_RECV | NO_FWD | NO_PACKET_IN;
 }
 
+/// Numbers of queues (Section 7.2.2).
+pub mod queue {
+    pub const ALL: u32 = 0xffff_ffff;
+}
+
 /// Numbers of groups (Section 7.3.4.3).
 pub mod group {
     pub const MAX: u32 = 0xffff_ff00;

@@ -56,9 +56,15 @@ impl PortConfig {
         self.0 & (port_config::DOWN | port_config::NO_FWD) == 0
     }
 
-    /// Reports whether controllers get packets that the port receives.
-    pub fn shows(self) -> bool {
+    /// Reports whether controllers get packets that the port receives and that match no flow but the table-miss flow. Other flows send
+    /// them packets in any case (Section 7.2.1).
+    pub fn shows_misses(self) -> bool {
         self.0 & port_config::NO_PACKET_IN == 0
+    }
+
+    /// Reports whether the port is live if its link is up: whether it forwards does not matter (Section 6.5).
+    pub fn may_be_live(self) -> bool {
+        self.0 & port_config::DOWN == 0
     }
 }
 
@@ -76,7 +82,7 @@ impl Port {
         out.u32(config.0);
         out.u32(if !self.up {
             LINK_DOWN
-        } else if config.sends() {
+        } else if config.may_be_live() {
             LIVE
         } else {
             0

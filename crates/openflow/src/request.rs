@@ -104,7 +104,7 @@ impl Switch {
                     Some(number)
                 })?;
                 if number != port::ANY && !self.ports.contains_key(&number) {
-                    return Err(Error::BadPort);
+                    return Err(Error::QueuePort);
                 }
                 wire::put_message(out, message::QUEUE_GET_CONFIG_REPLY, xid, |out| {
                     out.u32(number);
@@ -180,6 +180,10 @@ fn packet_out(mut body: Reader, known: Known<'_>) -> Result<Event, Error> {
     let actions = Reader(body.take(actions_len.into()).ok_or(Error::BadLen)?);
     if buffer != NO_BUFFER {
         return Err(Error::BufferUnknown);
+    }
+    // Without actions it is dropped: what and where it is does not matter.
+    if actions.is_empty() {
+        return Ok(Event::PacketOut { in_port, actions: Vec::new(), data: Vec::new() });
     }
     if !matches!(in_port, 1..=port::MAX | port::CONTROLLER | port::LOCAL | port::ANY) {
         return Err(Error::BadPort);

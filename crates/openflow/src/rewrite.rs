@@ -1,37 +1,65 @@
 //! Applies actions to the headers of a packet, and updates its checksums incrementally (RFC 1624, and SCTP's).
 //!
-//! Only the first bytes of the packet are copied and changed; the rest stays in place, and is sent behind them.
+//! Only the first bytes of the packet are copied and changed; the rest stays in place, and is sent behind them. More are copied if an
+//! action needs them.
 
 use crate::action::Action;
 use crate::field::Field;
-use crate::key::HEADER_BYTES;
-use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets};
-use crate::ttl;
+use crate::key::{HEADER_BYTES, Key};
+use crate::offsets::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets, SNAP_LEN};
+use crate::undone::Undone;
+use crate::{pseudo_header, ttl};
 use packet::checksum::{self, Change};
 use packet::crc32c;
-use packet::header_len::{MAC_ADDRESSES, MPLS, VLAN_TAG};
+use packet::header_len::{MAC_ADDRESSES, MPLS, SCTP as SCTP_HEADER, VLAN_TAG};
 use packet::ip_protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
 /// Bytes in front, for added VLAN tags and MPLS labels.
 const ROOM: usize = 32;
 
+/// Bytes of a packet that are copied at most.
+const MOST: usize = 2 * HEADER_BYTES;
+
+/// Where the checksums are in transport headers.
+const TCP_CHECKSUM: usize = 16;
+const UDP_CHECKSUM: usize = 6;
+const ICMP_CHECKSUM: usize = 2;
+
+/// Bytes of a transport header that actions change at most: those of a message about a neighbour, with its target and four options.
+const LONGEST: usize = 8 + 16 + 4 * 8;
+
 /// The headers of one packet.
 #[derive(Clone, Debug)]
 pub struct Headers {
-    bytes: [u8; ROOM + HEADER_BYTES],
+    bytes: [u8; ROOM + MOST],
     start: usize,
     end: usize,
+    /// Length of the packet as it came.
+    len: usize,
     /// The tunnel that the packet is in, or that an action has set.
     pub tunnel_id: u64,
 }
 
+impl Default for Headers {
+    /// Returns those of an empty packet.
+    fn default() -> Headers {
+        Headers { bytes: [0; ROOM + MOST], start: ROOM, end: ROOM, len: 0, tunnel_id: 0 }
+    }
+}
+
 impl Headers {
-    /// Copies the headers of `packet`, which is in tunnel `tunnel_id` or 0.
-    pub fn new(packet: &[u8], tunnel_id: u64) -> Headers {
+    /// Copies the headers of a packet of `len` bytes that begins with `packet`, and is in tunnel `tunnel_id` or 0.
+    pub fn new(packet: &[u8], len: usize, tunnel_id: u64) -> Headers {
+        let mut headers = Headers::default();
+        headers.set(packet, len, tunnel_id);
+        headers
+    }
+
+    /// Does the same in place.
+    pub fn set(&mut self, packet: &[u8], len: usize, tunnel_id: u64) {
         let taken = packet.len().min(HEADER_BYTES);
-        let mut bytes = [0; ROOM + HEADER_BYTES];
-        bytes[ROOM..ROOM + taken].copy_from_slice(&packet[..taken]);
-        Headers { bytes, start: ROOM, end: ROOM + taken, tunnel_id }
+        self.bytes[ROOM..ROOM + taken].copy_from_slice(&packet[..taken]);
+        (self.start, self.end, self.len, self.tunnel_id) = (ROOM, ROOM + taken, len, tunnel_id);
     }
 
     /// Returns the current headers. They replace the first [`Self::taken`] bytes of the packet.
@@ -44,21 +72,41 @@ impl Headers {
         self.end - ROOM
     }
 
-    /// Applies one action; the caller handles outputs. A field that the packet does not have is not set. Returns false if the
-    /// packet's time to live is over, so that it must be dropped.
-    pub fn apply(&mut self, action: &Action) -> bool {
+    /// Returns the key of the packet as it is now, received at port `in_port`: of as many bytes as that of any packet.
+    pub fn key(&self, in_port: u32) -> Option<Key> {
+        let bytes = self.bytes();
+        Key::extract(&bytes[..bytes.len().min(HEADER_BYTES)], in_port, self.tunnel_id)
+    }
+
+    /// Reports whether there are bytes of the packet that were not copied.
+    fn is_part(&self) -> bool {
+        self.taken() < self.len
+    }
+
+    /// Copies more of the packet, if it is longer and there is room.
+    #[cold]
+    fn take_more(&mut self, more: impl Fn(usize, &mut [u8])) {
+        let (taken, end) = (self.taken(), self.len.min(MOST));
+        if taken < end {
+            more(taken, &mut self.bytes[self.end..ROOM + end]);
+            self.end = ROOM + end;
+        }
+    }
+
+    /// Applies one action; the caller handles outputs. A field that the packet does not have is not set. `more` copies bytes of the
+    /// packet from an offset on, if they are needed.
+    pub fn apply(&mut self, action: &Action, more: impl Fn(usize, &mut [u8])) -> Result<(), Undone> {
+        if self.is_part() && self.bytes().len() < HEADER_BYTES {
+            // Tags or labels were removed: what is behind them may be wanted.
+            self.take_more(&more);
+        }
         match *action {
             Action::PushVlan(ethertype) => self.push_vlan(ethertype),
             Action::PopVlan => self.pop_vlan(),
             Action::PushMpls(ethertype) => self.push_mpls(ethertype),
             Action::PopMpls(ethertype) => self.pop_mpls(ethertype),
             Action::SetField(Field::TunnelId, id) => self.tunnel_id = id as u64,
-            Action::SetField(field, value) => {
-                let packet = &mut self.bytes[self.start..self.end];
-                if let Some(offsets) = Offsets::of(packet) {
-                    set(packet, &offsets, field, value);
-                }
-            }
+            Action::SetField(field, value) => return self.set_field(field, value, more),
             Action::Output { .. } | Action::Group(_) | Action::SetNfi(_) => {}
             Action::SetMplsTtl(_)
             | Action::DecMplsTtl
@@ -67,7 +115,29 @@ impl Headers {
             | Action::CopyTtlOut
             | Action::CopyTtlIn => return ttl::apply(&mut self.bytes[self.start..self.end], action),
         }
-        true
+        Ok(())
+    }
+
+    fn set_field(&mut self, field: Field, value: u128, more: impl Fn(usize, &mut [u8])) -> Result<(), Undone> {
+        let Some(mut offsets) = Offsets::of(self.bytes()) else { return Ok(()) };
+        if self.is_part() && may_be_beyond(self.bytes(), &offsets) {
+            offsets = self.reach(field, more)?;
+        }
+        set(&mut self.bytes[self.start..self.end], &offsets, field, value);
+        Ok(())
+    }
+
+    /// Copies more of the packet, if the field or a checksum that covers it lies there.
+    #[cold]
+    fn reach(&mut self, field: Field, more: impl Fn(usize, &mut [u8])) -> Result<Offsets, Undone> {
+        let is_beyond =
+            |headers: &Headers, offsets: &Offsets| headers.is_part() && is_beyond(headers.bytes(), offsets, field);
+        let offsets = |headers: &Headers| Offsets::of(headers.bytes()).unwrap_or_default();
+        if is_beyond(self, &offsets(self)) {
+            self.take_more(more);
+        }
+        let offsets = offsets(self);
+        if is_beyond(self, &offsets) { Err(Undone::TooDeep) } else { Ok(offsets) }
     }
 
     /// Raises the drop precedence of an assured-forwarding class (RFC 2597) by so many levels, as far as there are any. Other packets
@@ -114,6 +184,7 @@ impl Headers {
         packet.copy_within(MPLS..at + MPLS, 0);
         packet[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
         packet[at..at + MPLS].copy_from_slice(&entry);
+        add_to_length(packet, &offsets, MPLS as u16);
         self.start -= MPLS;
     }
 
@@ -121,8 +192,18 @@ impl Headers {
         let Some(offsets) = Offsets::of(self.bytes()).filter(|offsets| offsets.is_mpls(self.bytes())) else { return };
         let (at, packet) = (offsets.network, &mut self.bytes[self.start..self.end]);
         packet[at - 2..at].copy_from_slice(&ethertype.to_be_bytes());
+        add_to_length(packet, &offsets, (MPLS as u16).wrapping_neg());
         packet.copy_within(..at, MPLS);
         self.start += MPLS;
+    }
+}
+
+/// Adds to the length in front of a SNAP header, if there is one (IEEE 802.3 §3.2.6).
+fn add_to_length(packet: &mut [u8], offsets: &Offsets, more: u16) {
+    if offsets.snap
+        && let Some(length) = packet[..offsets.network - SNAP_LEN].last_chunk_mut::<2>()
+    {
+        *length = u16::from_be_bytes(*length).wrapping_add(more).to_be_bytes();
     }
 }
 
@@ -134,6 +215,7 @@ struct Place {
 }
 
 /// Returns where a field is; the bytes begin at an even offset of what a checksum covers.
+#[inline(always)]
 fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
     let ip = offsets.network;
     let transport = offsets.transport.filter(|_| offsets.ip.is_some());
@@ -192,14 +274,41 @@ enum Covered {
     Address,
 }
 
-fn covered(field: Field, offsets: &Offsets) -> Covered {
+#[inline(always)]
+fn covered(packet: &[u8], offsets: &Offsets, field: Field) -> Covered {
     use Field::*;
     match field {
         IpDscp | IpEcn if offsets.ip == Some(4) => Covered::Header,
+        Ipv6Src if offsets.ip == Some(6) && !pseudo_header::has_source(packet, offsets) => Covered::No,
+        Ipv6Dst if offsets.ip == Some(6) && !pseudo_header::has_destination(packet, offsets) => Covered::No,
         Ipv4Src | Ipv4Dst | Ipv6Src | Ipv6Dst => Covered::Address,
         field if field.is_transport() => Covered::Transport,
         _ => Covered::No,
     }
+}
+
+/// Reports whether what actions change of a transport header may be behind these bytes of a packet.
+fn may_be_beyond(packet: &[u8], offsets: &Offsets) -> bool {
+    offsets.is_cut || offsets.transport.is_some_and(|at| at + LONGEST > packet.len())
+}
+
+/// Reports whether a field, or a checksum that covers it, may be behind these bytes of a packet.
+fn is_beyond(packet: &[u8], offsets: &Offsets, field: Field) -> bool {
+    match covered(packet, offsets, field) {
+        Covered::Transport => {}
+        Covered::Address if place(packet, offsets, field).is_some() => {}
+        _ => return false,
+    }
+    let end = match (offsets.protocol, field) {
+        (ICMPV6, Field::NdTarget) => 8 + 16,
+        (ICMPV6, Field::NdSll | Field::NdTll) => LONGEST,
+        (ICMP | ICMPV6, _) => ICMP_CHECKSUM + 2,
+        (TCP, _) => TCP_CHECKSUM + 2,
+        (UDP, _) => UDP_CHECKSUM + 2,
+        (SCTP, _) => SCTP_HEADER,
+        _ => 0,
+    };
+    offsets.is_cut || end > 0 && offsets.transport.is_some_and(|at| at + end > packet.len())
 }
 
 /// Returns a field of `packet`, if it is complete.
@@ -223,7 +332,7 @@ fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u128) {
     let new = (u128::from_be_bytes(old) & !(bits << shift) | (value & bits) << shift).to_be_bytes();
     let change = Change::between(&old[16 - len..], &new[16 - len..]);
     packet[at..at + len].copy_from_slice(&new[16 - len..]);
-    let covered = covered(field, offsets);
+    let covered = covered(packet, offsets, field);
     if covered == Covered::No {
         return;
     }
@@ -241,11 +350,11 @@ fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u128) {
             let difference = crc32c::change(&old[16 - len..], &new[16 - len..], after).to_le_bytes();
             packet[start + 8..start + 12].iter_mut().zip(difference).for_each(|(byte, change)| *byte ^= change);
         }
-        TCP => adjust(packet, transport.map(|at| at + 16), change, false),
-        UDP => adjust(packet, transport.map(|at| at + 6), change, true),
+        TCP => adjust(packet, transport.map(|at| at + TCP_CHECKSUM), change, false),
+        UDP => adjust(packet, transport.map(|at| at + UDP_CHECKSUM), change, true),
         // ICMPv6 covers the addresses, ICMP does not.
-        ICMPV6 if offsets.ip == Some(6) => adjust(packet, transport.map(|at| at + 2), change, false),
-        ICMP if covered == Covered::Transport => adjust(packet, transport.map(|at| at + 2), change, false),
+        ICMPV6 if offsets.ip == Some(6) => adjust(packet, transport.map(|at| at + ICMP_CHECKSUM), change, false),
+        ICMP if covered == Covered::Transport => adjust(packet, transport.map(|at| at + ICMP_CHECKSUM), change, false),
         _ => {}
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::action::Action;
 use crate::aggregation::ServiceChain;
-use crate::connection::Connection;
+use crate::connection::{Connection, Notice};
 use crate::flow::Flow;
 use crate::ofp::message;
 use crate::port::{PortConfig, PortStats, Ports};
@@ -68,6 +68,26 @@ pub enum PacketInReason {
     NoMatch = 0,
     /// Another flow sent the packet.
     Action = 1,
+    /// A flow takes one from the packet's time to live, and none is left.
+    InvalidTtl = 2,
+}
+
+impl PacketInReason {
+    /// Returns the reason of this number.
+    pub fn of(number: u8) -> Option<PacketInReason> {
+        [PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl].get(usize::from(number)).copied()
+    }
+}
+
+/// Reasons of packets that controllers want: a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WantedPackets(pub u32);
+
+impl WantedPackets {
+    /// Reports whether a controller wants packets that are sent for this reason.
+    pub fn has(self, reason: PacketInReason) -> bool {
+        self.0 & 1 << reason as u32 != 0
+    }
 }
 
 /// A packet for controllers.
@@ -155,6 +175,12 @@ impl Switch {
     /// Returns the number of notices dropped because a controller doesn't read.
     pub fn lost_notices(&self, id: ConnectionId) -> u64 {
         self.connections.get(&id).map_or(0, |connection| connection.lost)
+    }
+
+    /// Returns the reasons for which any controller wants packets.
+    pub fn wanted_packets(&self) -> WantedPackets {
+        let wanted = self.connections.values().map(|connection| connection.reasons(Notice::PacketIn));
+        WantedPackets(wanted.fold(0, |all, reasons| all | reasons))
     }
 
     /// Takes the next event for the data path.

@@ -2,6 +2,7 @@
 
 use crate::action::Action;
 use crate::offsets::Offsets;
+use crate::undone::Undone;
 use packet::checksum::Change;
 use packet::header_len::MPLS;
 
@@ -23,27 +24,29 @@ fn ip_place(packet: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Applies an action on TTLs to `packet`. Returns false if its time is over.
-pub(crate) fn apply(packet: &mut [u8], action: &Action) -> bool {
-    let Some(offsets) = Offsets::of(packet) else { return true };
+/// Applies an action on TTLs to `packet`, unless its time is over.
+pub(crate) fn apply(packet: &mut [u8], action: &Action) -> Result<(), Undone> {
+    let Some(offsets) = Offsets::of(packet) else { return Ok(()) };
     let (at, has_mpls) = (offsets.network, offsets.is_mpls(packet));
     match *action {
         Action::SetMplsTtl(ttl) if has_mpls => packet[at + MPLS_TTL] = ttl,
         Action::DecMplsTtl if has_mpls => {
-            let ttl = &mut packet[at + MPLS_TTL];
-            *ttl = ttl.saturating_sub(1);
-            return *ttl > 0;
+            packet[at + MPLS_TTL] = decremented(packet[at + MPLS_TTL])?;
         }
         Action::SetIpTtl(ttl) if offsets.ip.is_some() => set_ip(packet, at, ttl),
         Action::DecIpTtl if offsets.ip.is_some() => {
-            let ttl = of_ip(packet, at).unwrap_or(0).saturating_sub(1);
+            let ttl = decremented(of_ip(packet, at).unwrap_or(0))?;
             set_ip(packet, at, ttl);
-            return ttl > 0;
         }
         Action::CopyTtlOut | Action::CopyTtlIn if has_mpls => copy(packet, at, *action == Action::CopyTtlOut),
         _ => {}
     }
-    true
+    Ok(())
+}
+
+/// Takes one from a TTL, of which something must be left.
+fn decremented(ttl: u8) -> Result<u8, Undone> {
+    if ttl > 1 { Ok(ttl - 1) } else { Err(Undone::Expired) }
 }
 
 /// Copies the TTL between the outermost label and what follows it.

@@ -85,6 +85,71 @@ fn controllers_are_told_and_send() -> Result<()> {
     Ok(())
 }
 
+/// Of the packets that go to controllers, a port can be forbidden to show those that no flow matches.
+#[test]
+fn a_port_may_be_forbidden_to_show_table_misses() -> Result<()> {
+    let home = Home::new();
+    let millrace = home.start((switched(&["a", "b"]), channel(), sleeper()));
+    let [mut a, _b] = guests(&home, &millrace, ["a", "b"]);
+    of(&home, "add-flow", &["priority=0,actions=CONTROLLER:65535"]);
+    of(&home, "add-flow", &["priority=5,udp,udp_dst=5,actions=CONTROLLER:65535"]);
+    let [miss, hit] = [1, 5].map(|port| Packet::udp(1, 2, port).bytes());
+    // Nobody is there, once the switch has noticed that `ovs-ofctl` is gone.
+    wait_for("packets that nobody wants", || {
+        send(&mut a, &[miss.clone(), hit.clone()]);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        (dropped(&millrace, "a", "unwanted") >= 2).then_some(())
+    });
+    let mut monitor = monitor(&home);
+    wait_for("the monitor to be told", || {
+        send(&mut a, std::slice::from_ref(&miss));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        monitor.log().find(0, |line| line.contains("(via no_match)")).map(drop)
+    });
+    of(&home, "mod-port", &["1", "no-packet-in"]);
+    let (unwanted, told) = (dropped(&millrace, "a", "unwanted"), monitor.log().mark());
+    send(&mut a, &[miss.clone(), hit]);
+    monitor.wait_for_line_since(told, "the other packet", e2e::SOON, |line| line.contains("(via action)"))?;
+    assert_eq!(dropped(&millrace, "a", "no-packet-in"), 1);
+    of(&home, "mod-port", &["1", "packet-in"]);
+    let told = monitor.log().mark();
+    send(&mut a, &[miss]);
+    monitor.wait_for_line_since(told, "the packet", e2e::SOON, |line| line.contains("(via no_match)"))?;
+    assert_eq!((dropped(&millrace, "a", "no-packet-in"), dropped(&millrace, "a", "unwanted")), (1, unwanted));
+    millrace.stop();
+    Ok(())
+}
+
+/// A controller asks for packets whose time to live is over, and gets these and no others.
+#[test]
+fn a_controller_may_ask_for_packets_whose_time_is_over() -> Result<()> {
+    let (namespace, home) = (Namespace::create()?, Home::new());
+    let controllers = ["tcp:127.0.0.1:6653".to_owned()].into_iter().collect();
+    let openflow = RawOpenflow { controllers, ..failing(FailMode::Secure) };
+    let millrace = home.start_inside(&namespace, (switched(&["a", "b"]), openflow, sleeper()));
+    let [mut a, b] = guests(&home, &millrace, ["a", "b"]);
+    let mut command = namespace.command("osken-manager");
+    command.args(["--ofp-listen-host", "127.0.0.1", "--ofp-tcp-listen-port", "6653"]);
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openflow/asking.py"));
+    let mut controller = Daemon::spawn("osken-manager", command)?;
+    let mut said = |what: &str| controller.wait_for_line(what, e2e::SOON, |line| line.contains(what)).map(drop);
+    said("wanted are [4, 0]")?;
+    let with_ttl = |ttl: u8| {
+        let mut frame = Packet::udp(1, 2, 5).bytes();
+        frame[22] = ttl;
+        let checksum = packet::checksum::of(&[&frame[14..24], &frame[26..34]].concat());
+        frame[24..26].copy_from_slice(&checksum.to_be_bytes());
+        frame
+    };
+    let miss = [&[0xff; 12][..], &[0x88, 0xb5], &[0; 46]].concat();
+    send(&mut a, &[with_ttl(1), with_ttl(64), miss]);
+    expect(&mut [b], &[&[with_ttl(63)]]);
+    said(&format!("reason 2, cookie 7, port 1, ttl 1, {} bytes", with_ttl(1).len()))?;
+    assert_eq!((dropped(&millrace, "a", "ttl"), dropped(&millrace, "a", "unwanted")), (1, 1));
+    millrace.stop();
+    Ok(())
+}
+
 /// A flow without packets expires; one with packets stays.
 #[test]
 fn idle_flows_end() -> Result<()> {

@@ -10,6 +10,7 @@ mod mapped;
 mod relay;
 mod rewritten_tcp;
 mod sharing;
+mod spanning_tree;
 
 use std::process::Command;
 

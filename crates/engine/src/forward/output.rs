@@ -150,9 +150,9 @@ impl Output {
         if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) }
     }
 
-    /// Reports whether the port can send.
-    pub(crate) fn is_up(&self) -> bool {
-        self.running.is_any() && self.sends()
+    /// Reports whether the port is live: a port that must not forward may be.
+    pub(crate) fn is_live(&self) -> bool {
+        self.running.is_any() && self.config.as_ref().is_none_or(|config| config.get().may_be_live())
     }
 
     /// Reports whether controllers allow to send.
@@ -167,9 +167,9 @@ impl Output {
         self.config.as_ref().is_none_or(|config| config.get().receives())
     }
 
-    /// Reports whether controllers want to be shown what the port receives.
-    pub(crate) fn shows(&self) -> bool {
-        self.config.as_ref().is_none_or(|config| config.get().shows())
+    /// Reports whether controllers want to be shown what the port receives and no flow matches.
+    pub(crate) fn shows_misses(&self) -> bool {
+        self.config.as_ref().is_none_or(|config| config.get().shows_misses())
     }
 
     /// Adds frames to those that another worker sends.

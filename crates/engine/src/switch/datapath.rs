@@ -5,7 +5,7 @@ use super::topology::Topology;
 use crate::drops::Reason;
 use crate::forward::flows::{Datapath, Emission};
 use crate::stats::DatapathStats;
-use openflow::{Action, Counters, PacketIn, PacketInReason, PortConfig, Rules};
+use openflow::{Action, Counters, PacketIn, PacketInReason, PortConfig, Rules, WantedPackets};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -19,6 +19,11 @@ impl Switch {
     /// Sets what controllers forbid at a port of the bridge that forwards by flows.
     pub fn configure_port(&self, number: u32, config: PortConfig) {
         self.inner.datapath.configure(number, config);
+    }
+
+    /// Sets the reasons for which any controller wants packets. There are none at first; packets sent for others are dropped and counted.
+    pub fn want_packets(&self, wanted: WantedPackets) {
+        self.inner.datapath.want(wanted);
     }
 
     /// Returns the counters of flows: rules have slots in them.
@@ -35,11 +40,11 @@ impl Switch {
     /// Applies `actions` to a packet that a controller sends, as if `in_port` had received it. The packet is sent soon, after
     /// earlier ones, or dropped and counted: a worker takes some in each round, and the number that may wait is limited.
     pub fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
-        let mut emissions = Emission::all(in_port, actions, data).peekable();
-        if emissions.peek().is_none() {
+        let emissions = Emission::all(in_port, actions, data);
+        if emissions.is_empty() {
             self.inner.datapath.drops.add(Reason::FlowDrop, 1);
         }
-        emissions.for_each(|emission| self.inner.fabric.emit(emission));
+        emissions.into_iter().for_each(|emission| self.inner.fabric.emit(emission));
     }
 
     /// Returns a descriptor that is readable when workers have packets or relayed flows, until [`Self::answer`].
@@ -58,11 +63,11 @@ impl Switch {
         topology.layout.ports.iter().filter_map(|port| port.member()).for_each(|member| member.relay.drain(&mut take));
     }
 
-    /// Passes packets for controllers to `take`.
-    pub fn packet_ins(&self, mut take: impl FnMut(&PacketIn<'_>)) {
+    /// Passes packets for controllers to `take`, which reports whether they got them.
+    pub fn packet_ins(&self, mut take: impl FnMut(&PacketIn<'_>) -> bool) {
         self.inner.datapath.punted(|punt, data| {
-            take(&PacketIn {
-                reason: if punt.is_miss { PacketInReason::NoMatch } else { PacketInReason::Action },
+            let packet = |reason| PacketIn {
+                reason,
                 cookie: punt.cookie,
                 in_port: punt.in_port,
                 table: punt.table,
@@ -70,7 +75,8 @@ impl Switch {
                 tunnel_id: 0,
                 data,
                 total_len: punt.total as usize,
-            });
+            };
+            PacketInReason::of(punt.reason).is_some_and(|reason| take(&packet(reason)))
         });
     }
 }

@@ -41,7 +41,7 @@ fn summary(datapath: &DatapathStats) -> String {
             "{} frames looked up, {} with a flow, {} searched for in the table.",
             datapath.lookups, datapath.matched, datapath.searched
         ),
-        format!("{} packets for controllers, {} more lost.", datapath.packet_ins, datapath.packet_ins_lost),
+        format!("{} packets for controllers, {} lost.", datapath.packet_ins, datapath.packet_ins_lost),
     ];
     for (reason, packets) in &datapath.packet_out_drops {
         lines.push(format!("{packets} packets of controllers dropped: {reason}."));

@@ -7,7 +7,7 @@ use crate::control::Flow;
 use crate::serve::Stop;
 use engine::stats::{AggregationFlow, Snapshot};
 use openflow::aggregation::relayed;
-use openflow::{ConnectionId, Event, FlowTable, Identity, Millis, ServiceChain, Switch};
+use openflow::{ConnectionId, Event, FlowTable, Identity, Millis, ServiceChain, Switch, WantedPackets};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -34,6 +34,8 @@ struct AgentState {
     /// Versions of the tables that the data path has: those that forward (`set`) and the aggregation table (`laid`).
     set: u64,
     laid: u64,
+    /// The reasons for which controllers want packets, as the data path knows them.
+    wanted: WantedPackets,
     /// Time from which on a look at the data path is due.
     due: Instant,
     /// Whether a bridge has `openflow`.
@@ -66,6 +68,7 @@ impl SharedSwitch {
             ports: Ports::default(),
             set,
             laid,
+            wanted: WantedPackets::default(),
             due: started,
             forwards: false,
             notifiers: BTreeMap::new(),
@@ -117,7 +120,7 @@ impl<'d> Agent<'d> {
         if let Some(snapshot) = &snapshot {
             guard.look(self.datapath, snapshot, now);
         }
-        let AgentState { switch, set, laid, forwards, .. } = &mut *guard;
+        let AgentState { switch, set, laid, wanted, forwards, .. } = &mut *guard;
         let done = act(switch, now);
         let tables = switch.tables();
         if *set != tables.version() {
@@ -129,6 +132,10 @@ impl<'d> Agent<'d> {
             let aggregation = snapshot.unwrap_or_else(|| self.datapath.snapshot()).aggregation;
             let by_vni = aggregation.is_some_and(|stats| stats.service_chain_id == "vni");
             self.datapath.lay_flows(chains(switch.next_hops(), by_vni));
+        }
+        if *wanted != switch.wanted_packets() {
+            *wanted = switch.wanted_packets();
+            self.datapath.want_packets(*wanted);
         }
         while let Some(event) = switch.event() {
             match event {

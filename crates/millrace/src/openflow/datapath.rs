@@ -1,7 +1,7 @@
 //! The switch's data path, as controllers use it.
 
 use engine::stats::{AggregationFlow, Snapshot};
-use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
+use openflow::{Action, Counters, PacketIn, PortConfig, Rules, WantedPackets};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -21,8 +21,10 @@ pub trait Datapath: Send + Sync {
     fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]);
     /// Sets what controllers forbid at a port.
     fn configure_port(&self, number: u32, config: PortConfig);
-    /// Passes packets for controllers to `take`.
-    fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>));
+    /// Sets the reasons for which any controller wants packets; at first there are none.
+    fn want_packets(&self, wanted: WantedPackets);
+    /// Passes packets for controllers to `take`, which reports whether they got them.
+    fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>) -> bool);
     /// Passes to `take` the frames in which other switches relay flows.
     fn relayed_flows(&self, take: &mut dyn FnMut(&[u8]));
     /// Returns a descriptor that is readable when there is something for the last two, until [`Self::clear_notifier`].

@@ -4,7 +4,7 @@ use super::{Datapath, Service};
 use crate::config::{ListenAddress, Openflow};
 use crate::serve::Stop;
 use engine::stats::{AggregationFlow, AggregationStats, PortStats, QueueStats, Snapshot};
-use openflow::{Action, Counters, PacketIn, PortConfig, Rules};
+use openflow::{Action, Counters, PacketIn, PortConfig, Rules, WantedPackets};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -50,7 +50,9 @@ impl Datapath for Recorder {
         panic!("no bridge has `openflow`");
     }
 
-    fn packet_ins(&self, _: &mut dyn FnMut(&PacketIn<'_>)) {}
+    fn want_packets(&self, _: WantedPackets) {}
+
+    fn packet_ins(&self, _: &mut dyn FnMut(&PacketIn<'_>) -> bool) {}
 
     fn relayed_flows(&self, _: &mut dyn FnMut(&[u8])) {}
 

@@ -30,7 +30,7 @@ fn flow(command: u8, vid: u16, port: u32) -> Vec<u8> {
 
 /// Builds a GROUP_MOD of a group with one bucket.
 fn group(command: u8, id: u8, port: u32) -> Vec<u8> {
-    let bucket = [&[0, 32, 0, 1][..], &[0xff; 8], &[0; 4], &output(port)].concat();
+    let bucket = [&[0, 32, 0, 0][..], &[0xff; 8], &[0; 4], &output(port)].concat();
     message(15, 1, &[&[0, command, 2, 0, 0, 0, 0, id][..], if command == 2 { &[] } else { &bucket }].concat())
 }
 

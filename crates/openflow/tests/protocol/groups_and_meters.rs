@@ -18,7 +18,7 @@ fn groups_are_set_used_and_end_with_their_flows() {
     let mut rig = Rig::new();
     let id = rig.connect();
     let any = u32::MAX;
-    let to = |port: u32| (1, any, output(port));
+    let to = |port: u32| (0, any, output(port));
     let send_to = |group: u32| {
         let mut change = FlowMod::new(0, 1, &[]);
         change.flags = 1;
@@ -38,17 +38,32 @@ fn groups_are_set_used_and_end_with_their_flows() {
     assert_eq!(refused(group_mod(0, 0, 0xffff_ff01, &[])), (6, 1));
     assert_eq!(refused(group_mod(0, 2, 8, &[to(1), to(2)])), (6, 1), "an indirect group has one bucket");
     assert_eq!(refused(group_mod(0, 3, 8, &[to(1)])), (6, 1), "a bucket to fail over from watches a port");
+    for kind in [0, 2, 3] {
+        assert_eq!(refused(group_mod(0, kind, 8, &[(1, any, output(1))])), (6, 1), "only select groups have weights");
+    }
+    for kind in [0, 2] {
+        assert_eq!(refused(group_mod(0, kind, 8, &[(0, 1, output(1))])), (6, 6), "there is nothing to choose");
+    }
+    let mut watches_group = group_mod(0, 3, 8, &[(0, 1, output(1))]);
+    watches_group[24..28].copy_from_slice(&[0, 0, 0, 7]);
+    assert_eq!(refused(watches_group), (6, 6));
     assert_eq!(refused(group_mod(0, 3, 8, &[(0, 9, output(1))])), (6, 13), "and one that exists");
     assert_eq!(refused(group_mod(0, 0, 8, &[to(9)])), (2, 4));
-    assert_eq!(refused(group_mod(0, 0, 8, &[(1, any, vec![0, 22, 0, 8, 0, 0, 0, 7])])), (6, 5));
+    assert_eq!(refused(group_mod(0, 0, 8, &[(0, any, vec![0, 22, 0, 8, 0, 0, 0, 7])])), (6, 5));
     assert_eq!(
-        refused(group_mod(0, 0, 8, &vec![(1, any, output(1).repeat(60)); 20])),
+        refused(group_mod(0, 0, 8, &vec![(0, any, output(1).repeat(60)); 20])),
         (6, 4),
         "more than is described in a message"
     );
     assert_eq!(refused(group_mod(0, 9, 8, &[])), (6, 10));
     assert_eq!(refused(group_mod(9, 0, 8, &[])), (6, 11));
     assert_eq!(refused(message(15, 1, &[0, 0, 0, 0, 0, 0, 0, 8, 0, 8, 0, 0, 0, 0, 0, 0])), (6, 12));
+
+    // What the specification leaves open: weights may be left out, and buckets of a select group may watch ports.
+    rig.done(id, &group_mod(0, 1, 9, &[to(1), to(2)]));
+    rig.done(id, &group_mod(1, 1, 9, &[(1, 1, output(1)), (2, any, output(2))]));
+    rig.done(id, &group_mod(1, 3, 9, &[(0, 1, output(1)), (0, 2, output(2))]));
+    rig.done(id, &group_mod(2, 0, 9, &[]));
 
     let multipart = |kind: u8, body: &[u8]| message(18, 1, &[&[0, kind, 0, 0, 0, 0, 0, 0][..], body].concat());
     let described = rig.ask(id, &multipart(7, &[])).remove(0).body;
@@ -58,7 +73,7 @@ fn groups_are_set_used_and_end_with_their_flows() {
     assert_eq!(rig.ask(id, &multipart(8, &[]))[0].body.len(), 8 + 40);
 
     // Descriptions of many groups take several messages.
-    let many = vec![(1, any, output(1).repeat(60)); 16];
+    let many = vec![(0, any, output(1).repeat(60)); 16];
     (100..110).for_each(|group| rig.done(id, &group_mod(0, 0, group, &many)));
     let answers = rig.ask(id, &multipart(7, &[]));
     let described: usize = answers.iter().map(|answer| answer.body.len() - 8).sum();

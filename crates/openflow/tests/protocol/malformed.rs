@@ -40,7 +40,7 @@ fn valid() -> Vec<Vec<u8>> {
     }
     messages.push(message(28, 1, &[0xff; 24]));
     // A group with a bucket, a meter with both kinds of bands, and a port that is taken down.
-    let bucket = [&[0, 32, 0, 1][..], &[0xff; 8], &[0; 4], &output(1)].concat();
+    let bucket = [&[0, 32, 0, 0][..], &[0xff; 8], &[0; 4], &output(1)].concat();
     messages.push(message(15, 1, &[&[0, 0, 0, 0, 0, 0, 0, 7][..], &bucket].concat()));
     let band = |kind: u8| [&[0, kind, 0, 16, 0, 0, 0, 9][..], &[0, 0, 0, 5, 1, 0, 0, 0]].concat();
     messages.push(message(29, 1, &[&[0, 0, 0, 6, 0, 0, 0, 7][..], &band(1), &band(2)].concat()));
@@ -127,7 +127,7 @@ proptest! {
 
     #[test]
     fn random_packets(
-        bytes in prop::collection::vec(any::<u8>(), 0..200), start in 0usize..5, field in 0usize..8, value in any::<u128>()
+        bytes in prop::collection::vec(any::<u8>(), 0..250), start in 0usize..5, field in 0usize..8, value in any::<u128>()
     ) {
         let mut packet = bytes;
         let starts: [&[u8]; 5] =
@@ -140,13 +140,15 @@ proptest! {
             Field::EthDst, Field::VlanVid, Field::VlanPcp, Field::Ipv4Src, Field::Ipv6Dst, Field::TcpSrc, Field::UdpDst,
             Field::TunnelId,
         ];
-        let mut headers = Headers::new(&packet, 0);
+        let mut headers = Headers::new(&packet, packet.len(), 0);
         for action in [
             Action::SetField(fields[field], value), Action::PopVlan, Action::PushVlan(0x8100),
             Action::SetField(fields[field], !value),
         ] {
-            headers.apply(&action);
-            headers.apply(&action);
+            for _ in 0..2 {
+                let done = headers.apply(&action, |at, room| room.copy_from_slice(&packet[at..at + room.len()]));
+                prop_assert_eq!(done, Ok(()));
+            }
         }
         prop_assert!(headers.taken() <= packet.len());
     }

@@ -92,6 +92,10 @@ fn requests_and_their_errors() {
     let desc = &rig.ask(id, &multipart(0, 0, &[]))[0];
     assert_eq!((desc.kind, desc.body.len()), (19, 8 + 1056));
     assert_eq!(rig.ask(id, &multipart(5, 0, &[0xff; 8]))[0].body.len(), 8);
+    let queues = |port: u8, queue: [u8; 4]| multipart(5, 0, &[&[0, 0, 0, port][..], &queue].concat());
+    assert_eq!(rig.ask(id, &queues(1, [0xff; 4]))[0].body.len(), 8);
+    assert_eq!((rig.refused(id, &queues(9, [0xff; 4])), rig.refused(id, &queues(1, [0; 4]))), ((9, 0), (9, 1)));
+    assert_eq!(rig.refused(id, &message(22, 1, &[0, 0, 0, 9, 0, 0, 0, 0])), (9, 0));
 }
 
 #[test]
@@ -109,6 +113,9 @@ fn packets_go_out_and_bad_ones_do_not() {
     assert_eq!(rig.refused(id, &out(u32::MAX, 1, &[0, 0, 0, 24], &[0; 60])), (2, 1));
     assert_eq!(rig.refused(id, &out(u32::MAX, 1, &set_nfi(1), &[0; 60])), (2, 5));
     assert_eq!(rig.switch.event(), None);
+    // Nothing is to be done, so nothing can be wrong.
+    rig.done(id, &out(u32::MAX, 0, &[], &[]));
+    assert_eq!(rig.switch.event(), Some(Event::PacketOut { in_port: 0, actions: vec![], data: vec![] }));
     rig.done(id, &out(u32::MAX, 0xffff_fffd, &output(0xffff_fff9), &[9; 60]));
     let actions = vec![Action::Output { port: 0xffff_fff9, max_len: 0 }];
     let event = Event::PacketOut { in_port: 0xffff_fffd, actions, data: vec![9; 60] };
@@ -235,7 +242,7 @@ fn notices_go_to_those_who_want_them() {
         data: &[7; 60],
         total_len: 60,
     };
-    rig.switch.packet_in(&packet);
+    assert!(rig.switch.packet_in(&packet));
     let seen = rig.take(equal);
     assert_eq!((seen[0].kind, seen[0].xid), (10, 0));
     assert!(seen[0].body.ends_with(&[7; 60]));
@@ -251,8 +258,46 @@ fn notices_go_to_those_who_want_them() {
     rig.done(equal, &message(28, 1, &masks));
     rig.done(slave, &message(28, 1, &masks));
     assert_eq!(rig.ask(slave, &message(26, 1, &[]))[0].body, masks);
-    rig.switch.packet_in(&packet);
+    assert!(rig.switch.packet_in(&packet));
     assert_eq!((rig.take(equal).len(), rig.take(slave).len()), (0, 1));
+    rig.switch.disconnect(slave);
+    assert!(!rig.switch.packet_in(&packet), "nobody gets it");
+}
+
+/// Packets whose time to live is over go to controllers that ask for them, and the data path knows for which reasons any does.
+#[test]
+fn the_data_path_knows_which_packets_are_wanted() {
+    let mut rig = Rig::new();
+    let reasons = |rig: &Rig| rig.switch.wanted_packets().0;
+    assert_eq!(reasons(&rig), 0);
+    let greeting = rig.switch.connect();
+    assert_eq!(reasons(&rig), 0, "it has not agreed on a version");
+    rig.switch.disconnect(greeting);
+    let (first, second) = (rig.connect(), rig.connect());
+    assert_eq!(reasons(&rig), 0b011);
+    let masks = |equal: u32, slave: u32| [equal, slave, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
+    let dead = PacketIn {
+        table: 0,
+        metadata: 0,
+        reason: PacketInReason::InvalidTtl,
+        cookie: 9,
+        in_port: 1,
+        tunnel_id: 0,
+        data: &[7; 60],
+        total_len: 60,
+    };
+    assert!(!rig.switch.packet_in(&dead));
+    rig.done(first, &message(28, 1, &masks(0b100, 0)));
+    rig.done(second, &message(28, 1, &masks(0b001, 0b010)));
+    assert_eq!(reasons(&rig), 0b101);
+    assert!(rig.switch.wanted_packets().has(PacketInReason::InvalidTtl));
+    assert!(!rig.switch.wanted_packets().has(PacketInReason::Action));
+    assert!(rig.switch.packet_in(&dead));
+    assert_eq!((rig.take(first)[0].body[6], rig.take(second).len()), (2, 0), "the one that asks for it gets it");
+    rig.ask(second, &message(24, 3, &[0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]));
+    assert_eq!(reasons(&rig), 0b110, "a slave has wishes of its own");
+    rig.switch.disconnect(first);
+    assert_eq!(reasons(&rig), 0b010);
 }
 
 #[test]
@@ -386,9 +431,9 @@ fn ports_are_configured_by_controllers() {
     let told = rig.ask(id, &change(2, 2, 1, 1, 0));
     assert_eq!((told[0].kind, told[0].body[0], told[0].body[8 + 35]), (12, 2, 1), "all controllers are told");
     assert_eq!(configured(&mut rig), [(2, PortConfig(1))]);
-    assert!(!PortConfig(1).sends() && !PortConfig(1).receives() && PortConfig(1).shows());
+    assert!(!PortConfig(1).sends() && !PortConfig(1).receives() && PortConfig(1).shows_misses());
     assert!(!PortConfig(4).receives() && PortConfig(4).sends());
-    assert!(!PortConfig(32).sends() && PortConfig(32).receives() && !PortConfig(64).shows());
+    assert!(!PortConfig(32).sends() && PortConfig(32).receives() && !PortConfig(64).shows_misses());
     // What is not in the mask stays.
     rig.ask(id, &change(2, 2, 64, 64, 0));
     assert_eq!(configured(&mut rig), [(2, PortConfig(65))]);
@@ -396,6 +441,13 @@ fn ports_are_configured_by_controllers() {
     let described = rig.ask(id, &message(18, 1, &[0, 13, 0, 0, 0, 0, 0, 0])).remove(0).body;
     let second = &described[8 + 64..];
     assert_eq!((second[35], second[39]), (65, 0), "and it is not live");
+    rig.ask(id, &change(2, 2, 0, 65, 0));
+    // A spanning tree's port that is blocked, listens or learns is live (Section 6.5); its state is that of its link.
+    for config in [4 | 32, 32 | 64, 64] {
+        let told = rig.ask(id, &change(2, 2, config, 4 | 32 | 64, 0));
+        assert_eq!((told[0].body[8 + 35], told[0].body[8 + 39]), (config, 4));
+    }
+    configured(&mut rig);
     let mut refused = |message: Vec<u8>| rig.refused(id, &message);
     assert_eq!(refused(change(9, 2, 1, 1, 0)), (7, 0));
     assert_eq!(refused(change(2, 3, 1, 1, 0)), (7, 1));

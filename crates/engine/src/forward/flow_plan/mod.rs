@@ -1,9 +1,10 @@
 //! Forwarding by flows, in one worker: this looks frames up, and `run` sends them.
 
+mod received;
 mod run;
 mod work;
 
-use super::flows::{self, Emission, Flows, Numbered, Path, Walk};
+use super::flows::{self, Emission, Flows, LiveWanted, Numbered, Path, Walk, Way};
 use super::learning::{Arrival, LearningPlan, Scratch};
 use super::output::Output;
 use crate::clock::Cycles;
@@ -12,7 +13,8 @@ use crate::live::Reader;
 use crate::stage::egress::Outgoing;
 use handover::{EventNotifier, Ring};
 use openflow::{Cache, CacheKey, HEADER_BYTES, Key, Lane, RawKey, To};
-use packet::{BurstStorage, HEAD, Head, Heads, Judged, Segment};
+use packet::{BurstStorage, HEAD, Head, Heads, Segment};
+use received::{NOWHERE, Received};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -20,9 +22,6 @@ use work::Work;
 
 /// Look-ups that each worker caches, of common packets and of others.
 const REMEMBERED: usize = 16_384;
-
-/// Index for no port of the bridge.
-const NOWHERE: usize = usize::MAX;
 
 /// A bridge's flows, as one worker uses them.
 pub(crate) struct FlowPlan {
@@ -35,6 +34,7 @@ pub(crate) struct FlowPlan {
     lane: Arc<Lane>,
     counted: Arc<flows::Lookups>,
     notifier: Arc<EventNotifier>,
+    wanted: Arc<LiveWanted>,
     clock: Cycles,
     lookups: RefCell<Lookups>,
     /// Storage for a packet of a controller.
@@ -50,24 +50,6 @@ pub(crate) struct Injection<'a> {
     pub(crate) drops: &'a Drops,
     /// Seconds since the switch started.
     pub(crate) now: u32,
-}
-
-/// A burst, and where it came from.
-#[derive(Clone, Copy)]
-struct Received<'r> {
-    bridge: &'r LearningPlan,
-    arrival: Arrival<'r, 'r>,
-    /// Its frames with their heads.
-    judged: Judged<'r>,
-    /// Number of its port.
-    in_port: u32,
-}
-
-impl<'r> Received<'r> {
-    /// Returns the port that it came from, as frames are sent there.
-    fn source(&self) -> Option<&'r Output> {
-        (self.arrival.from != NOWHERE).then(|| self.bridge.output(&self.arrival, self.arrival.from))
-    }
 }
 
 /// State that look-ups keep from burst to burst.
@@ -98,6 +80,7 @@ impl FlowPlan {
             lane,
             counted,
             notifier: datapath.notifier.clone(),
+            wanted: datapath.wanted.clone(),
             clock: Cycles::new(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
@@ -136,17 +119,21 @@ impl FlowPlan {
         flows.refresh();
         let flows: &Flows = flows.value();
         let mut injected = self.injected.borrow_mut();
-        for &Emission { in_port, to, ref packet } in emissions {
+        for &Emission { in_port, way, ref packet } in emissions {
             let mut burst = injected.start();
             burst.push(Segment::from(&packet[..]));
             let (frames, from) = (burst.frames(), self.port(in_port));
             let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
             let received = Received { bridge, arrival, judged: frames.judge_heads(heads), in_port };
-            match to {
-                None => self.look_up(received, flows, (common, cache), work, scratch),
-                Some(to) => {
+            match way {
+                Way::Table => self.look_up(received, flows, (common, cache), work, scratch),
+                Way::To(to) => {
                     work.walks[0] = Walk::sending(to);
                     self.run(received, flows, cache, work, scratch);
+                }
+                Way::Nowhere(undone) => {
+                    work.walks[0] = Walk::default();
+                    self.drop_one(received, undone, flows, work);
                 }
             }
         }

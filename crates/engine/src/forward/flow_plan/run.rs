@@ -3,22 +3,14 @@
 use super::super::flows::{Flows, Next, Path};
 use super::super::learning::Scratch;
 use super::super::vlan::part;
+use super::FlowPlan;
+use super::received::{NOWHERE, Received};
 use super::work::{Work, bits};
-use super::{FlowPlan, NOWHERE, Received};
 use crate::drops::Reason;
 use handover::Punt;
 use openflow::rewrite::Headers;
-use openflow::{Action, Cache, Excess, Group, Key, Rule, To};
-use packet::{Judged, MAX_BURST};
-
-/// A frame of a burst that is copied for controllers.
-struct Copied {
-    frame: usize,
-    /// Whether its headers have changed.
-    edited: bool,
-    /// Whether its bytes are copied, too.
-    whole: bool,
-}
+use openflow::{Action, Cache, Excess, Group, Key, PacketInReason, Rule, To, Undone};
+use packet::MAX_BURST;
 
 /// Outputs of frames that are chosen and not yet done; the others are in [`Work`].
 #[derive(Default)]
@@ -32,20 +24,27 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Changes a frame. Returns false if its time to live is over.
-    fn change(&mut self, judged: &Judged<'_>, frame: usize, actions: &[Action], work: &mut Work) -> bool {
+    /// Changes a frame, which must be dropped if that can't be done.
+    fn change(
+        &mut self,
+        received: Received<'_>,
+        frame: usize,
+        actions: &[Action],
+        work: &mut Work,
+    ) -> Result<(), Undone> {
         if actions.is_empty() {
-            return true;
+            return Ok(());
         }
-        let headers = self.edit(judged, frame, work);
-        actions.iter().all(|action| headers.apply(action))
+        let headers = self.edit(received, frame, work);
+        let more = |at: usize, into: &mut [u8]| received.copy(frame, at, into);
+        actions.iter().try_for_each(|action| headers.apply(action, more))
     }
 
     /// Returns the headers of a frame that is changed.
-    fn edit<'w>(&mut self, judged: &Judged<'_>, frame: usize, work: &'w mut Work) -> &'w mut Headers {
+    fn edit<'w>(&mut self, received: Received<'_>, frame: usize, work: &'w mut Work) -> &'w mut Headers {
         let was_edited = self.edited & 1 << frame != 0;
         self.edited |= 1 << frame;
-        work.edit(judged, frame, was_edited)
+        work.edit(received, frame, was_edited)
     }
 }
 
@@ -70,15 +69,14 @@ impl FlowPlan {
                 // To its next output.
                 let sent = loop {
                     match work.walks[frame].next(flows) {
-                        Next::Act(changes, sent) => {
-                            let lives = chosen.change(&judged, frame, changes, work);
-                            if !lives {
-                                arrival.drops.add(Reason::TimeToLive, 1);
+                        Next::Act(changes, to, rule) => {
+                            if let Err(undone) = chosen.change(received, frame, changes, work) {
+                                self.give_up(received, (frame, undone, rule), &mut chosen, work);
                                 on_the_way &= !bit;
                                 break None;
                             }
-                            if sent.is_some() {
-                                break sent;
+                            if let Some(to) = to {
+                                break Some((to, rule));
                             }
                         }
                         Next::Measure(meter) => {
@@ -130,6 +128,15 @@ impl FlowPlan {
         }
     }
 
+    /// Drops the only frame of a burst, which can't be changed as a controller wants.
+    pub(super) fn drop_one(&self, received: Received<'_>, undone: Undone, flows: &Flows, work: &mut Work) {
+        let mut chosen = Chosen::default();
+        self.give_up(received, (0, undone, flows.no_flow()), &mut chosen, work);
+        if chosen.punted {
+            self.notifier.notify();
+        }
+    }
+
     /// Returns the number of outputs that an action counts for. Buckets of a group are counted one by one.
     fn outputs_of(&self, to: To) -> usize {
         /// A flood leaves a frame some outputs, in the largest bridge, too.
@@ -157,7 +164,7 @@ impl FlowPlan {
         let Some(band) = meter.measure(self.clock.nanos(), len) else { return true };
         self.lane.add(band.tally.index(), 1, len);
         if let Excess::Remark(levels) = band.excess {
-            chosen.edit(&received.judged, frame, work).raise_drop_precedence(levels);
+            chosen.edit(received, frame, work).raise_drop_precedence(levels);
         }
         band.excess != Excess::Drop
     }
@@ -184,10 +191,17 @@ impl FlowPlan {
                 }
             }
             To::Normal => chosen.normal |= bit,
-            To::Controller { .. } if received.source().is_some_and(|port| !port.shows()) => {}
+            // Of what controllers are sent, this forbids table misses only (Section 7.2.1).
+            To::Controller { .. } if rule.is_miss && received.source().is_some_and(|port| !port.shows_misses()) => {
+                arrival.drops.add(Reason::NoPacketIn, 1);
+            }
             To::Controller { whole } => {
-                let copied = Copied { frame, edited: chosen.edited & bit != 0, whole };
-                chosen.punted |= self.punt(rule, received, copied, work);
+                let reason = if rule.is_miss { PacketInReason::NoMatch } else { PacketInReason::Action };
+                if self.wanted.get().has(reason) {
+                    self.punt(received, (frame, rule), (reason, whole), chosen, work);
+                } else {
+                    arrival.drops.add(Reason::Unwanted, 1);
+                }
             }
             // Groups in groups are refused.
             To::Group(_) => arrival.drops.add(Reason::UnknownPort, 1),
@@ -232,7 +246,7 @@ impl FlowPlan {
         self.lane.add(group.tally.index(), 1, len);
         let is_live = |number: u32| {
             let port = self.port(number);
-            port != NOWHERE && bridge.output(arrival, port).is_up()
+            port != NOWHERE && bridge.output(arrival, port).is_live()
         };
         let mut used = false;
         for bucket in group.chosen(hash, is_live) {
@@ -241,12 +255,11 @@ impl FlowPlan {
                 return false;
             }
             self.lane.add(bucket.tally.index(), 1, len);
-            match bucket.to {
-                None => {}
-                Some(_) if !chosen.change(judged, frame, &bucket.changes, work) => {
-                    arrival.drops.add(Reason::TimeToLive, 1)
+            if let Some(to) = bucket.to {
+                match chosen.change(received, frame, &bucket.changes, work) {
+                    Ok(()) => self.choose(received, (frame, to, rule), chosen, work),
+                    Err(undone) => self.give_up(received, (frame, undone, rule), chosen, work),
                 }
-                Some(to) => self.choose(received, (frame, to, rule), chosen, work),
             }
             used |= bucket.to.is_some();
             self.send(received, chosen, work, scratch);
@@ -261,14 +274,39 @@ impl FlowPlan {
         true
     }
 
-    /// Copies a frame, in its present state, to the ring for controllers. Reports whether there was room.
+    /// Drops a frame that can't be changed as a flow wants. Controllers get it, if they want such frames.
     #[cold]
-    fn punt(&self, rule: &Rule, received: Received<'_>, copied: Copied, work: &mut Work) -> bool {
+    fn give_up(
+        &self,
+        received: Received<'_>,
+        (frame, undone, rule): (usize, Undone, &Rule),
+        chosen: &mut Chosen,
+        work: &mut Work,
+    ) {
+        let reason = match undone {
+            Undone::Expired => Reason::TimeToLive,
+            Undone::TooDeep => Reason::TooDeep,
+        };
+        received.arrival.drops.add(reason, 1);
+        if undone == Undone::Expired && self.wanted.get().has(PacketInReason::InvalidTtl) {
+            self.punt(received, (frame, rule), (PacketInReason::InvalidTtl, true), chosen, work);
+        }
+    }
+
+    /// Copies a frame, in its present state, to the ring for controllers: all of it if it is sent `whole`.
+    #[cold]
+    fn punt(
+        &self,
+        received: Received<'_>,
+        (index, rule): (usize, &Rule),
+        (reason, whole): (PacketInReason, bool),
+        chosen: &mut Chosen,
+        work: &mut Work,
+    ) {
         let Received { arrival, judged, in_port, .. } = received;
-        let Copied { frame: index, edited, whole } = copied;
         let packet = &mut work.packet;
         packet.clear();
-        let taken = if edited {
+        let taken = if chosen.edited & 1 << index != 0 {
             packet.extend_from_slice(work.headers[index].bytes());
             work.headers[index].taken() as u32
         } else {
@@ -280,13 +318,13 @@ impl FlowPlan {
             packet.resize(at + segment.len() as usize, 0);
             segment.copy_to(&mut packet[at..]);
         }
-        let Rule { cookie, table, is_miss, .. } = *rule;
+        let Rule { cookie, table, .. } = *rule;
         let metadata = work.walks[index].metadata;
-        let punt = Punt { in_port, cookie, table, is_miss, metadata, total: packet.len() as u32 };
-        let taken = work.shares.push(&self.ring, &punt, if whole { packet } else { &[] });
-        if !taken {
+        let punt = Punt { in_port, cookie, table, reason: reason as u8, metadata, total: packet.len() as u32 };
+        if work.shares.push(&self.ring, &punt, if whole { packet } else { &[] }) {
+            chosen.punted = true;
+        } else {
             arrival.drops.add(Reason::ControllerBusy, 1);
         }
-        taken
     }
 }

@@ -3,6 +3,7 @@
 use super::super::flows::{Path, Walk};
 use super::super::learning::Arrival;
 use super::super::vlan::part;
+use super::received::Received;
 use crate::drops::Reason;
 use crate::stage::egress::Outgoing;
 use handover::{Ring, Shares};
@@ -37,7 +38,7 @@ impl Work {
         Work {
             paths: Default::default(),
             walks: Default::default(),
-            headers: std::array::from_fn(|_| Headers::new(&[], 0)),
+            headers: Default::default(),
             masks: vec![0; numbers.len()].into(),
             outputs: [OUTPUTS; MAX_BURST],
             storage: BurstStorage::default(),
@@ -48,19 +49,21 @@ impl Work {
     }
 
     /// Returns the headers of a frame to be changed. They are those judged if they were not `edited` before.
-    pub(super) fn edit(&mut self, judged: &Judged<'_>, frame: usize, edited: bool) -> &mut Headers {
+    pub(super) fn edit(&mut self, received: Received<'_>, frame: usize, edited: bool) -> &mut Headers {
+        let headers = &mut self.headers[frame];
         if !edited {
-            self.headers[frame] = Headers::new(judged.heads()[frame].bytes(), 0);
+            headers.set(received.judged.heads()[frame].bytes(), received.len(frame) as usize, 0);
         }
-        &mut self.headers[frame]
+        headers
     }
 
     /// Returns the key of a frame as it is now.
     pub(super) fn key(&self, judged: &Judged<'_>, frame: usize, edited: bool, in_port: u32) -> Key {
-        let headers = &self.headers[frame];
-        let (bytes, tunnel) =
-            if edited { (headers.bytes(), headers.tunnel_id) } else { (judged.heads()[frame].bytes(), 0) };
-        Key::extract(bytes, in_port, tunnel).unwrap_or_default()
+        let key = match edited {
+            true => self.headers[frame].key(in_port),
+            false => Key::extract(judged.heads()[frame].bytes(), in_port, 0),
+        };
+        key.unwrap_or_default()
     }
 
     /// Lets all frames have as many outputs as a frame may.

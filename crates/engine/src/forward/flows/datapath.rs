@@ -2,11 +2,13 @@
 
 use super::port_config::LivePortConfig;
 use super::table::{Flows, Lookups, Versions};
+use super::wanted::LiveWanted;
+use crate::counters::Counter;
 use crate::drops::Drops;
 use crate::live::Live;
 use crate::stats::{DatapathPort, DatapathStats};
 use handover::{EventNotifier, Punt, Ring};
-use openflow::{Counters, Lane, PortConfig, Rules};
+use openflow::{Counters, Lane, PortConfig, Rules, WantedPackets};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -23,6 +25,9 @@ pub(crate) struct Datapath {
     /// One per worker.
     lookups: Mutex<Vec<Arc<Lookups>>>,
     pub(in crate::forward) notifier: Arc<EventNotifier>,
+    pub(in crate::forward) wanted: Arc<LiveWanted>,
+    /// Packets that workers had for controllers, and that these did not get.
+    undelivered: Counter,
     /// Numbers of ports, and what is forbidden there. Numbers stay the same while the switch runs, even if a port is removed and
     /// added again.
     known: Mutex<HashMap<String, (u32, Arc<LivePortConfig>)>>,
@@ -53,6 +58,8 @@ impl Datapath {
             rings: Mutex::default(),
             lookups: Mutex::default(),
             notifier,
+            wanted: Arc::default(),
+            undelivered: Counter::default(),
             known: Mutex::default(),
             drops: Arc::default(),
         }
@@ -105,15 +112,17 @@ impl Datapath {
         versions.missed(&self.counters.lanes())
     }
 
-    /// Passes packets for controllers to `take`. Call this after clearing the notifier.
-    pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8])) {
+    /// Passes packets for controllers to `take`, which reports whether they got them. Call this after clearing the notifier.
+    pub(crate) fn punted(&self, mut take: impl FnMut(&Punt, &[u8]) -> bool) {
         let rings = self.rings.lock().unwrap();
         let mut bytes = Vec::new();
         for ring in rings.iter() {
             // Packets that arrive meanwhile ring again.
             for _ in 0..ring.waiting() {
                 let Some(punt) = ring.pop(&mut bytes) else { break };
-                take(&punt, &bytes);
+                if !take(&punt, &bytes) {
+                    self.undelivered.add(1);
+                }
             }
         }
     }
@@ -133,6 +142,11 @@ impl Datapath {
     pub(crate) fn configure(&self, number: u32, config: PortConfig) {
         let known = self.known.lock().unwrap();
         known.values().filter(|(known, _)| *known == number).for_each(|(_, live)| live.set(config));
+    }
+
+    /// Sets the reasons for which any controller wants packets; workers drop the others.
+    pub(crate) fn want(&self, wanted: WantedPackets) {
+        self.wanted.set(wanted);
     }
 
     /// Returns the statistics.
@@ -157,7 +171,7 @@ impl Datapath {
             matched: looked_up.saturating_sub(missed),
             searched,
             packet_ins: sum(|ring| ring.pushed.get()),
-            packet_ins_lost: sum(|ring| ring.lost.get()),
+            packet_ins_lost: sum(|ring| ring.lost.get()) + self.undelivered.get(),
             packet_out_drops: self.drops.named(),
         }
     }

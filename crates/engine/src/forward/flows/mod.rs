@@ -16,10 +16,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod wanted;
 
 pub(crate) use datapath::{Datapath, Numbered};
 pub(crate) use packet_out::Emission;
+pub(super) use packet_out::Way;
 pub(super) use path::Path;
 pub(crate) use port_config::LivePortConfig;
 pub(super) use table::{Flows, Lookups};
 pub(super) use walk::{Next, Walk};
+pub(super) use wanted::LiveWanted;

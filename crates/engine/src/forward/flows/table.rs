@@ -24,6 +24,11 @@ pub(in crate::forward) struct Lookups {
 }
 
 impl Flows {
+    /// Returns the rule of packets that have come to no flow yet.
+    pub(in crate::forward) fn no_flow(&self) -> &Rule {
+        &self.misses[0]
+    }
+
     /// Returns the rule in a slot.
     #[inline(always)]
     pub(in crate::forward) fn rule(&self, slot: u32) -> &Rule {

@@ -31,7 +31,7 @@ pub(in crate::forward) struct Walk {
 /// The next thing to be done with a packet.
 pub(in crate::forward) enum Next<'f> {
     /// Change it, and then send it there, if anywhere, for a flow.
-    Act(&'f [Action], Option<(To, &'f Rule)>),
+    Act(&'f [Action], Option<To>, &'f Rule),
     /// Measure it by the meter of this number.
     Measure(u32),
     /// Look it up in this table.
@@ -66,7 +66,7 @@ impl Walk {
     #[inline]
     pub(in crate::forward) fn next<'f>(&mut self, flows: &'f Flows) -> Next<'f> {
         if let Some(to) = self.only.take() {
-            return self.send(&[], to, &flows.misses[0]);
+            return self.send(&[], to, flows.no_flow());
         }
         while !self.over {
             let Some(slot) = self.path.slots().get(self.at).copied() else {
@@ -87,7 +87,7 @@ impl Walk {
             }
             self.leave(slot, rule);
             if !rule.program.rest.is_empty() {
-                return Next::Act(&rule.program.rest, None);
+                return Next::Act(&rule.program.rest, None, rule);
             }
         }
         Next::End
@@ -95,7 +95,7 @@ impl Walk {
 
     fn send<'f>(&mut self, changes: &'f [Action], to: To, rule: &'f Rule) -> Next<'f> {
         self.is_sent = true;
-        Next::Act(changes, Some((to, rule)))
+        Next::Act(changes, Some(to), rule)
     }
 
     /// Leaves a flow, whose other instructions take effect.
@@ -135,7 +135,7 @@ impl Walk {
         self.over = matches!(action, Action::Group(_) | Action::Output { .. });
         match To::of(action) {
             Some(to) => self.send(&[], to, rule),
-            None => Next::Act(std::slice::from_ref(action), None),
+            None => Next::Act(std::slice::from_ref(action), None, rule),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Tests of bridges that forward by flows, with queues that only record what they are given.
 
+mod controllers;
+mod rewriting;
+
 use super::*;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::Bridge;
@@ -10,11 +13,10 @@ use crate::spec::Vlan;
 use ::openflow::ofp::{port, port_config};
 use ::openflow::{
     Action, Band, Bucket, Count, Counters, Excess, FORWARDING, Field, FlowId, Group, GroupKind, Match, Meter,
-    PortConfig, Program, Rule, Rules, Slot, Tally, To, TokenBucket,
+    PortConfig, Program, Rule, Rules, Slot, Tally, To, TokenBucket, WantedPackets,
 };
 use handover::{EventNotifier, Punt};
-use packet::{BurstStorage, MAX_BURST, Segment};
-use proptest::prelude::*;
+use packet::{BurstStorage, Segment};
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -37,6 +39,7 @@ impl Rig {
     fn new(standalone: bool) -> Rig {
         let datapath = Arc::new(Datapath::new(Arc::new(EventNotifier::new().unwrap())));
         datapath.prepare(1, standalone);
+        datapath.want(WantedPackets(0b011));
         let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 4096, 300, &[]).unwrap();
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));
         let configs = numbered.configs.clone();
@@ -100,7 +103,7 @@ impl Rig {
 
     /// Sends a packet of a controller.
     fn inject(&mut self, in_port: u32, actions: &[Action], data: &[u8]) -> Vec<Vec<Vec<u8>>> {
-        let emissions: Vec<_> = Emission::all(in_port, actions, data).collect();
+        let emissions = Emission::all(in_port, actions, data);
         let injection =
             Injection { emissions: &emissions, outputs: &self.outputs, drops: &self.datapath.drops, now: 0 };
         self.plan.inject(injection, &mut self.scratch);
@@ -363,38 +366,12 @@ fn groups_send_copies_and_the_packet_goes_on_unchanged() {
     // The first port of the other group has no link.
     rig.outputs.iter().enumerate().for_each(|(port, output)| output.running.set(0, port != 1));
     assert_eq!(rig.send(0, &[udp(4, 60)], 60)[3], [udp(4, 60)]);
-}
-
-#[test]
-fn controllers_forbid_what_ports_do() {
-    let mut rig = Rig::new(true);
-    let lens = |out: Vec<Vec<Vec<u8>>>| out.iter().map(Vec::len).collect::<Vec<_>>();
+    // A port that is forbidden to forward is live, one that is down is not (Section 6.5).
+    rig.outputs.iter().for_each(|output| output.running.set(0, true));
+    rig.datapath.configure(2, PortConfig(port_config::NO_FWD));
+    assert_eq!(rig.send(0, &[udp(4, 60)], 60).concat().len(), 0);
     rig.datapath.configure(2, PortConfig(port_config::DOWN));
-    rig.datapath.configure(3, PortConfig(port_config::NO_FWD));
-    rig.datapath.configure(4, PortConfig(port_config::NO_RECV | port_config::NO_PACKET_IN));
-    // By addresses, and by flows.
-    for _ in 0..2 {
-        assert_eq!(lens(rig.send(0, &[udp(1, 60)], 60)), [0, 0, 0, 1]);
-        assert_eq!(lens(rig.send(1, &[udp(1, 60)], 60)), [0; 4]);
-        assert_eq!(lens(rig.send(2, &[udp(1, 60)], 60)), [1, 0, 0, 1]);
-        assert_eq!(lens(rig.send(3, &[udp(1, 60)], 60)), [0; 4]);
-        assert_eq!(rig.dropped(), [("no-receive".into(), 2)]);
-        let sent = rig.outputs.iter().map(|output| output.drops.named().remove("no-send").unwrap_or(0));
-        assert_eq!(sent.collect::<Vec<_>>(), [0, 2, 1, 0]);
-        rig.outputs.iter_mut().for_each(|output| output.drops = Arc::default());
-        rig.drops = Drops::default();
-        rig.set(&[(1, Match::any(), &[output(port::FLOOD)])]);
-    }
-    rig.set(&[(1, Match::any(), &[output(port::CONTROLLER), output(2)])]);
-    rig.datapath.configure(2, PortConfig::default());
-    rig.datapath.configure(4, PortConfig(port_config::NO_PACKET_IN));
-    assert_eq!(lens(rig.send(3, &[udp(1, 60)], 60)), [0, 1, 0, 0]);
-    let mut shown = 0;
-    rig.datapath.punted(|_, _| shown += 1);
-    assert_eq!(shown, 0);
-    rig.send(0, &[udp(1, 60)], 60);
-    rig.datapath.punted(|_, _| shown += 1);
-    assert_eq!(shown, 1);
+    assert_eq!(rig.send(0, &[udp(4, 60)], 60)[3], [udp(4, 60)]);
 }
 
 #[test]
@@ -466,89 +443,6 @@ fn normal_learns_and_forwards_what_was_changed() {
     let mut answer = udp(3, 60);
     answer[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
     assert_eq!(rig.send(0, std::slice::from_ref(&answer), 60)[2], [answer]);
-}
-
-#[test]
-fn controllers_are_shown_packets_as_they_are_by_then() {
-    let mut rig = Rig::new(false);
-    let first = Action::Output { port: port::CONTROLLER, max_len: 0 };
-    rig.set(&[
-        (5, to_udp(1), &[first, Action::PushVlan(0x8100), output(port::CONTROLLER), output(2)]),
-        (0, Match::any(), &[output(port::CONTROLLER)]),
-    ]);
-    let long = udp(1, 200);
-    let out = rig.send(3, &[long.clone(), udp(2, 60)], 5);
-    let tagged = [&long[..12], &[0x81, 0, 0, 0], &long[12..]].concat();
-    assert_eq!(out[1], std::slice::from_ref(&tagged));
-    let mut shown = Vec::new();
-    rig.datapath.punted(|punt, bytes| shown.push((*punt, bytes.to_vec())));
-    let punt = |cookie, total| Punt { in_port: 4, cookie, is_miss: cookie == 101, total, ..Punt::default() };
-    // Step by step: first those of both frames, then the changed one.
-    assert_eq!(shown, [(punt(100, 200), vec![]), (punt(101, 60), udp(2, 60)), (punt(100, 204), tagged)]);
-    assert!(rig.drops.named().is_empty());
-    let many = vec![udp(2, 60_000); 32];
-    rig.send(0, &many, 60);
-    let lost = rig.drops.named()["controller-busy"];
-    let stats = rig.datapath.stats("br", &[], rig.plan.learning.bridge.flows.as_ref().unwrap());
-    assert_eq!((stats.packet_ins, stats.packet_ins_lost), (3 + 32 - lost, lost));
-    assert!(lost > 0 && lost < 32);
-}
-
-#[test]
-fn packets_of_controllers_go_out() {
-    let mut rig = Rig::new(false);
-    rig.set(&[(5, Match::any().with(Field::InPort, port::CONTROLLER.into(), u128::MAX), &[output(2)])]);
-    let packet = udp(1, 60);
-    let lens = |out: Vec<Vec<Vec<u8>>>| out.iter().map(Vec::len).collect::<Vec<_>>();
-    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(3)], &packet)), [0, 0, 1, 0]);
-    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::ALL)], &packet)), [1, 1, 1, 1]);
-    assert_eq!(lens(rig.inject(2, &[output(port::FLOOD)], &packet)), [1, 0, 1, 1]);
-    assert_eq!(lens(rig.inject(2, &[output(port::IN_PORT)], &packet)), [0, 1, 0, 0]);
-    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::TABLE)], &packet)), [0, 1, 0, 0]);
-    assert_eq!(lens(rig.inject(port::CONTROLLER, &[output(port::NORMAL)], &packet)), [1, 1, 1, 1]);
-    assert_eq!(rig.plan.learning.bridge.table.entries(0), [], "nobody learns from them");
-    assert_eq!(lens(rig.inject(4, &[output(port::NORMAL)], &packet)), [1, 1, 1, 0]);
-    assert!(rig.datapath.drops.named().is_empty());
-    rig.inject(port::CONTROLLER, &[output(port::IN_PORT), output(9)], &packet);
-    rig.inject(3, &[output(port::TABLE)], &packet);
-    let dropped: Vec<_> = rig.datapath.drops.named().into_iter().collect();
-    assert_eq!(dropped, [("no-flow".into(), 1), ("unknown-port".into(), 2)]);
-}
-
-#[test]
-fn the_longest_frame_takes_no_tag_and_harms_nobody() {
-    let mut rig = Rig::new(false);
-    rig.set(&[(1, Match::any(), &[Action::PushVlan(0x8100), output(2)])]);
-    let mut longest = udp(1, 200);
-    longest.resize(packet::MAX_FRAME as usize, 0);
-    assert_eq!(rig.send(0, &[longest, udp(1, 60)], 60)[1].len(), 1);
-    assert_eq!(rig.dropped(), [(crate::drops::REASONS[Reason::TooLong as usize].0.into(), 1)]);
-}
-
-proptest! {
-    /// However frames are cut, and whichever others are in the burst, each is rewritten as it would be in one piece.
-    #[test]
-    fn rewriting_does_not_mind_where_frames_are_cut(
-        burst in prop::collection::vec((1u16..5, 60usize..300), 1..MAX_BURST),
-        cut in 1u32..300,
-    ) {
-        let mut rig = Rig::new(false);
-        let changes: [&[Action]; 4] = [
-            &[],
-            &[Action::PushVlan(0x8100), Action::SetField(Field::VlanVid, 0x1000 | 7)],
-            &[Action::SetField(Field::Ipv4Dst, 0x0a00_0001), Action::SetField(Field::UdpDst, 9)],
-            &[Action::SetField(Field::EthDst, 0x0200_0000_00aa)],
-        ];
-        let lists: Vec<Vec<Action>> = changes.iter().map(|list| [list, &[output(2)][..]].concat()).collect();
-        let flows: Vec<_> = lists.iter().zip(1..).map(|(list, to)| (1, to_udp(to), &list[..])).collect();
-        rig.set(&flows);
-        let frames: Vec<_> = burst.iter().map(|&(to, len)| udp(to, len)).collect();
-        let came = rig.send(0, &frames, cut).swap_remove(1);
-        let wanted: Vec<_> = frames.iter().zip(&burst).map(|(frame, (to, _))| {
-            Emission::all(1, &lists[usize::from(*to) - 1], frame).next().unwrap().packet
-        }).collect();
-        prop_assert_eq!(came, wanted);
-    }
 }
 
 /// The guest changes the frame as soon as the first output gets it.
