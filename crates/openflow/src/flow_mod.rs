@@ -120,6 +120,9 @@ impl<'a> FlowMod<'a> {
             Scope::Forwarding(Known { ports, groups: &shared.groups, meters: &shared.meters })
         };
         let instructions = Instructions::read(self.instructions, scope, number, &self.filter.matches)?;
+        if number == aggregation::TABLE && !shared.has_next_hop(instructions.nfi()) {
+            return Err(Error::ActionArgument);
+        }
         let table = &mut meant[0];
         let reset = self.flags & flag::RESET_COUNTS != 0;
         if self.command != Command::Add {

@@ -5,7 +5,7 @@ use crate::flow::Entry;
 use crate::groups::Groups;
 use crate::meters::Meters;
 use crate::rules::{FlowId, Rules};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The rules, groups, meters and counters, which all tables share.
@@ -15,6 +15,8 @@ pub(crate) struct Shared {
     pub groups: Groups,
     pub meters: Meters,
     pub counters: Arc<Counters>,
+    /// Next hops that flows of the aggregation table may name; any, if they are not known.
+    pub next_hops: Option<BTreeSet<u16>>,
     /// The next flow's identifier.
     next: u64,
     /// In a bundle: the flows that have changed.
@@ -33,6 +35,11 @@ pub(crate) struct Before {
 }
 
 impl Shared {
+    /// Reports whether a flow of the aggregation table may name this next hop; zero stands for none.
+    pub fn has_next_hop(&self, nfi: u16) -> bool {
+        nfi == 0 || self.next_hops.as_ref().is_none_or(|hops| hops.contains(&nfi))
+    }
+
     /// Returns an identifier for a new flow.
     pub fn flow_id(&mut self) -> FlowId {
         let id = FlowId(self.next);

@@ -17,6 +17,7 @@ use crate::rules::{Rule, Rules};
 use crate::shared::{Before, Shared};
 use crate::table::FlowTable;
 use crate::time::Millis;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Bytes of a group for each byte of its description, at most: a bucket takes 16 there, an action 8.
@@ -55,6 +56,11 @@ impl Tables {
     /// Returns the aggregation table.
     pub fn aggregation(&self) -> &FlowTable {
         &self.tables[usize::from(aggregation::TABLE)]
+    }
+
+    /// Sets the next hops that flows of the aggregation table may name; `None` for any. Flows that are there stay.
+    pub fn set_next_hops(&mut self, hops: Option<BTreeSet<u16>>) {
+        self.shared.next_hops = hops;
     }
 
     /// Returns the tables that a request means by `id`; none if there is no such table.

@@ -249,6 +249,8 @@ impl AgentState {
             table.set_limit(if self.forwards { FLOWS } else { 0 });
             table.set_missed(missed);
         }
+        let hops = snapshot.aggregation.as_ref().map(|stats| stats.next_hops.iter().map(|hop| hop.nfi).collect());
+        tables.set_next_hops(hops);
         tables.look(now);
         switch.expire(now);
         let ended = Instant::now();

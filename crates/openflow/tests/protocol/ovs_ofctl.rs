@@ -226,6 +226,13 @@ fn chains_are_set_with_plain_controllers() {
     assert!(server.switch().tables().all()[0].is_empty());
     server.ofctl("del-flows", &["table=16,dl_vlan=100"]);
     assert_eq!(server.switch().next_hops().len(), 1);
+    // A switch that knows its next hops takes no other; flows that it has stay.
+    server.switch().tables_mut().set_next_hops(Some([7].into()));
+    let refused = server.ofctl_fails("add-flow", &["table=16,dl_vlan=101,actions=write_metadata:8"]);
+    assert!(refused.contains("OFPBAC_BAD_ARGUMENT"), "{refused}");
+    server.ofctl("add-flow", &["table=16,dl_vlan=101,actions=write_metadata:7"]);
+    server.ofctl("add-flow", &["table=16,dl_vlan=102,actions=write_metadata:0"]);
+    assert_eq!(server.switch().next_hops().len(), 3);
 }
 
 #[test]
