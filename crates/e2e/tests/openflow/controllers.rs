@@ -110,12 +110,14 @@ fn a_port_may_be_forbidden_to_show_table_misses() -> Result<()> {
     let (unwanted, told) = (dropped(&millrace, "a", "unwanted"), monitor.log().mark());
     send(&mut a, &[miss.clone(), hit]);
     monitor.wait_for_line_since(told, "the other packet", e2e::SOON, |line| line.contains("(via action)"))?;
-    assert_eq!(dropped(&millrace, "a", "no-packet-in"), 1);
+    let forbidden = dropped(&millrace, "a", "no-packet-in");
+    assert!(forbidden > 0);
     of(&home, "mod-port", &["1", "packet-in"]);
     let told = monitor.log().mark();
     send(&mut a, &[miss]);
     monitor.wait_for_line_since(told, "the packet", e2e::SOON, |line| line.contains("(via no_match)"))?;
-    assert_eq!((dropped(&millrace, "a", "no-packet-in"), dropped(&millrace, "a", "unwanted")), (1, unwanted));
+    let counts = ["no-packet-in", "unwanted"].map(|reason| dropped(&millrace, "a", reason));
+    assert_eq!(counts, [forbidden, unwanted]);
     millrace.stop();
     Ok(())
 }
