@@ -2,11 +2,11 @@
 
 use crate::config::{Config, LoadError, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
-use crate::control::{Flow, Handler, ReloadReport, Server};
+use crate::control::{Flow, Handler, Mended, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Datapath, Service, SharedSwitch};
-use crate::serve::{BindError, ListenError, Stop};
+use crate::serve::{ListenError, Listener, Stop};
 use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::spec::Spec;
@@ -17,7 +17,7 @@ use signal_hook::iterator::Handle;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 /// Error that keeps the switch from running.
@@ -26,10 +26,7 @@ pub enum DaemonError {
     /// The configuration could not be loaded.
     #[error(transparent)]
     Config(#[from] LoadError),
-    /// The control socket could not be created.
-    #[error(transparent)]
-    Control(#[from] BindError),
-    /// The metrics endpoint or the OpenFlow channel could not listen.
+    /// The control socket, the metrics endpoint or the OpenFlow channel could not listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// A directory granted by the configuration is missing.
@@ -88,6 +85,10 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     }
     descriptors::raise();
     vhost_user::prepare().map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;
+    let mut sockets = vec![control.listener()];
+    sockets.extend(metrics.iter().map(Exporter::listener));
+    sockets.extend(openflow.iter().flat_map(Service::listeners));
+    let sockets = sockets.into_iter().map(Arc::downgrade).collect();
     let reach = Reach::of(&config, path)?;
     // Confine before starting a second thread: it would keep the privileges that this one drops.
     let confined = confine(&config.confinement, &reach)?;
@@ -107,6 +108,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         config: Mutex::new(config),
         flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
+        sockets,
     });
     signals.started();
     let handler: Arc<dyn Handler> = daemon.clone();
@@ -139,6 +141,8 @@ struct Daemon {
     flows: Option<SharedSwitch>,
     /// Closing it ends the signal loop, and with it the switch.
     signals: Handle,
+    /// Sockets of the services, which end with these.
+    sockets: Vec<Weak<Listener>>,
 }
 
 impl Daemon {
@@ -233,7 +237,8 @@ impl Handler for Daemon {
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {
-        let outcome = self.apply();
+        let sockets = self.mend_sockets();
+        let outcome = self.apply().map(|report| ReloadReport { sockets, ..report });
         match &outcome {
             Ok(report) if report.failed() > 0 => tracing::error!("reloaded, but not all of it: {report}"),
             Ok(report) => tracing::info!("reloaded: {report}"),
@@ -253,6 +258,21 @@ impl Handler for Daemon {
 }
 
 impl Daemon {
+    /// Makes those of its sockets again that others have removed, whatever the configuration says now.
+    fn mend_sockets(&self) -> Vec<Mended> {
+        let mend = |socket: Arc<Listener>| {
+            let (path, outcome) = socket.mend()?;
+            let error = outcome.err().map(|error| error.to_string());
+            Some(Mended { path: path.display().to_string(), error })
+        };
+        let mended: Vec<_> = self.sockets.iter().filter_map(Weak::upgrade).filter_map(mend).collect();
+        mended.iter().for_each(|mended| match mended.error {
+            None => tracing::info!("{mended}"),
+            Some(_) => tracing::error!("{mended}"),
+        });
+        mended
+    }
+
     /// Reads the configuration again and applies it; on an error nothing has changed.
     fn apply(&self) -> Result<ReloadReport, String> {
         let (new, warnings) =
@@ -262,6 +282,6 @@ impl Daemon {
         let needs_restart = new.needs_restart_since(&config);
         let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;
         *config = new;
-        Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect() })
+        Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() })
     }
 }

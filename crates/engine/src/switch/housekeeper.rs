@@ -1,7 +1,7 @@
 //! The housekeeper: a thread that answers neighbours, ends broken sessions, ages addresses, and opens failed ports again.
 
 use super::inner::Inner;
-use super::open;
+use super::open::{self, Connection};
 use crate::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::Ordering;
@@ -44,6 +44,7 @@ impl Inner {
                 }
                 files = topology.layout.ports.iter().filter_map(|port| port.file().cloned()).collect();
                 files.extend(self.fabric.recorders());
+                self.look_for_sockets();
             }
             drop(topology);
             files.drain(..).for_each(|file| file.keep());
@@ -60,6 +61,25 @@ impl Inner {
         for (spec, shared) in topology.spec.ports.iter().zip(&topology.layout.ports) {
             let connection = open.connections.get_mut(&spec.name).expect("every port has one");
             open::retry(connection, spec, shared, &self.fabric);
+        }
+    }
+
+    /// Looks whether ports can still be reached at their sockets.
+    fn look_for_sockets(&self) {
+        let Ok(open) = self.open.try_lock() else { return };
+        for port in &self.topology().layout.ports {
+            let lost = open.connections.get(&port.name).and_then(Connection::listener).filter(|l| !l.is_reachable());
+            let missing = lost.map(|listener| {
+                format!(
+                    "its socket {} was removed or replaced, so that nobody can connect; a reload makes it again",
+                    listener.path().display()
+                )
+            });
+            if port.set_missing(missing.clone())
+                && let Some(missing) = missing
+            {
+                tracing::warn!("port \"{}\": {missing}", port.name);
+            }
         }
     }
 

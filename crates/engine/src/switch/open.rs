@@ -8,6 +8,7 @@ use crate::port::{Opened, PortControl};
 use crate::spec::PortSpec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vhost_user::Listener;
 
 /// First pause before another attempt to open a port.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -38,6 +39,14 @@ impl Connection {
             // Drops the old connection first, as that sets a state too.
             *self = Connection::Failed { again: Instant::now(), pause: FIRST_PAUSE };
             port.set_state(false, "a worker that does not respond has queues of it");
+        }
+    }
+
+    /// Returns the socket that the port listens on, if it does so at present.
+    pub(super) fn listener(&self) -> Option<Arc<Listener>> {
+        match self {
+            Connection::Open(control) => control.listener(),
+            Connection::Failed { .. } => None,
         }
     }
 

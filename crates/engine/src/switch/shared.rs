@@ -61,6 +61,8 @@ pub(super) struct PortShared {
 pub(super) struct PortState {
     pub(super) up: bool,
     pub(super) detail: String,
+    /// What others have taken away that the port does not need for the frames of its present peer.
+    pub(super) missing: Option<String>,
     pub(super) interface: Option<InterfaceStats>,
 }
 
@@ -182,6 +184,14 @@ impl PortShared {
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
         let mut state = self.state.lock().unwrap();
         (state.up, state.detail) = (up, detail.into());
+    }
+
+    /// Sets what the port misses; reports whether that is news.
+    pub(super) fn set_missing(&self, missing: Option<String>) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let is_news = state.missing != missing;
+        state.missing = missing;
+        is_news
     }
 
     pub(super) fn set_interface(&self, interface: InterfaceStats) {

@@ -128,6 +128,24 @@ impl<'s> Transition<'s> {
         created.map(|_| ())
     }
 
+    /// Makes sockets again that ports which stay open listen on, and that others have removed. Peers that are connected stay.
+    pub(super) fn mend_sockets(&mut self) {
+        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+            let listener = self.open.connections.get(&spec.name).and_then(Connection::listener);
+            match listener.map_or(Ok(false), |listener| listener.mend()) {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.applied.change(&spec.name, "socket made again");
+                    port.set_missing(None);
+                }
+                Err(error) => {
+                    self.applied.change(&spec.name, "socket");
+                    self.applied.fail(&spec.name, OpenError::of(spec, error.to_string()));
+                }
+            }
+        }
+    }
+
     /// Opens ports that are added or reopened, and those that could not be opened before.
     pub(super) fn open_ports(&mut self) {
         for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
