@@ -273,6 +273,18 @@ impl Daemon {
         mended
     }
 
+    /// Returns a warning for each place that the confinement no longer lets the switch into, though it is named as before.
+    fn replaced_places(&self) -> impl Iterator<Item = String> {
+        self.reach.iter().flat_map(Reach::replaced).map(|grant| {
+            format!(
+                "{} was removed and made again since the switch started, and the switch is confined to the old one: it can {} \
+                 there when it is started again; let such directories come and go in one of `directories` of [confinement]",
+                grant.path.display(),
+                grant.purpose
+            )
+        })
+    }
+
     /// Reads the configuration again and applies it; on an error nothing has changed.
     fn apply(&self) -> Result<ReloadReport, String> {
         let (new, warnings) =
@@ -282,6 +294,10 @@ impl Daemon {
         let needs_restart = new.needs_restart_since(&config);
         let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;
         *config = new;
-        Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() })
+        let mut report = ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() };
+        if report.failed() > 0 {
+            report.warnings.extend(self.replaced_places());
+        }
+        Ok(report)
     }
 }

@@ -15,3 +15,4 @@ mod reload;
 mod rings;
 mod sessions;
 mod soak;
+mod sockets;

@@ -161,7 +161,7 @@ impl Checks for Check<'_> {
         let path = self.unix_socket(at, listens);
         // Connecting needs no landlock permission.
         if listens {
-            self.reachable(at, &path, Purpose::Create);
+            self.reachable(at, &path, Purpose::Listen);
         }
         path
     }

@@ -65,12 +65,12 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
 
 fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
     match purpose {
-        // Stale sockets are removed at startup, and the switch's own ones at the end.
         Purpose::Create => {
             let sockets = AccessFs::MakeSock | AccessFs::RemoveFile;
             sockets | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::ReadFile
         }
-        Purpose::Remove => AccessFs::RemoveFile.into(),
+        // Sockets of the services, which a reload makes again when others have removed them.
+        Purpose::Listen => AccessFs::MakeSock | AccessFs::RemoveFile,
         Purpose::Read => AccessFs::ReadFile.into(),
         Purpose::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
     }

@@ -128,7 +128,7 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let away = elsewhere.path().display();
     let cases = [
-        (format!("driver='vhost-user', socket='{away}/b.sock'"), "create sockets and capture files"),
+        (format!("driver='vhost-user', socket='{away}/b.sock'"), "create and remove sockets"),
         (format!("driver='pcap', record='{away}/b.pcap'"), "create sockets and capture files"),
         (format!("driver='pcap', replay='{away}/b.pcap'"), "read files"),
     ];
@@ -158,16 +158,66 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
 #[test]
 fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
     require_root();
-    let root = tempfile::tempdir().unwrap();
-    let guests = root.path().join("guests");
+    let [root, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let guests = elsewhere.path().canonicalize().unwrap().join("guests");
+    let sockets = guests.display();
     fs::create_dir(&guests).unwrap();
     // Keep the old directory open, so that its inode number is not reused.
     let _kept = fs::File::open(&guests).unwrap();
-    let switch = start(root.path(), &ONE.replace("a.sock", "guests/a.sock"));
+    let switch = start(root.path(), &ONE.replace("a.sock", &format!("{sockets}/a.sock")));
     fs::remove_dir_all(&guests).unwrap();
     fs::create_dir(&guests).unwrap();
-    let error = reload(&switch, root.path(), &ONE.replace("a.sock", "guests/b.sock")).unwrap_err();
-    assert!(error.contains("forbids it to create sockets "), "{error}");
+    // Everything else is done: the port that lost its socket and a new one can't be reached until the switch is started again.
+    let more = format!(
+        "{{name='b', driver='vhost-user', socket='{sockets}/b.sock'}}, {{name='t', driver='sink'}}, {{name='s'"
+    );
+    let more = ONE.replace("a.sock", &format!("{sockets}/a.sock")).replace("{name='s'", &more);
+    files(root.path()).configure(&more).unwrap();
+    let output = ctl(&switch, &["reload"]);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    for (port, step) in [("a", "changed port a (socket), which FAILED"), ("b", "added port b, which FAILED")] {
+        let line = report.lines().find(|line| line.starts_with(step)).unwrap_or_else(|| panic!("{report}"));
+        assert!(line.contains(&format!("{sockets}/{port}.sock: Permission denied")), "{line}");
+    }
+    assert!(report.contains("added port t\n"), "{report}");
+    let warning = format!("warning: {sockets} was removed and made again");
+    assert!(report.contains(&warning) && report.contains("when it is started again"), "{report}");
+}
+
+#[test]
+fn sockets_come_back_under_confinement() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    let mut switch = start(directory.path(), &format!("{ONE}\nopenflow.listen = ['unix:o.sock']"));
+    let sockets = ["a.sock", "c.sock", "m.sock", "o.sock"].map(|name| directory.path().join(name));
+    let modes = || sockets.each_ref().map(|path| fs::metadata(path).map(|meta| meta.mode() & 0o777).ok());
+    let before = modes();
+    assert_eq!(before[1..], [Some(0o600); 3]);
+    sockets.iter().for_each(|path| fs::remove_file(path).unwrap());
+    // Its configuration cannot be read at the moment, so that nothing else changes.
+    let configuration = fs::read(directory.path().join("m.toml")).unwrap();
+    fs::write(directory.path().join("m.toml"), "port = 1").unwrap();
+    let mark = switch.daemon.log().mark();
+    switch.daemon.signal(Signal::HUP).unwrap();
+    switch.wait_said(mark, "not reloaded, nothing changed").unwrap();
+    assert_eq!(modes()[1..], before[1..]);
+    fs::write(directory.path().join("m.toml"), configuration).unwrap();
+    let report = text(&ctl(&switch, &["reload"]).stdout);
+    assert!(report.starts_with("changed port a (socket made again)\n"), "{report}");
+    assert_eq!(modes(), before);
+    for path in &sockets {
+        UnixStream::connect(path).unwrap();
+    }
+    let log = switch.daemon.log().since(mark);
+    for path in &sockets[1..] {
+        let line = format!("made socket {} again, which was gone", path.display());
+        assert_eq!(log.iter().filter(|said| said.contains(&line)).count(), 1, "{log:?}");
+    }
+    let again = text(&ctl(&switch, &["reload"]).stdout);
+    assert!(again.starts_with("nothing changed\n"), "{again}");
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+    assert!(sockets.iter().all(|path| !path.exists()));
 }
 
 #[test]
