@@ -16,3 +16,4 @@ mod rings;
 mod sessions;
 mod soak;
 mod sockets;
+mod taps;
