@@ -71,6 +71,7 @@ fn leave_to_workers(spec: &Spec) {
 /// Runs the switch described by the file at `path` until SIGINT, SIGTERM or a shutdown request. A `strict` start fails if a
 /// port can't be opened.
 pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
+    descriptors::raise();
     let mut signals = Signals::take().map_err(|source| DaemonError::System { action: "handle signals", source })?;
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
@@ -83,7 +84,6 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     for port in &config.spec.ports {
         port.driver.claim().map_err(|why| DaemonError::Claim { port: port.name.clone(), why })?;
     }
-    descriptors::raise();
     vhost_user::prepare().map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;
     let mut sockets = vec![control.listener()];
     sockets.extend(metrics.iter().map(Exporter::listener));

@@ -17,5 +17,5 @@ pub mod written;
 pub use judge::Judge;
 pub use problem::{Problem, Report, Severity};
 pub use read::{Read, Unread, read, read_tagged};
-pub use suggest::closest;
+pub use suggest::{closest, few};
 pub use tagged::{Tagged, Variant};

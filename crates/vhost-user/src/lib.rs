@@ -9,7 +9,7 @@
 #![warn(unreachable_pub)]
 
 pub mod backend;
-mod descriptors;
+pub mod descriptors;
 mod event;
 pub mod frontend;
 mod mode;

@@ -34,6 +34,7 @@ pub fn serve(
 ) {
     let open = AtomicUsize::new(0);
     thread::scope(|scope| {
+        let mut failing = false;
         loop {
             let socket = listener.socket();
             if !stop.wait_readable((*socket).as_fd()) {
@@ -41,11 +42,17 @@ pub fn serve(
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let connection = match accept_with(&*socket, flags) {
-                Ok(fd) => Connection::new(fd, stop.clone()),
+                Ok(fd) => {
+                    failing = false;
+                    Connection::new(fd, stop.clone())
+                }
                 // The client may disconnect before it is accepted, and the socket may just have been replaced (EINVAL).
                 Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::INVAL) => continue,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection to {name}");
+                    // Once, not until descriptors are free again.
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "cannot accept connections to {name}");
+                    }
                     stop.sleep(DESCRIPTOR_SHORTAGE);
                     continue;
                 }

@@ -8,7 +8,7 @@ use super::session::{self, Ending};
 use super::{Error, Options, Queues};
 use crate::rate_limited_log::RateLimitedLog;
 use crate::socket::{Listener, connect};
-use crate::{MAX_QUEUE_PAIRS, Mode, wait};
+use crate::{MAX_QUEUE_PAIRS, Mode, descriptors, wait};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -138,7 +138,14 @@ impl Thread {
                 Source::Listener(listener) => match listener.accept() {
                     // A peer that already left gets no session and causes no pause.
                     Ok(Some(stream)) if wait::is_over(&stream) => {}
-                    Ok(Some(stream)) => return Some(stream),
+                    Ok(Some(stream)) => match descriptors::spare(&stream) {
+                        Ok(()) => return Some(stream),
+                        Err(why) => {
+                            self.log.warn(format_args!("cannot serve a frontend: {why}"));
+                            self.queues.describe(format!("no guest is connected: {why}"));
+                            self.control.sleep(LONGEST_PAUSE);
+                        }
+                    },
                     Ok(None) => self.control.wait_for(&*listener.socket()),
                     Err(e) => {
                         // Probably out of descriptors: the connection stays pending, so polling would spin.

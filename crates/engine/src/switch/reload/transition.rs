@@ -148,15 +148,19 @@ impl<'s> Transition<'s> {
 
     /// Opens ports that are added or reopened, and those that could not be opened before.
     pub(super) fn open_ports(&mut self) {
+        let mut failed = Vec::new();
         for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
             if !self.open.connections.get(&spec.name).is_some_and(Connection::is_settled) {
                 self.applied.change(&spec.name, "opened again");
                 drop(self.open.connections.remove(&spec.name));
                 let (connection, trouble) = open::open(spec, port, &self.inner.fabric);
+                // A port that is opened but down logs its troubles by itself.
+                failed.extend(trouble.as_ref().filter(|_| !connection.is_settled()).map(OpenError::clone));
                 trouble.into_iter().for_each(|error| self.applied.fail(&spec.name, error));
                 self.open.connections.insert(spec.name.clone(), connection);
             }
         }
+        open::lines(&failed).iter().for_each(|line| tracing::warn!("{line}"));
     }
 
     /// Has the workers forward by the next topology, which all readers see from now on. Returns the actions taken.
