@@ -1,6 +1,6 @@
 //! The switch process: startup order and signal handling.
 
-use crate::config::{Config, LoadError, Reach, ReachError};
+use crate::config::{Config, Grant, LoadError, Origin, Purpose, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
 use crate::control::{Flow, Handler, Mended, ReloadReport, Server};
 use crate::descriptors;
@@ -73,6 +73,7 @@ fn leave_to_workers(spec: &Spec) {
 pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     descriptors::raise();
     let mut signals = Signals::take().map_err(|source| DaemonError::System { action: "handle signals", source })?;
+    let is_file = Origin(path).is_file();
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
@@ -102,6 +103,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
 
     let daemon = Arc::new(Daemon {
         path: path.to_owned(),
+        is_file,
         switch,
         reach: confined.landlock.active.then_some(reach),
         confined,
@@ -130,6 +132,8 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
 /// The running switch.
 struct Daemon {
     path: PathBuf,
+    /// Whether the configuration can be read again.
+    is_file: bool,
     switch: Switch,
     /// Confinement in force.
     confined: Confined,
@@ -159,13 +163,19 @@ impl Daemon {
     /// Explains why a file that was readable at startup may no longer be.
     fn explain(&self, error: &LoadError) -> String {
         match error {
-            LoadError::Read { source, .. }
+            LoadError::Read { path, source }
                 if source.kind() == io::ErrorKind::PermissionDenied && self.confined.enabled =>
             {
+                let now = path.canonicalize().unwrap_or_else(|_| path.clone());
+                let reads = |grant: &&Grant| matches!(grant.purpose, Purpose::Read | Purpose::Create);
+                let places = self.reach.iter().flat_map(Reach::grants).filter(reads);
+                let places: Vec<_> = places.map(|grant| grant.path.display().to_string()).collect();
                 format!(
-                    "{error}; the switch is user \"{}\" and confined to the directory that the file was in when it \
-                     started: move the file back, let that user read it, or start the switch again",
-                    self.confined.user
+                    "{error}; it is {} now, and the switch is user \"{}\" and confined to read in {}: let that user read it, move it \
+                     back, or start the switch again, with the place in `directories` of [confinement] if this is to come again",
+                    now.display(),
+                    self.confined.user,
+                    places.join(", ")
                 )
             }
             _ => error.to_string(),
@@ -287,6 +297,13 @@ impl Daemon {
 
     /// Reads the configuration again and applies it; on an error nothing has changed.
     fn apply(&self) -> Result<ReloadReport, String> {
+        if !self.is_file {
+            return Err(format!(
+                "the configuration came from {}, which is no file and cannot be read again: start the switch with a file to change \
+                 it while it runs",
+                self.path.display()
+            ));
+        }
         let (new, warnings) =
             Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
         // Held to the end: concurrent reloads run one after the other.

@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use super::control_socket::default_control_socket;
+use super::origin::Origin;
 use super::ports::BuiltPorts;
 use super::raw::{self, RawFile};
 use super::reach::Reach;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Reads, checks and builds; `reach` is that of the running switch, if there is one and it is confined.
 pub(super) fn build(path: &Path, text: &str, reach: Option<&Reach>) -> Result<(Config, Report), Report> {
     let read = settings::read_tagged::<RawFile>(text, &raw::tagged());
-    let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+    let directory = Origin(path).directory().to_owned();
     let mut check = Check::new(directory, reach, Judge::new(read.problems, read.unread));
     let config = read.file.map(|file| config(&mut check, &file));
     let report = Report::new(path, text, check.into_problems());

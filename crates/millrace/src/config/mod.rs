@@ -15,6 +15,7 @@ mod forwarding;
 mod mappings;
 mod mirrors;
 mod openflow;
+mod origin;
 mod ports;
 pub mod raw;
 mod reach;
@@ -28,6 +29,7 @@ mod vxlan;
 mod workers;
 
 pub use control_socket::default_control_socket;
+pub use origin::Origin;
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::{Problem, Report, Severity};

@@ -3,6 +3,7 @@
 //! A directory is identified by device and inode, not by name, as in landlock (kernel
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
 
+use super::origin::Origin;
 use super::types::Config;
 use super::value::ListenAddress;
 use engine::port::PathUse;
@@ -68,7 +69,7 @@ impl Reach {
     pub fn of(config: &Config, file: &Path) -> Result<Self, ReachError> {
         let mut reach = Self::default();
         // Editors replace a file rather than change it, so its directory must stay readable.
-        reach.file(file, Purpose::Read);
+        Origin(file).places().iter().for_each(|place| reach.grant(place, Purpose::Read));
         reach.grant(parent(&config.control), Purpose::Listen);
         if let Some(ListenAddress::Unix(socket)) = &config.metrics {
             reach.grant(parent(socket), Purpose::Listen);

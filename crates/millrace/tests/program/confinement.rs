@@ -7,7 +7,7 @@ use millrace::confine::Confined;
 use rustix::fs::{Uid, chown};
 use rustix::process::Signal;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -183,6 +183,67 @@ fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
     assert!(report.contains("added port t\n"), "{report}");
     let warning = format!("warning: {sockets} was removed and made again");
     assert!(report.contains(&warning) && report.contains("when it is started again"), "{report}");
+}
+
+#[test]
+fn a_configuration_behind_links_can_be_exchanged() {
+    require_root();
+    let [root, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let control = root.path().join("c.sock");
+    // The sockets' directory grants nothing beside it.
+    let text_of = |name: &str| format!("port = [{{name='{name}', driver='sink'}}]\ncontrol.socket = '{}'", control.display());
+    let deploy = |release: &Path, name: &str| {
+        fs::create_dir_all(release).unwrap();
+        fs::write(release.join("m.toml"), text_of(name)).unwrap();
+        let new = root.path().join("new");
+        symlink(release, &new).unwrap();
+        fs::rename(new, root.path().join("current")).unwrap();
+    };
+    // Beside the directory that is named, so that only the link grants it.
+    let releases = elsewhere.path().join("releases");
+    deploy(&releases.join("1"), "one");
+    let files = lab::millrace::Files { configuration: root.path().join("current/m.toml"), control: control.clone() };
+    let mut switch = Start::new(Path::new(env!("CARGO_BIN_EXE_millrace"))).start(files).unwrap();
+    assert!(confined(&switch).landlock.active);
+    deploy(&releases.join("2"), "two");
+    let report = text(&ctl(&switch, &["reload"]).stdout);
+    assert!(report.starts_with("added port two\nremoved port one\n"), "{report}");
+
+    let away = elsewhere.path().canonicalize().unwrap().join("away/3");
+    deploy(&away, "three");
+    let refused = ctl(&switch, &["reload"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    for word in [&away.display().to_string(), "confined to read in", &releases.display().to_string(), "`directories`"] {
+        assert!(said.contains(word), "{word} in {said}");
+    }
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+}
+
+#[test]
+fn a_configuration_from_a_pipe_is_confined_and_read_once() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let mut piped = Command::new("bash");
+    piped.args(["-c", "exec \"$0\" run --config <(cat \"$3\")", program]);
+    // A capture that leaves by a pipe needs no place either.
+    let capture = "{name='r', driver='pcap', record='/dev/stdout'}, {name='s'";
+    let absolute = |name: &str| directory.path().join(name).display().to_string();
+    let one = ONE.replace("a.sock", &absolute("a.sock")).replace("m.sock", &absolute("m.sock"));
+    let mut switch = start_by(Start::new(program.as_ref()).by(piped), directory.path(), &one.replace("{name='s'", capture));
+    let state = confined(&switch);
+    assert!(state.landlock.active, "{state:?}");
+    assert!(state.places.iter().all(|place| !place.path.starts_with("/dev/fd")), "{state:?}");
+    let ports = text(&ctl(&switch, &["ports"]).stdout);
+    assert!(ports.lines().any(|line| line.starts_with(" r ") && line.contains(" up ")), "{ports}");
+    fs::remove_file(directory.path().join("c.sock")).unwrap();
+    let mark = switch.daemon.log().mark();
+    switch.daemon.signal(Signal::HUP).unwrap();
+    switch.wait_said(mark, "which is no file and cannot be read again: start the switch with a file").unwrap();
+    assert_eq!(text(&ctl(&switch, &["ports"]).stdout), ports);
+    assert_eq!(ctl(&switch, &["reload"]).status.code(), Some(1));
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
 }
 
 #[test]
