@@ -311,7 +311,8 @@ impl Daemon {
         let needs_restart = new.needs_restart_since(&config);
         let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;
         *config = new;
-        let mut report = ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() };
+        let mut report =
+            ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() };
         if report.failed() > 0 {
             report.warnings.extend(self.replaced_places());
         }

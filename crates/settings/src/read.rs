@@ -119,9 +119,8 @@ fn explain(message: &str, span: &Range<usize>) -> Problem {
     if let Some((found, expected)) =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected "))
     {
-        if expected.starts_with("i64") && found.starts_with("integer") {
-            let number = quoted.next().unwrap_or_default();
-            return Problem::error(span, format!("{number} is too large"), "give a number below 2^63");
+        if found.starts_with("integer") && (expected.starts_with("i64") || found.ends_with("128")) {
+            return beyond(span, quoted.next());
         }
         let expected = match expected {
             "i64" => "an integer",
@@ -147,7 +146,22 @@ fn explain(message: &str, span: &Range<usize>) -> Problem {
     if let Some((found, expected)) =
         message.strip_prefix("invalid value: ").and_then(|rest| rest.rsplit_once(", expected "))
     {
+        if expected.starts_with("i64") {
+            return beyond(span, quoted.next());
+        }
         return Problem::error(span, format!("found {found}, expected {expected}"), format!("give {expected}"));
     }
+    if message.ends_with("number overflowed") {
+        return beyond(span, None);
+    }
     Problem::error(span, message, "see docs/configuration.md for what this key takes")
+}
+
+/// Returns the problem with a number that no key takes, as it does not fit.
+fn beyond(span: &Range<usize>, number: Option<&str>) -> Problem {
+    let number = number.unwrap_or("the number");
+    if number.starts_with('-') {
+        return Problem::error(span, format!("{number} is too small"), format!("give at least {}", i64::MIN));
+    }
+    Problem::error(span, format!("{number} is too large"), format!("give at most {}", i64::MAX))
 }

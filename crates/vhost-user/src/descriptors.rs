@@ -38,12 +38,7 @@ fn limit() -> u64 {
 }
 
 /// Checks that more than one in so `many` are left of the limit.
-fn judge(
-    taken: u64,
-    limit: u64,
-    many: u64,
-    (whom, instead): (&'static str, &'static str),
-) -> Result<(), Exhausted> {
+fn judge(taken: u64, limit: u64, many: u64, (whom, instead): (&'static str, &'static str)) -> Result<(), Exhausted> {
     if taken < limit - limit / many { Ok(()) } else { Err(Exhausted { taken, limit, whom, instead }) }
 }
 

@@ -62,7 +62,7 @@ impl Config {
 
     /// Does the same for a running switch: a path beyond its `reach` is also an error.
     pub fn load_within(path: &Path, reach: Option<&Reach>) -> Result<(Self, Report), LoadError> {
-        let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+        let text = settings::read_text(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
         build::build(path, &text, reach).map_err(LoadError::Invalid)
     }
 

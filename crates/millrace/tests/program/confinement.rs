@@ -191,7 +191,8 @@ fn a_configuration_behind_links_can_be_exchanged() {
     let [root, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let control = root.path().join("c.sock");
     // The sockets' directory grants nothing beside it.
-    let text_of = |name: &str| format!("port = [{{name='{name}', driver='sink'}}]\ncontrol.socket = '{}'", control.display());
+    let text_of =
+        |name: &str| format!("port = [{{name='{name}', driver='sink'}}]\ncontrol.socket = '{}'", control.display());
     let deploy = |release: &Path, name: &str| {
         fs::create_dir_all(release).unwrap();
         fs::write(release.join("m.toml"), text_of(name)).unwrap();
@@ -231,7 +232,8 @@ fn a_configuration_from_a_pipe_is_confined_and_read_once() {
     let capture = "{name='r', driver='pcap', record='/dev/stdout'}, {name='s'";
     let absolute = |name: &str| directory.path().join(name).display().to_string();
     let one = ONE.replace("a.sock", &absolute("a.sock")).replace("m.sock", &absolute("m.sock"));
-    let mut switch = start_by(Start::new(program.as_ref()).by(piped), directory.path(), &one.replace("{name='s'", capture));
+    let mut switch =
+        start_by(Start::new(program.as_ref()).by(piped), directory.path(), &one.replace("{name='s'", capture));
     let state = confined(&switch);
     assert!(state.landlock.active, "{state:?}");
     assert!(state.places.iter().all(|place| !place.path.starts_with("/dev/fd")), "{state:?}");
