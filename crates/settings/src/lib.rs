@@ -18,6 +18,6 @@ pub mod written;
 pub use judge::Judge;
 pub use problem::{Problem, Report, Severity};
 pub use read::{Read, Unread, read, read_tagged};
-pub use suggest::{closest, few};
+pub use suggest::{FEW, closest, few};
 pub use tagged::{Tagged, Variant};
 pub use text::read_text;

@@ -1,7 +1,7 @@
 //! Reads TOML text and reports every key that does not fit, not only the first.
 //!
 //! Deserialization stops at the first error. So the offending key is reported and removed from the document, and the
-//! rest is tried again until it fits: each round removes one key, so this terminates.
+//! rest is tried again until it fits: each round removes one key, so this terminates, after some number of keys at the latest.
 
 use crate::problem::Problem;
 use crate::suggest::closest;
@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
+
+/// Keys that are reported as unreadable. Each costs a walk through the file, and nobody reads as many.
+const MOST_UNREAD: usize = 50;
 
 /// The result of reading a file.
 #[derive(Debug)]
@@ -53,7 +56,7 @@ fn read_sorted<T: DeserializeOwned>(text: &str, sort: impl FnOnce(&mut DeTable<'
         return read;
     }
     sort(document.get_mut(), &mut read.problems);
-    loop {
+    for _ in 0..MOST_UNREAD {
         let error = match T::deserialize(Deserializer::from(document.clone())) {
             Ok(file) => {
                 read.file = Some(file);
@@ -68,6 +71,9 @@ fn read_sorted<T: DeserializeOwned>(text: &str, sort: impl FnOnce(&mut DeTable<'
             None => return read,
         }
     }
+    let all = format!("{MOST_UNREAD} keys cannot be read, and there may be more");
+    read.problems.push(Problem::error(&(text.len()..text.len()), all, "mend these first"));
+    read
 }
 
 /// Removes the innermost key whose name or value is at `span`.

@@ -13,10 +13,12 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
+/// Things of one kind that are named one by one; of more, the others are only counted.
+pub const FEW: usize = 3;
+
 /// Names the first of some things, and counts the others: `ports a, b, c and 5 others`.
 pub fn few(what: &str, names: &[&str]) -> String {
-    const SHOWN: usize = 3;
-    let (first, others) = names.split_at(names.len().min(SHOWN));
+    let (first, others) = names.split_at(names.len().min(FEW));
     match (first, others) {
         ([only], _) => format!("{what} {only}"),
         (first, []) => format!("{what}s {}", first.join(", ")),

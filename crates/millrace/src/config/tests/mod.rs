@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod exchanges;
+mod many;
 mod mirrors;
 mod numbers;
 mod openflow;
