@@ -67,21 +67,37 @@ pub(super) struct PortState {
 }
 
 impl PortShared {
-    pub(super) fn new(id: u64, spec: &PortSpec, ends: Ends, parts: &SwitchParts<'_>) -> PortShared {
+    /// Returns the state of a port that is opened; its counters go on from those of `had`, if it is opened again.
+    pub(super) fn new(
+        id: u64,
+        spec: &PortSpec,
+        ends: Ends,
+        parts: &SwitchParts<'_>,
+        had: Option<&PortShared>,
+    ) -> PortShared {
         let queues = spec.driver.queues();
         let lanes = if spec.driver.capabilities().shares { queues * MOST_SHARING } else { 0 };
         let parts_of_queues = queues + lanes;
-        let neighbours = Arc::new(Neighbours::new(parts_of_queues, parts.asked.clone()));
+        // Counters of the port as a whole are by queue, too.
+        let alike = had.filter(|had| had.queues.len() == queues && had.lanes.len() == lanes);
+        let anew = || Arc::new(Neighbours::new(parts_of_queues, parts.asked.clone()));
+        let neighbours = alike.map_or_else(anew, |had| had.stages.neighbours.clone());
+        let traffic = alike.and_then(|had| Some(had.member()?.traffic.clone()));
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: parts.rules.clone(),
-            traffic: (0..parts_of_queues).map(|_| Default::default()).collect(),
+            traffic: traffic.unwrap_or_else(|| (0..parts_of_queues).map(|_| Default::default()).collect()),
             relay: Arc::new(Relay::new(parts_of_queues, parts.relayed.clone())),
             neighbours: neighbours.clone(),
         });
-        let drops = order::drops();
+        let drops = had.map_or_else(order::drops, |had| had.drops.clone());
         // Of queues whose number the guest chooses, only those are reported that ever were up.
-        let reported = if spec.driver.is_asked() { 1 } else { queues };
+        let reported =
+            if spec.driver.is_asked() { had.map_or(1, |had| had.reported().clamp(1, queues)) } else { queues };
+        let counters = |of: fn(&PortShared) -> &[Arc<QueueCounters>], count| {
+            let known = had.map(of).unwrap_or_default();
+            (0..count).map(|index| known.get(index).cloned().unwrap_or_default()).collect()
+        };
         let stages = Setup {
             drops: drops.clone(),
             reported: Arc::new(AtomicUsize::new(reported)),
@@ -96,8 +112,8 @@ impl PortShared {
         PortShared {
             id,
             name: spec.name.clone(),
-            queues: (0..queues).map(|_| Arc::default()).collect(),
-            lanes: (0..lanes).map(|_| Arc::default()).collect(),
+            queues: counters(|had| &had.queues, queues),
+            lanes: counters(|had| &had.lanes, lanes),
             drops,
             fault: Arc::default(),
             state: Mutex::default(),

@@ -88,7 +88,7 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let notifier = Arc::new(handover::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
     let parts = SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[] };
-    let shared = PortShared::new(id, &spec, ends, &parts);
+    let shared = PortShared::new(id, &spec, ends, &parts, None);
     PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
 }
 

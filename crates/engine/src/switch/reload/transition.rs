@@ -182,7 +182,7 @@ impl<'s> Transition<'s> {
     }
 }
 
-/// Returns the shared state of the ports of `spec`; those that stay open keep theirs.
+/// Returns the shared state of the ports of `spec`; those that stay open keep theirs, and those that are opened again their counters.
 fn next_ports(
     inner: &Inner,
     opened: &mut u64,
@@ -193,11 +193,12 @@ fn next_ports(
 ) -> Vec<Arc<PortShared>> {
     let parts = SwitchParts { rules: &inner.rules, relayed: &inner.notifier, asked: &inner.asked, exchanges };
     let mut shared = |port: &PortSpec| {
+        let had = old.port(&port.name);
         if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
-            return old.port(&port.name).expect("it was there before").clone();
+            return had.expect("it was there before").clone();
         }
         *opened += 1;
-        let shared = PortShared::new(*opened, port, Ends::of(port, mappings), &parts);
+        let shared = PortShared::new(*opened, port, Ends::of(port, mappings), &parts, had.map(Arc::as_ref));
         inner.fabric.register(shared.id, shared.stages().clone());
         Arc::new(shared)
     };
