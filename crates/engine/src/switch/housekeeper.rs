@@ -2,6 +2,7 @@
 
 use super::inner::Inner;
 use super::open::{self, Connection};
+use super::topology::Topology;
 use crate::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::Ordering;
@@ -18,17 +19,11 @@ impl Inner {
     pub(super) fn run_housekeeping(&self) {
         let (mut swept, mut files) = (0, Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
-            self.wait_to_be_asked();
+            let is_asked = self.wait_to_be_asked();
             self.retry();
             let topology = self.topology();
-            let mut answered = false;
-            for port in &topology.layout.ports {
-                for (index, answers) in port.neighbours().drain() {
-                    let (queue, _lane) = port.queue_of(index);
-                    self.fabric.send(port, queue, answers);
-                    answered = true;
-                }
-            }
+            // Only then: a look at each queue of each port costs a part of a processor where there are hundreds.
+            let answered = is_asked && self.answer_neighbours(&topology);
             for port in &topology.layout.ports {
                 if let Some(why) = port.fault.take(|| port.disconnect()) {
                     tracing::error!("port \"{}\": {why}", port.name);
@@ -83,12 +78,27 @@ impl Inner {
         }
     }
 
-    /// Sleeps until neighbours ask, at most for the housekeeping interval.
-    fn wait_to_be_asked(&self) {
+    /// Sends the answers to neighbours' requests, and reports whether there were any.
+    fn answer_neighbours(&self, topology: &Topology) -> bool {
+        let mut answered = false;
+        for port in &topology.layout.ports {
+            for (index, answers) in port.neighbours().drain() {
+                let (queue, _lane) = port.queue_of(index);
+                self.fabric.send(port, queue, answers);
+                answered = true;
+            }
+        }
+        answered
+    }
+
+    /// Sleeps until neighbours ask, at most for the housekeeping interval; reports whether they did.
+    fn wait_to_be_asked(&self) -> bool {
         let mut fds = [PollFd::new(self.asked.fd(), PollFlags::IN)];
         let longest = Timespec { tv_sec: 0, tv_nsec: HOUSEKEEPING.as_nanos() as i64 };
-        if poll(&mut fds, Some(&longest)).is_ok_and(|ready| ready > 0) {
+        let is_asked = poll(&mut fds, Some(&longest)).is_ok_and(|ready| ready > 0);
+        if is_asked {
             self.asked.clear();
         }
+        is_asked
     }
 }

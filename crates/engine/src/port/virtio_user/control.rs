@@ -52,7 +52,9 @@ impl LinkThread {
             while !stopping.load(Ordering::Relaxed) {
                 let why = serve(&options, &site, (&stopping, &opened), &mut failed_shares);
                 site.set_state(false, format!("no backend is connected: {why}"));
-                std::thread::sleep(CHECK);
+                if !stopping.load(Ordering::Relaxed) {
+                    std::thread::sleep(CHECK);
+                }
             }
         })?;
         Ok(LinkThread { stop, thread: Some(thread), door })
@@ -69,6 +71,7 @@ impl Drop for LinkThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
