@@ -189,7 +189,6 @@ mod tests {
                 break;
             }
             injector.hold(burst.frames());
-            drop(burst);
             generator.recycle();
         }
         assert_eq!(drops.named(), [("delay-full".to_owned(), 100)].into());

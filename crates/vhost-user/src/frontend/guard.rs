@@ -80,3 +80,20 @@ impl<'a> Guard<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_does_not_come_is_asked_for_less_and_less_often() {
+        let (stop, mut attempts) = (AtomicBool::new(false), 0);
+        let none = Guard::new(Some(Duration::from_secs(1)), &stop).retry(|| {
+            attempts += 1;
+            Ok(None::<()>)
+        });
+        assert!(matches!(none, Err(FrontendError::Timeout)));
+        // After 20, 60, 140, 300, 460, 620, 780, 940 and 1000 ms.
+        assert!((2..=12).contains(&attempts), "{attempts} attempts in a second");
+    }
+}

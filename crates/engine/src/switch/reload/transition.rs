@@ -155,7 +155,7 @@ impl<'s> Transition<'s> {
                 drop(self.open.connections.remove(&spec.name));
                 let (connection, trouble) = open::open(spec, port, &self.inner.fabric);
                 // A port that is opened but down logs its troubles by itself.
-                failed.extend(trouble.as_ref().filter(|_| !connection.is_settled()).map(OpenError::clone));
+                failed.extend(trouble.as_ref().filter(|_| !connection.is_settled()).cloned());
                 trouble.into_iter().for_each(|error| self.applied.fail(&spec.name, error));
                 self.open.connections.insert(spec.name.clone(), connection);
             }
