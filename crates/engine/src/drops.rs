@@ -120,6 +120,8 @@ reasons! {
     NotFrame = "not-a-frame",
     /// Dropped on purpose by fault injection.
     Injected = "injected",
+    /// More frames are to be delayed by fault injection than it holds.
+    DelayFull = "delay-full",
     /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.
     KernelLoss = "kernel-loss",
 }

@@ -76,10 +76,10 @@ Keys on the live screen:
   q, Ctrl-C                   leave
 
 All figures are of the last interval, but for FRAMES of the drops, which counts since the port
-was opened. A switch that goes away is tried again, also after a restart; one that is not there
+was added. A switch that goes away is tried again, also after a restart; one that is not there
 at the start is an error. Without --socket, the switch is looked for where `millrace ctl` looks.
-Where standard input or output is no terminal, --plain is the default. Colours mark what needs a look;
-NO_COLOR=1 turns them off. docs/top.md explains the fields of --json.
+Where standard input or output is no terminal, or a dumb one (TERM=dumb), --plain is the default. Colours
+mark what needs a look; NO_COLOR=1 turns them off. docs/top.md explains the fields of --json.
 
 Examples:
   millrace top                                   the live screen

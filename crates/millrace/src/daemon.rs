@@ -1,12 +1,12 @@
 //! The switch process: startup order and signal handling.
 
-use crate::config::{Config, LoadError, Reach, ReachError};
+use crate::config::{Config, Grant, LoadError, Origin, Purpose, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
-use crate::control::{Flow, Handler, ReloadReport, Server};
+use crate::control::{Flow, Handler, Mended, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Datapath, Service, SharedSwitch};
-use crate::serve::{BindError, ListenError, Stop};
+use crate::serve::{ListenError, Listener, Stop};
 use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::spec::Spec;
@@ -17,7 +17,7 @@ use signal_hook::iterator::Handle;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 /// Error that keeps the switch from running.
@@ -26,10 +26,7 @@ pub enum DaemonError {
     /// The configuration could not be loaded.
     #[error(transparent)]
     Config(#[from] LoadError),
-    /// The control socket could not be created.
-    #[error(transparent)]
-    Control(#[from] BindError),
-    /// The metrics endpoint or the OpenFlow channel could not listen.
+    /// The control socket, the metrics endpoint or the OpenFlow channel could not listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// A directory granted by the configuration is missing.
@@ -74,7 +71,9 @@ fn leave_to_workers(spec: &Spec) {
 /// Runs the switch described by the file at `path` until SIGINT, SIGTERM or a shutdown request. A `strict` start fails if a
 /// port can't be opened.
 pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
+    descriptors::raise();
     let mut signals = Signals::take().map_err(|source| DaemonError::System { action: "handle signals", source })?;
+    let is_file = Origin(path).is_file();
     let (config, warnings) = Config::load(path)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
@@ -86,8 +85,11 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     for port in &config.spec.ports {
         port.driver.claim().map_err(|why| DaemonError::Claim { port: port.name.clone(), why })?;
     }
-    descriptors::raise();
     vhost_user::prepare().map_err(|source| DaemonError::System { action: "prepare to notify guests", source })?;
+    let mut sockets = vec![control.listener()];
+    sockets.extend(metrics.iter().map(Exporter::listener));
+    sockets.extend(openflow.iter().flat_map(Service::listeners));
+    let sockets = sockets.into_iter().map(Arc::downgrade).collect();
     let reach = Reach::of(&config, path)?;
     // Confine before starting a second thread: it would keep the privileges that this one drops.
     let confined = confine(&config.confinement, &reach)?;
@@ -101,12 +103,14 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
 
     let daemon = Arc::new(Daemon {
         path: path.to_owned(),
+        is_file,
         switch,
         reach: confined.landlock.active.then_some(reach),
         confined,
         config: Mutex::new(config),
         flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
+        sockets,
     });
     signals.started();
     let handler: Arc<dyn Handler> = daemon.clone();
@@ -128,6 +132,8 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
 /// The running switch.
 struct Daemon {
     path: PathBuf,
+    /// Whether the configuration can be read again.
+    is_file: bool,
     switch: Switch,
     /// Confinement in force.
     confined: Confined,
@@ -139,6 +145,8 @@ struct Daemon {
     flows: Option<SharedSwitch>,
     /// Closing it ends the signal loop, and with it the switch.
     signals: Handle,
+    /// Sockets of the services, which end with these.
+    sockets: Vec<Weak<Listener>>,
 }
 
 impl Daemon {
@@ -155,13 +163,19 @@ impl Daemon {
     /// Explains why a file that was readable at startup may no longer be.
     fn explain(&self, error: &LoadError) -> String {
         match error {
-            LoadError::Read { source, .. }
+            LoadError::Read { path, source }
                 if source.kind() == io::ErrorKind::PermissionDenied && self.confined.enabled =>
             {
+                let now = path.canonicalize().unwrap_or_else(|_| path.clone());
+                let reads = |grant: &&Grant| matches!(grant.purpose, Purpose::Read | Purpose::Create);
+                let places = self.reach.iter().flat_map(Reach::grants).filter(reads);
+                let places: Vec<_> = places.map(|grant| grant.path.display().to_string()).collect();
                 format!(
-                    "{error}; the switch is user \"{}\" and confined to the directory that the file was in when it \
-                     started: move the file back, let that user read it, or start the switch again",
-                    self.confined.user
+                    "{error}; it is {} now, and the switch is user \"{}\" and confined to read in {}: let that user read it, move it \
+                     back, or start the switch again, with the place in `directories` of [confinement] if this is to come again",
+                    now.display(),
+                    self.confined.user,
+                    places.join(", ")
                 )
             }
             _ => error.to_string(),
@@ -237,7 +251,8 @@ impl Handler for Daemon {
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {
-        let outcome = self.apply();
+        let sockets = self.mend_sockets();
+        let outcome = self.apply().map(|report| ReloadReport { sockets, ..report });
         match &outcome {
             Ok(report) if report.failed() > 0 => tracing::error!("reloaded, but not all of it: {report}"),
             Ok(report) => tracing::info!("reloaded: {report}"),
@@ -257,8 +272,42 @@ impl Handler for Daemon {
 }
 
 impl Daemon {
+    /// Makes those of its sockets again that others have removed, whatever the configuration says now.
+    fn mend_sockets(&self) -> Vec<Mended> {
+        let mend = |socket: Arc<Listener>| {
+            let (path, outcome) = socket.mend()?;
+            let error = outcome.err().map(|error| error.to_string());
+            Some(Mended { path: path.display().to_string(), error })
+        };
+        let mended: Vec<_> = self.sockets.iter().filter_map(Weak::upgrade).filter_map(mend).collect();
+        mended.iter().for_each(|mended| match mended.error {
+            None => tracing::info!("{mended}"),
+            Some(_) => tracing::error!("{mended}"),
+        });
+        mended
+    }
+
+    /// Returns a warning for each place that the confinement no longer lets the switch into, though it is named as before.
+    fn replaced_places(&self) -> impl Iterator<Item = String> {
+        self.reach.iter().flat_map(Reach::replaced).map(|grant| {
+            format!(
+                "{} was removed and made again since the switch started, and the switch is confined to the old one: it can {} \
+                 there when it is started again; let such directories come and go in one of `directories` of [confinement]",
+                grant.path.display(),
+                grant.purpose
+            )
+        })
+    }
+
     /// Reads the configuration again and applies it; on an error nothing has changed.
     fn apply(&self) -> Result<ReloadReport, String> {
+        if !self.is_file {
+            return Err(format!(
+                "the configuration came from {}, which is no file and cannot be read again: start the switch with a file to change \
+                 it while it runs",
+                self.path.display()
+            ));
+        }
         let (new, warnings) =
             Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
         // Held to the end: concurrent reloads run one after the other.
@@ -266,6 +315,11 @@ impl Daemon {
         let needs_restart = new.needs_restart_since(&config);
         let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;
         *config = new;
-        Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect() })
+        let mut report =
+            ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() };
+        if report.failed() > 0 {
+            report.warnings.extend(self.replaced_places());
+        }
+        Ok(report)
     }
 }

@@ -15,4 +15,5 @@ pub mod metrics;
 pub mod openflow;
 pub mod serve;
 mod signals;
+pub mod terminal;
 pub mod top;

@@ -3,9 +3,10 @@
 use crate::config::Config;
 use netdev::{Error, Links};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use settings::{FEW, few};
 use std::thread;
 
-/// Returns one line for each port whose interface is missing, and for each worker whose CPU is. Such a port is down until the
+/// Returns one line for each port whose interface is missing, or one for many, and one for each worker whose CPU is. Such a port is down until the
 /// interface appears, and such a worker runs on any CPU.
 pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
@@ -15,16 +16,24 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     absent.extend(missing.map(|(number, cpu)| {
         format!("worker {number}: there is no CPU {cpu} here that this process may use; it runs on any: give it another `cpu`")
     }));
+    let mut waiting = Vec::new();
     for port in &config.spec.ports {
         let Some(interface) = port.driver.needs_interface() else { continue };
         if links.find(interface)?.is_none() {
-            absent.push(format!(
-                "port \"{}\": there is no interface \"{interface}\" in this network namespace; the port is down until \
-                 there is",
-                port.name
-            ));
+            waiting.push((port.name.as_str(), interface));
         }
     }
+    if waiting.len() > FEW {
+        let (ports, interfaces): (Vec<_>, Vec<_>) = waiting.into_iter().unzip();
+        let (ports, interfaces) = (few("port", &ports), few("interface", &interfaces));
+        absent.push(format!(
+            "{ports}: there are no {interfaces} in this network namespace; the ports are down until there are"
+        ));
+        return Ok(absent);
+    }
+    absent.extend(waiting.into_iter().map(|(port, interface)| {
+        format!("port \"{port}\": there is no interface \"{interface}\" in this network namespace; the port is down until there is")
+    }));
     Ok(absent)
 }
 
@@ -60,5 +69,15 @@ mod tests {
         let (config, _) = Config::parse(Path::new("m.toml"), text).unwrap_or_else(|report| panic!("{report}"));
         let absent = absent(&config).unwrap();
         assert!(absent.len() == 1 && absent[0].contains("\"b\"") && absent[0].contains("no-such-netdev"), "{absent:?}");
+    }
+
+    #[test]
+    fn many_interfaces_that_are_not_there_are_counted() {
+        let port = |number| format!("{{name='p{number}', driver='af_packet', interface='no-{number}'}}");
+        let text = format!("port = [{}]", (0..10).map(port).collect::<Vec<_>>().join(", "));
+        let (config, _) = Config::parse(Path::new("m.toml"), &text).unwrap_or_else(|report| panic!("{report}"));
+        let expected = "ports p0, p1, p2 and 7 others: there are no interfaces no-0, no-1, no-2 and 7 others in this network \
+                        namespace; the ports are down until there are";
+        assert_eq!(absent(&config).unwrap(), [expected]);
     }
 }

@@ -3,9 +3,9 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, DecodeOptions, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon, decode, demo, log, machine, top};
+use millrace::{config, ctl, daemon, decode, demo, log, machine, terminal, top};
 use std::error::Error;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -84,5 +84,5 @@ fn note(line: &str) {
 }
 
 fn show(report: &Report) -> String {
-    report.render(io::stderr().is_terminal())
+    report.render(terminal::has_colours(&io::stderr()))
 }

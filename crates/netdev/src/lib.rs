@@ -15,7 +15,8 @@
 //! Frames are written either from ordinary slices or from [`RawSegment`]s: pointer and length of memory that may be
 //! shared with a hostile process and so must never become a Rust reference.
 //!
-//! Sockets and devices are created in the network namespace of the calling thread and stay there.
+//! Sockets and devices are created in the network namespace of the calling thread. Sockets stay there; a tap device goes on
+//! when others move it into another one.
 
 mod af_packet;
 mod error;

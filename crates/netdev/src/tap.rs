@@ -5,14 +5,20 @@
 //! complete checksums and in-band VLAN tags, and expects the same.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, fstat, open};
 
 use crate::error::{Error, Result};
 use crate::ifreq::request;
-use crate::link::check_name;
+use crate::link::{Link, Links, check_name};
 use crate::segment::RawSegment;
+
+/// Requests for the network namespaces that the descriptor was opened in (linux/sockios.h), and that the device is in now
+/// (linux/if_tun.h).
+const SIOCGSKNS: libc::Ioctl = 0x894c;
+const TUNGETDEVNETNS: libc::Ioctl = 0x54e3;
 
 /// `MAX_TAP_QUEUES` of the kernel.
 const MAX_QUEUES: usize = 256;
@@ -91,15 +97,54 @@ impl TapQueue {
                  multi_queue",
             )(io::Error::last_os_error()));
         }
-        let name = request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
-        // The kernel only replaces "%d" by digits, so the name is still UTF-8.
-        let name = String::from_utf8(name).expect("interface name is UTF-8");
-        Ok(Self { fd, name })
+        Ok(Self { fd, name: name_in(&request) })
     }
 
-    /// Returns the interface's name.
+    /// Returns the name that the interface got when it was opened.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Looks at the interface, which was `last`. The device goes on when others rename it, or move it into another network
+    /// namespace than that of `links`: a container's. It is [`Error::Missing`] only once it no longer exists.
+    pub fn look(&self, links: &Links, last: &Link) -> Result<Link> {
+        let mut request = request("");
+        // SAFETY: TUNGETIFF takes a pointer to an ifreq, which lives until the call returns.
+        if unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TUNGETIFF, &raw mut request) } < 0 {
+            return Err(Error::Missing { interface: last.name.clone() });
+        }
+        let name = name_in(&request);
+        let found = links.find(&name)?;
+        // The kernel may not tell where it is without rights there, or be too old to.
+        let is_here = self.is_here().unwrap_or_else(|_| found.as_ref().is_some_and(|link| link.index == last.index));
+        match found {
+            Some(link) if is_here => Ok(link),
+            // It was renamed since.
+            None if is_here => self.look(links, last),
+            _ => Ok(last.elsewhere(name, self.is_up())),
+        }
+    }
+
+    /// Reports whether the device is in the network namespace that it was opened in.
+    fn is_here(&self) -> io::Result<bool> {
+        let namespace = |request| {
+            // SAFETY: these requests take no argument, and return a new descriptor.
+            let fd = unsafe { libc::ioctl(self.fd.as_raw_fd(), request) };
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: the kernel has just made it for this process.
+            let namespace = fstat(unsafe { OwnedFd::from_raw_fd(fd) })?;
+            Ok((namespace.st_dev, namespace.st_ino))
+        };
+        Ok(namespace(SIOCGSKNS)? == namespace(TUNGETDEVNETNS)?)
+    }
+
+    /// Reports whether the interface is up: only then can frames be written (`tun_chr_poll`).
+    fn is_up(&self) -> bool {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::OUT)
     }
 
     /// Reads the next frame that the host sends through the interface; `None` if there is none.
@@ -141,6 +186,12 @@ impl AsFd for TapQueue {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Returns the name in the kernel's answer. The kernel replaces "%d" by digits, and others choose names as they like.
+fn name_in(answer: &libc::ifreq) -> String {
+    let bytes: Vec<u8> = answer.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Distinguishes errors of one frame from errors of the device (errors of `tun_get_user`).

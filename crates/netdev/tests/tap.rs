@@ -156,3 +156,37 @@ fn what_can_not_be_opened_says_why() {
         assert!(Tap::open("lo", 1).is_err());
     });
 }
+
+#[test]
+fn a_device_that_is_renamed_or_moved_is_still_the_same() {
+    let (here, there) = (Netns::new(), Netns::new());
+    here.run(|| {
+        let tap = open("first", 1).remove(0);
+        let links = Links::open().unwrap();
+        let first = tap.look(&links, &links.get("first").unwrap()).unwrap();
+        assert!(first.name == "first" && first.is_up && first.mtu == MTU && !first.is_elsewhere);
+        here.ip("link set first name second");
+        let second = tap.look(&links, &first).unwrap();
+        assert_eq!((second.name.as_str(), second.index, second.is_up), ("second", first.index, true));
+
+        here.ip(&format!("link set second netns {}", there.name()));
+        // Another one of its name is not it.
+        let _other = open("second", 1);
+        let moved = tap.look(&links, &second).unwrap();
+        assert!(moved.is_elsewhere && moved.name == "second" && !moved.is_up, "{moved:?}");
+        there.ip("link set second name third up");
+        let third = tap.look(&links, &moved).unwrap();
+        assert!(third.is_elsewhere && third.name == "third" && third.is_up, "{third:?}");
+        let sent = frame(100, 1);
+        let mut rx = there.run(|| receiver("third"));
+        assert_eq!(tap.write_vectored(&[IoSlice::new(&sent)]).unwrap(), TapWrite::Sent);
+        assert_eq!(wait_for("the frame", || rx.next_frame()).bytes(), sent);
+        rx.release();
+
+        there.ip(&format!("link set third netns {}", here.name()));
+        let back = tap.look(&links, &third).unwrap();
+        assert!(!back.is_elsewhere && back.name == "third" && back.mtu == MTU, "{back:?}");
+        here.ip("link delete third");
+        assert!(matches!(tap.look(&links, &back), Err(netdev::Error::Missing { .. })));
+    });
+}

@@ -60,12 +60,13 @@ impl Judge {
         if range.contains(&number) {
             return true;
         }
-        let bounds = if range.end == i64::MAX {
-            format!("give {} or more", range.start)
-        } else {
-            format!("give a number from {} to {}", range.start, range.end - 1)
+        let (start, last) = (range.start, range.end - 1);
+        let (why, bounds) = match (number > last, range.end == i64::MAX) {
+            (true, true) => (": it is too large", format!("give at most {last}")),
+            (false, true) => ("", format!("give {start} or more")),
+            _ => ("", format!("give a number from {start} to {last}")),
         };
-        self.error(span, format!("`{key}` cannot be {number}"), bounds);
+        self.error(span, format!("`{key}` cannot be {number}{why}"), bounds);
         false
     }
 

@@ -1,6 +1,6 @@
 //! The problems of a configuration file: all of them at once, each with its line and a caret.
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{Annotation, AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -58,15 +58,21 @@ impl Problem {
 pub struct Report {
     path: PathBuf,
     text: String,
+    /// Where each line of the text begins. There may be thousands of problems, and none may cost a walk through the text.
+    lines: Vec<usize>,
     problems: Vec<Problem>,
 }
+
+/// Lines between two places that are shown as one piece of the file, those between them left out.
+const NEAR: usize = 100;
 
 impl Report {
     /// Collects the problems of the file at `path`, which holds `text`.
     pub fn new(path: &Path, text: &str, mut problems: Vec<Problem>) -> Self {
         // A stable sort: problems at one place stay in the order in which they were found.
         problems.sort_by_key(|problem| problem.span.start);
-        Self { path: path.to_owned(), text: text.to_owned(), problems }
+        let after = text.match_indices('\n').map(|(newline, _)| newline + 1);
+        Self { path: path.to_owned(), text: text.to_owned(), lines: [0].into_iter().chain(after).collect(), problems }
     }
 
     /// Reports whether it is empty.
@@ -104,30 +110,79 @@ impl Report {
                     Severity::Error => Level::ERROR,
                     Severity::Warning => Level::WARNING,
                 };
-                let mut snippet = Snippet::source(&self.text)
-                    .path(&path)
-                    .annotation(AnnotationKind::Primary.span(self.within(&problem.span)));
-                if let Some((span, label)) = &problem.related {
-                    snippet = snippet.annotation(AnnotationKind::Context.span(self.within(span)).label(label));
-                }
-                let group: Group<'_> =
-                    level.primary_title(&problem.message).element(snippet).element(Level::HELP.message(&problem.help));
-                renderer.render(&[group])
+                let excerpts = self.excerpts(problem).into_iter().map(|excerpt| excerpt.path(&path));
+                let group = level.primary_title(&problem.message).elements(excerpts);
+                renderer.render(&[group.element(Level::HELP.message(&problem.help))])
             })
             .collect();
         rendered.join("\n\n")
     }
 
+    /// Returns the lines that show a problem, with their annotations: in one piece if its places are near each other.
+    fn excerpts<'r>(&'r self, problem: &'r Problem) -> Vec<Excerpt<'r>> {
+        let span = self.within(&problem.span);
+        let (first, last) = self.lines_of(&span);
+        let primary = |piece: &Piece| AnnotationKind::Primary.span(piece.relative(&span));
+        let Some((other, label)) = &problem.related else {
+            let piece = self.piece(first, last);
+            return vec![self.excerpt(&piece).annotation(primary(&piece))];
+        };
+        let other = self.within(other);
+        let (from, to) = self.lines_of(&other);
+        let related = |piece: &Piece| AnnotationKind::Context.span(piece.relative(&other)).label(label);
+        if last.max(to) - first.min(from) <= NEAR {
+            let piece = self.piece(first.min(from), last.max(to));
+            return vec![self.excerpt(&piece).annotation(primary(&piece)).annotation(related(&piece))];
+        }
+        let (here, there) = (self.piece(first, last), self.piece(from, to));
+        vec![self.excerpt(&here).annotation(primary(&here)), self.excerpt(&there).annotation(related(&there))]
+    }
+
+    fn excerpt(&self, piece: &Piece) -> Excerpt<'_> {
+        Snippet::source(&self.text[piece.bytes.clone()]).line_start(piece.line + 1)
+    }
+
+    /// Returns the lines from `first` to `last`.
+    fn piece(&self, first: usize, last: usize) -> Piece {
+        let end = self.lines.get(last + 1).copied().unwrap_or(self.text.len());
+        Piece { bytes: self.lines[first]..end, line: first }
+    }
+
+    /// Returns the first and the last line of a range.
+    fn lines_of(&self, span: &Range<usize>) -> (usize, usize) {
+        (self.line_of(span.start), self.line_of(span.end))
+    }
+
+    /// Returns the line of a byte, from 0.
+    fn line_of(&self, at: usize) -> usize {
+        self.lines.partition_point(|&start| start <= at) - 1
+    }
+
     /// Returns line and column of a byte, both from 1; columns count characters.
     fn position(&self, at: usize) -> (usize, usize) {
-        let before = &self.text[..self.text.floor_char_boundary(at)];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        let (at, line) = (self.text.floor_char_boundary(at), self.line_of(at));
+        (line + 1, self.text[self.lines[line]..at].chars().count() + 1)
     }
 
     fn within(&self, span: &Range<usize>) -> Range<usize> {
         let start = self.text.floor_char_boundary(span.start);
         start..self.text.ceil_char_boundary(span.end.max(start))
+    }
+}
+
+/// Some lines of the file, as they are shown.
+type Excerpt<'r> = Snippet<'r, Annotation<'r>>;
+
+/// The place of some lines: their bytes, and the number of the first one, from 0.
+struct Piece {
+    bytes: Range<usize>,
+    line: usize,
+}
+
+impl Piece {
+    /// Returns a range of the file as one of these lines.
+    fn relative(&self, span: &Range<usize>) -> Range<usize> {
+        span.start - self.bytes.start..span.end - self.bytes.start
     }
 }
 
@@ -138,3 +193,43 @@ impl fmt::Display for Report {
 }
 
 impl std::error::Error for Report {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a file of so many lines, and the place of one of them.
+    fn file(lines: usize) -> (String, impl Fn(usize) -> Range<usize>) {
+        ((1..=lines).map(|line| format!("line {line:06}\n")).collect(), |line: usize| {
+            (line - 1) * 12..(line - 1) * 12 + 11
+        })
+    }
+
+    #[test]
+    fn places_far_from_each_other_are_shown_apart() {
+        let (text, line) = file(1000);
+        let show = |other: usize| {
+            let problem =
+                Problem::error(&line(500), "this is wrong", "do that").and_at(&line(other), "because of this");
+            Report::new(Path::new("m.toml"), &text, vec![problem]).to_string()
+        };
+        let near = show(497);
+        assert!(near.contains("497 | line 000497") && near.contains("500 | line 000500"), "{near}");
+        let far = show(3);
+        assert!(far.contains("--> m.toml:500:1") && far.contains("::: m.toml:3:1"), "{far}");
+        assert!(far.contains("3 | line 000003") && far.contains("because of this"), "{far}");
+        assert!(!far.contains("000004") && !far.contains("000499"), "{far}");
+    }
+
+    /// Minutes, if each problem cost a walk through the file.
+    #[test]
+    fn thousands_of_problems_cost_as_much_each_as_a_few() {
+        const MANY: usize = 20_000;
+        let (text, line) = file(MANY);
+        let problems = (1..=MANY)
+            .map(|number| Problem::warning(&line(number), "odd", "look").and_at(&line(1), "as it is not this one"));
+        let report = Report::new(Path::new("m.toml"), &text, problems.collect());
+        assert_eq!(report.lines().last().unwrap(), format!("m.toml:{MANY}:1: odd; look"));
+        assert!(report.render(false).contains(&format!("{MANY} | line 0{MANY}")));
+    }
+}

@@ -1,7 +1,7 @@
 //! Reads TOML text and reports every key that does not fit, not only the first.
 //!
 //! Deserialization stops at the first error. So the offending key is reported and removed from the document, and the
-//! rest is tried again until it fits: each round removes one key, so this terminates.
+//! rest is tried again until it fits: each round removes one key, so this terminates, after some number of keys at the latest.
 
 use crate::problem::Problem;
 use crate::suggest::closest;
@@ -10,6 +10,9 @@ use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
+
+/// Keys that are reported as unreadable. Each costs a walk through the file, and nobody reads as many.
+const MOST_UNREAD: usize = 50;
 
 /// The result of reading a file.
 #[derive(Debug)]
@@ -53,7 +56,7 @@ fn read_sorted<T: DeserializeOwned>(text: &str, sort: impl FnOnce(&mut DeTable<'
         return read;
     }
     sort(document.get_mut(), &mut read.problems);
-    loop {
+    for _ in 0..MOST_UNREAD {
         let error = match T::deserialize(Deserializer::from(document.clone())) {
             Ok(file) => {
                 read.file = Some(file);
@@ -68,6 +71,9 @@ fn read_sorted<T: DeserializeOwned>(text: &str, sort: impl FnOnce(&mut DeTable<'
             None => return read,
         }
     }
+    let all = format!("{MOST_UNREAD} keys cannot be read, and there may be more");
+    read.problems.push(Problem::error(&(text.len()..text.len()), all, "mend these first"));
+    read
 }
 
 /// Removes the innermost key whose name or value is at `span`.
@@ -119,9 +125,8 @@ fn explain(message: &str, span: &Range<usize>) -> Problem {
     if let Some((found, expected)) =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected "))
     {
-        if expected.starts_with("i64") && found.starts_with("integer") {
-            let number = quoted.next().unwrap_or_default();
-            return Problem::error(span, format!("{number} is too large"), "give a number below 2^63");
+        if found.starts_with("integer") && (expected.starts_with("i64") || found.ends_with("128")) {
+            return beyond(span, quoted.next());
         }
         let expected = match expected {
             "i64" => "an integer",
@@ -147,7 +152,22 @@ fn explain(message: &str, span: &Range<usize>) -> Problem {
     if let Some((found, expected)) =
         message.strip_prefix("invalid value: ").and_then(|rest| rest.rsplit_once(", expected "))
     {
+        if expected.starts_with("i64") {
+            return beyond(span, quoted.next());
+        }
         return Problem::error(span, format!("found {found}, expected {expected}"), format!("give {expected}"));
     }
+    if message.ends_with("number overflowed") {
+        return beyond(span, None);
+    }
     Problem::error(span, message, "see docs/configuration.md for what this key takes")
+}
+
+/// Returns the problem with a number that no key takes, as it does not fit.
+fn beyond(span: &Range<usize>, number: Option<&str>) -> Problem {
+    let number = number.unwrap_or("the number");
+    if number.starts_with('-') {
+        return Problem::error(span, format!("{number} is too small"), format!("give at least {}", i64::MIN));
+    }
+    Problem::error(span, format!("{number} is too large"), format!("give at most {}", i64::MAX))
 }

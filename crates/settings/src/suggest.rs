@@ -1,4 +1,4 @@
-//! Suggestions for mistyped names.
+//! Names in messages: suggestions for mistyped ones, and lists of many.
 
 /// Returns the candidate nearest to `word`, if it is near enough to be a typing mistake.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -11,6 +11,20 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// Things of one kind that are named one by one; of more, the others are only counted.
+pub const FEW: usize = 3;
+
+/// Names the first of some things, and counts the others: `ports a, b, c and 5 others`.
+pub fn few(what: &str, names: &[&str]) -> String {
+    let (first, others) = names.split_at(names.len().min(FEW));
+    match (first, others) {
+        ([only], _) => format!("{what} {only}"),
+        (first, []) => format!("{what}s {}", first.join(", ")),
+        (first, [_]) => format!("{what}s {} and one other", first.join(", ")),
+        (first, others) => format!("{what}s {} and {} others", first.join(", "), others.len()),
+    }
 }
 
 /// Returns the Levenshtein distance: insertions, deletions and substitutions between two words, ignoring case.
@@ -32,6 +46,14 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_names_are_counted() {
+        assert_eq!(few("port", &["a"]), "port a");
+        assert_eq!(few("port", &["a", "b", "c"]), "ports a, b, c");
+        assert_eq!(few("port", &["a", "b", "c", "d"]), "ports a, b, c and one other");
+        assert_eq!(few("port", &["a", "b", "c", "d", "e"]), "ports a, b, c and 2 others");
+    }
 
     #[test]
     fn near_words_are_found_and_far_ones_are_not() {

@@ -1,28 +1,45 @@
-//! A limit on descriptors received from peers, so that some are left for everyone else.
+//! Limits on descriptors, so that some are left for everyone else: the last quarter of those that the process may have is not for
+//! peers, so that they cannot keep ports from being opened again, and the last eighth not for ports, but for control and reloads.
 
 use rustix::fd::{AsFd, AsRawFd};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, getrlimit};
 
 /// Error: too many descriptors are open.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "too many descriptors are open: this one would be number {number}, and a quarter of the {limit} that the process may have \
-     is not given to peers; raise the hard limit (LimitNOFILE= of systemd, ulimit -n), or share memory in fewer regions"
+    "too many descriptors are open: {taken} of the {limit} that the process may have are taken, and the others are not for {whom}; \
+     raise the hard limit (LimitNOFILE= of systemd, ulimit -n), or {instead}"
 )]
-pub(crate) struct Exhausted {
-    number: u64,
+pub struct Exhausted {
+    taken: u64,
     limit: u64,
+    whom: &'static str,
+    instead: &'static str,
 }
 
 /// Reports whether a descriptor received from a peer may be kept. The kernel assigns the lowest free number, so a high
 /// number means that many are open.
 pub(crate) fn spare(fd: impl AsFd) -> Result<(), Exhausted> {
-    let number = fd.as_fd().as_raw_fd().unsigned_abs().into();
-    judge(number, getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
+    let taken = fd.as_fd().as_raw_fd().unsigned_abs().into();
+    judge(taken, limit(), 4, ("peers", "share memory in fewer regions"))
 }
 
-fn judge(number: u64, limit: u64) -> Result<(), Exhausted> {
-    if number < limit - limit / 4 { Ok(()) } else { Err(Exhausted { number, limit }) }
+/// Reports whether descriptors are left for a port.
+pub fn spare_for_port() -> Result<(), Exhausted> {
+    // The next number, as the kernel assigns the lowest free one.
+    let taken = fcntl_dupfd_cloexec(std::io::stderr(), 0).map_or(u64::MAX, |fd| fd.as_raw_fd().unsigned_abs().into());
+    let limit = limit();
+    judge(taken.min(limit), limit, 8, ("ports", "configure fewer ports"))
+}
+
+fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Checks that more than one in so `many` are left of the limit.
+fn judge(taken: u64, limit: u64, many: u64, (whom, instead): (&'static str, &'static str)) -> Result<(), Exhausted> {
+    if taken < limit - limit / many { Ok(()) } else { Err(Exhausted { taken, limit, whom, instead }) }
 }
 
 #[cfg(test)]
@@ -30,10 +47,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn high_numbers_are_not_for_peers() {
+    fn high_numbers_are_not_for_peers_and_ports() {
         spare(rustix::pipe::pipe().unwrap().0).unwrap();
-        judge(767, 1024).unwrap();
-        let refused = judge(768, 1024).unwrap_err().to_string();
-        assert!(refused.contains("number 768") && refused.contains("of the 1024"), "{refused}");
+        spare_for_port().unwrap();
+        let words = ("peers", "share less");
+        judge(767, 1024, 4, words).unwrap();
+        judge(895, 1024, 8, words).unwrap();
+        judge(896, 1024, 8, words).unwrap_err();
+        judge(u64::MAX / 2, u64::MAX, 4, words).unwrap();
+        let refused = judge(768, 1024, 4, words).unwrap_err().to_string();
+        assert!(refused.contains("768 of the 1024") && refused.contains("not for peers"), "{refused}");
     }
 }

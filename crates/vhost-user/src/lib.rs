@@ -9,7 +9,7 @@
 #![warn(unreachable_pub)]
 
 pub mod backend;
-mod descriptors;
+pub mod descriptors;
 mod event;
 pub mod frontend;
 mod mode;
@@ -23,7 +23,7 @@ mod wait;
 pub use event::Event;
 pub use mode::Mode;
 pub use shared_object::SharedObject;
-pub use socket::{Access, SocketError, claim, keep_sockets};
+pub use socket::{Access, Listener, SocketError, claim, keep_sockets};
 
 /// Reserves what sessions need of the kernel and opens what they read, before others use it up and before the process gives up the
 /// right to.

@@ -3,15 +3,16 @@
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, openat};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 use rustix::process::umask;
 use std::fs::{remove_file, symlink_metadata};
 use std::io;
+use std::mem::replace;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Error from a socket.
 #[derive(Debug, thiserror::Error)]
@@ -56,15 +57,29 @@ impl Access {
 
 /// A listening socket in the file system. Dropping it removes the file, unless another socket has taken its place.
 #[derive(Debug)]
-pub(crate) struct Listener {
-    socket: UnixListener,
+pub struct Listener {
     path: PathBuf,
     access: Access,
+    bound: Mutex<Bound>,
+}
+
+/// A socket, and the device and inode of the file that it was bound to. The kernel gives the inode to no other file while the
+/// socket is there.
+#[derive(Clone, Debug)]
+struct Bound {
+    socket: Arc<UnixListener>,
     identity: Option<(u64, u64)>,
 }
 
-/// Sockets bound but not listening yet.
-static CLAIMED: Mutex<Vec<Listener>> = Mutex::new(Vec::new());
+/// A socket bound but not listening yet.
+struct Claimed {
+    path: PathBuf,
+    access: Access,
+    bound: Bound,
+}
+
+/// All of them.
+static CLAIMED: Mutex<Vec<Claimed>> = Mutex::new(Vec::new());
 
 /// Set while the sockets of another owner outlive their services.
 static KEEPING: AtomicBool = AtomicBool::new(false);
@@ -72,12 +87,12 @@ static KEEPING: AtomicBool = AtomicBool::new(false);
 /// Binds the socket for a service that will listen at `path` later. Call it before confinement, which forbids changing
 /// the owner of a file.
 pub fn claim(path: &Path, access: &Access) -> Result<(), SocketError> {
-    let listener = Listener::claim(path, access)?;
-    claimed().push(listener);
+    let bound = Bound::create(path, access)?;
+    claimed().push(Claimed { path: path.to_owned(), access: *access, bound });
     Ok(())
 }
 
-fn claimed() -> MutexGuard<'static, Vec<Listener>> {
+fn claimed() -> MutexGuard<'static, Vec<Claimed>> {
     CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -87,28 +102,82 @@ pub fn keep_sockets<R>(change: impl FnOnce() -> R) -> R {
     KEEPING.store(true, Ordering::Relaxed);
     let done = change();
     KEEPING.store(false, Ordering::Relaxed);
-    let unwanted = std::mem::take(&mut *claimed());
-    drop(unwanted);
+    claimed().drain(..).for_each(|unwanted| unwanted.bound.remove(&unwanted.path));
     done
 }
 
 impl Listener {
-    /// Listens at `path`, reusing a socket that was [`claim`]ed. It listens only once the file has the right owner and
-    /// permissions, so nobody else can connect in between.
-    pub(crate) fn bind(path: &Path, access: &Access) -> Result<Listener, SocketError> {
+    /// Listens at `path`, reusing a socket that was [`claim`]ed, and replacing a stale socket but no other file.
+    pub fn bind(path: &Path, access: &Access) -> Result<Listener, SocketError> {
         let own = {
             let mut claimed = claimed();
             let own = claimed.iter().position(|known| known.path == path && known.access == *access);
-            own.map(|at| claimed.swap_remove(at))
+            own.map(|at| claimed.swap_remove(at).bound)
         };
-        let listener = own.map_or_else(|| Listener::claim(path, access), Ok)?;
-        let failed = |e: Errno| SocketError::Failed { action: "listen on", path: path.to_owned(), source: e.into() };
-        listen(&listener.socket, BACKLOG).map_err(failed)?;
-        Ok(listener)
+        let bound = own.map_or_else(|| Bound::create(path, access), Ok)?.listening(path)?;
+        Ok(Listener { path: path.to_owned(), access: *access, bound: Mutex::new(bound) })
     }
 
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reports whether its path still leads to it: others may have removed or replaced the file.
+    pub fn is_reachable(&self) -> bool {
+        self.bound().is_at(&self.path)
+    }
+
+    /// Listens at its path with a new socket if the old one cannot be reached there any more, and reports whether that was so.
+    /// Connections that were accepted stay; those that wait are closed.
+    pub fn mend(&self) -> Result<bool, SocketError> {
+        let mut bound = self.bound();
+        if bound.is_at(&self.path) {
+            return Ok(false);
+        }
+        let old = replace(&mut *bound, Bound::create(&self.path, &self.access)?.listening(&self.path)?);
+        // Wakes those who wait for it, who then find the new one.
+        let _ = rustix::net::shutdown(&old.socket, Shutdown::Both);
+        Ok(true)
+    }
+
+    /// Returns the present socket: readable when a connection is pending, and when [`Listener::mend`] has replaced it.
+    pub fn socket(&self) -> Arc<UnixListener> {
+        self.bound().socket.clone()
+    }
+
+    /// Accepts the next pending connection, if any.
+    pub(crate) fn accept(&self) -> io::Result<Option<UnixStream>> {
+        match self.socket().accept() {
+            Ok((stream, _)) => Ok(Some(stream)),
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => Ok(None),
+                // It was just replaced.
+                io::ErrorKind::InvalidInput => Ok(None),
+                _ => Err(e),
+            },
+        }
+    }
+
+    fn bound(&self) -> MutexGuard<'_, Bound> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let bound = self.bound().clone();
+        if KEEPING.load(Ordering::Relaxed) && self.access.is_given() && bound.is_at(&self.path) {
+            claimed().push(Claimed { path: std::mem::take(&mut self.path), access: self.access, bound });
+        } else {
+            bound.remove(&self.path);
+        }
+    }
+}
+
+impl Bound {
     /// Binds a socket at `path`, replacing a stale socket but no other file. Nobody can connect yet.
-    fn claim(path: &Path, access: &Access) -> Result<Listener, SocketError> {
+    fn create(path: &Path, access: &Access) -> Result<Bound, SocketError> {
         let failed = |action| move |source| SocketError::Failed { action, path: path.to_owned(), source };
         let socket = match named(path, access) {
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
@@ -118,46 +187,31 @@ impl Listener {
             done => done,
         }
         .map_err(failed("listen on"))?;
-        // From here on the file is removed on failure. It has no owner to be kept for until it was given away.
-        let (path_known, identity) = (path.to_owned(), identity(path));
-        let access_known = Access { owner: None, group: None, ..*access };
-        let mut listener = Listener { socket: socket.into(), path: path_known, access: access_known, identity };
-        give(path, access).map_err(|source| SocketError::Access { access: *access, path: path.to_owned(), source })?;
-        listener.access = *access;
-        Ok(listener)
+        let bound = Bound { socket: Arc::new(socket.into()), identity: identity(path) };
+        give(path, access).map_err(|source| {
+            bound.remove(path);
+            SocketError::Access { access: *access, path: path.to_owned(), source }
+        })?;
+        Ok(bound)
     }
 
-    /// Accepts the next pending connection, if any.
-    pub(crate) fn accept(&self) -> io::Result<Option<UnixStream>> {
-        match self.socket.accept() {
-            Ok((stream, _)) => Ok(Some(stream)),
-            Err(e) => match e.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => Ok(None),
-                _ => Err(e),
-            },
-        }
+    /// Listens, now that the file has the right owner and permissions, so that nobody else could connect before.
+    fn listening(self, path: &Path) -> Result<Bound, SocketError> {
+        listen(&self.socket, BACKLOG).map_err(|e: Errno| {
+            self.remove(path);
+            SocketError::Failed { action: "listen on", path: path.to_owned(), source: e.into() }
+        })?;
+        Ok(self)
     }
-}
 
-impl rustix::fd::AsFd for Listener {
-    fn as_fd(&self) -> rustix::fd::BorrowedFd<'_> {
-        self.socket.as_fd()
+    fn is_at(&self, path: &Path) -> bool {
+        self.identity.is_some() && identity(path) == self.identity
     }
-}
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if self.identity.is_none() || identity(&self.path) != self.identity {
-            return;
-        }
-        if KEEPING.load(Ordering::Relaxed)
-            && self.access.is_given()
-            && let Ok(socket) = self.socket.try_clone()
-        {
-            let (path, identity) = (std::mem::take(&mut self.path), self.identity.take());
-            claimed().push(Listener { socket, path, access: self.access, identity });
-        } else {
-            let _ = remove_file(&self.path);
+    /// Removes the file, unless it is another one.
+    fn remove(&self, path: &Path) {
+        if self.is_at(path) {
+            let _ = remove_file(path);
         }
     }
 }
@@ -235,6 +289,7 @@ pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
 
     #[test]
     fn a_stale_socket_is_replaced_and_the_file_removed_at_the_end() {
@@ -330,6 +385,35 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         assert!(matches!(Listener::bind(&path, &Access::default()), Err(SocketError::NotASocket(_))));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn one_whose_file_is_gone_is_listened_on_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = Listener::bind(&path, &Access::default()).unwrap();
+        let mut established = connect(&path).unwrap();
+        let mut accepted = listener.accept().unwrap().unwrap();
+        assert!(listener.is_reachable() && !listener.mend().unwrap());
+        remove_file(&path).unwrap();
+        assert!(!listener.is_reachable());
+        let old = listener.socket();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| crate::wait::readable([&old], None));
+            assert!(listener.mend().unwrap());
+            waiter.join().expect("it was woken");
+        });
+        assert!(listener.is_reachable() && listener.accept().unwrap().is_none());
+        let _other = connect(&path).unwrap();
+        assert!(listener.accept().unwrap().is_some());
+        established.write_all(&[1]).unwrap();
+        accepted.read_exact(&mut [0]).unwrap();
+        // What is somebody else's stays, and is told.
+        remove_file(&path).unwrap();
+        let other = Listener::bind(&path, &Access::default()).unwrap();
+        assert!(matches!(listener.mend(), Err(SocketError::InUse(_))));
+        drop(listener);
+        assert!(other.is_reachable());
     }
 
     #[test]

@@ -15,3 +15,5 @@ mod reload;
 mod rings;
 mod sessions;
 mod soak;
+mod sockets;
+mod taps;

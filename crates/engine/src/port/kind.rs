@@ -4,6 +4,7 @@ use super::Site;
 use super::keys::Section;
 use std::path::Path;
 use std::sync::Arc;
+use vhost_user::Listener;
 
 /// A kind of port, as the table in [`super::kinds`] lists it.
 #[derive(Debug)]
@@ -123,6 +124,11 @@ pub(crate) trait PortControl: Send {
     /// port again.
     fn outlives_sessions(&self) -> bool {
         false
+    }
+
+    /// Returns the socket that the port listens on, if it does so at present.
+    fn listener(&self) -> Option<Arc<Listener>> {
+        None
     }
 }
 

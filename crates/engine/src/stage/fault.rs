@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Maximum number of frames held back at once; more are dropped.
+/// Maximum number of frames held back at once; more are dropped. The documentation of `delay` names it.
 const HELD: usize = 4096;
 
 /// Faults of a queue. Copies every frame, so that it can be changed or held; this is a tool for tests.
@@ -56,8 +56,13 @@ impl FaultInjector {
         let due = Instant::now() + self.faults.delay;
         let mut held = self.held.borrow_mut();
         for frame in frames.as_slice() {
-            if held.len() == HELD || self.happens(self.faults.drop) {
-                self.drops.add(Reason::Injected, 1);
+            let dropped = if held.len() == HELD {
+                Some(Reason::DelayFull)
+            } else {
+                self.happens(self.faults.drop).then_some(Reason::Injected)
+            };
+            if let Some(reason) = dropped {
+                self.drops.add(reason, 1);
                 continue;
             }
             let mut bytes = to_vec(&frames, frame);
@@ -169,6 +174,24 @@ mod tests {
         assert_eq!((clean.len(), none), (1000, 0));
         let changed = clean.iter().filter(|f| !out.contains(f)).count();
         assert!(changed <= 1000);
+    }
+
+    #[test]
+    fn frames_beyond_those_that_can_be_held_have_a_reason_of_their_own() {
+        let drops = Arc::new(Drops::default());
+        let faults = Faults { delay: Duration::from_secs(10), ..Faults::default() };
+        let injector = FaultInjector::new(faults, drops.clone());
+        let generator = Generator::new(64, Pace::default(), HELD as u64 + 100, None);
+        let mut storage = Box::<BurstStorage>::default();
+        loop {
+            let mut burst = storage.start();
+            if !generator.receive(&mut burst) {
+                break;
+            }
+            injector.hold(burst.frames());
+            generator.recycle();
+        }
+        assert_eq!(drops.named(), [("delay-full".to_owned(), 100)].into());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Errors of the switch as a whole.
 
-use super::open::OpenError;
+use super::open::{OpenError, lines};
 use crate::forward::mac_table::TooManyStatics;
 
 /// Reason why the switch cannot start or reload.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Ports could not be opened.
-    #[error("{}", lines(.0))]
+    #[error("{}", lines(.0).join("\n"))]
     Open(Vec<OpenError>),
     /// A worker could not be started.
     #[error("cannot start a worker: {0}")]
@@ -23,8 +23,4 @@ pub enum Error {
     /// A bridge has more static addresses than it has room for.
     #[error("bridge \"{0}\": {1}")]
     Statics(String, TooManyStatics),
-}
-
-fn lines(errors: &[OpenError]) -> String {
-    errors.iter().map(OpenError::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,8 @@
 //! The housekeeper: a thread that answers neighbours, ends broken sessions, ages addresses, and opens failed ports again.
 
 use super::inner::Inner;
-use super::open;
+use super::open::{self, Connection};
+use super::topology::Topology;
 use crate::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::Ordering;
@@ -18,21 +19,11 @@ impl Inner {
     pub(super) fn run_housekeeping(&self) {
         let (mut swept, mut files) = (0, Vec::new());
         while !self.stop.load(Ordering::Relaxed) {
-            self.wait_to_be_asked();
+            let is_asked = self.wait_to_be_asked();
             self.retry();
             let topology = self.topology();
-            let mut answered = false;
-            for port in &topology.layout.ports {
-                for (index, answers) in port.neighbours().drain() {
-                    let (queue, _lane) = port.queue_of(index);
-                    self.fabric.send(port, queue, answers);
-                    answered = true;
-                }
-                for (index, answers) in port.refusals() {
-                    self.fabric.receive(port, index, answers);
-                    answered = true;
-                }
-            }
+            // Only then: a look at each queue of each port costs a part of a processor where there are hundreds.
+            let answered = is_asked && self.deliver_answers(&topology);
             for port in &topology.layout.ports {
                 if let Some(why) = port.fault.take(|| port.disconnect()) {
                     tracing::error!("port \"{}\": {why}", port.name);
@@ -47,6 +38,7 @@ impl Inner {
                     bridge.table.sweep(now, |port| down[usize::from(port)]);
                 }
                 files = topology.layout.ports.iter().flat_map(|port| port.recordings()).collect();
+                self.look_for_sockets();
             }
             drop(topology);
             files.drain(..).for_each(|file| file.keep());
@@ -66,12 +58,50 @@ impl Inner {
         }
     }
 
-    /// Sleeps until neighbours ask, at most for the housekeeping interval.
-    fn wait_to_be_asked(&self) {
+    /// Looks whether ports can still be reached at their sockets.
+    fn look_for_sockets(&self) {
+        let Ok(open) = self.open.try_lock() else { return };
+        for port in &self.topology().layout.ports {
+            let lost = open.connections.get(&port.name).and_then(Connection::listener).filter(|l| !l.is_reachable());
+            let missing = lost.map(|listener| {
+                format!(
+                    "its socket {} was removed or replaced, so that nobody can connect; a reload makes it again",
+                    listener.path().display()
+                )
+            });
+            if port.set_missing(missing.clone())
+                && let Some(missing) = missing
+            {
+                tracing::warn!("port \"{}\": {missing}", port.name);
+            }
+        }
+    }
+
+    /// Delivers the answers that workers have left, and reports whether there were any.
+    fn deliver_answers(&self, topology: &Topology) -> bool {
+        let mut answered = false;
+        for port in &topology.layout.ports {
+            for (index, answers) in port.neighbours().drain() {
+                let (queue, _lane) = port.queue_of(index);
+                self.fabric.send(port, queue, answers);
+                answered = true;
+            }
+            for (index, answers) in port.refusals() {
+                self.fabric.receive(port, index, answers);
+                answered = true;
+            }
+        }
+        answered
+    }
+
+    /// Sleeps until neighbours ask, at most for the housekeeping interval; reports whether they did.
+    fn wait_to_be_asked(&self) -> bool {
         let mut fds = [PollFd::new(self.asked.fd(), PollFlags::IN)];
         let longest = Timespec { tv_sec: 0, tv_nsec: HOUSEKEEPING.as_nanos() as i64 };
-        if poll(&mut fds, Some(&longest)).is_ok_and(|ready| ready > 0) {
+        let is_asked = poll(&mut fds, Some(&longest)).is_ok_and(|ready| ready > 0);
+        if is_asked {
             self.asked.clear();
         }
+        is_asked
     }
 }

@@ -380,7 +380,7 @@ mod tests {
         let notifier = Arc::new(EventNotifier::new().unwrap());
         let parts =
             SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
-        let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts));
+        let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts, None));
         Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![])
     }
 

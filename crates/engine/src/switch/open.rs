@@ -7,6 +7,8 @@ use crate::port::{Opened, PortControl};
 use crate::spec::PortSpec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vhost_user::Listener;
+use vhost_user::descriptors::{Exhausted, spare_for_port};
 
 /// First pause before another attempt to open a port.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -22,12 +24,28 @@ pub(super) enum Connection {
 }
 
 /// Reason why a port cannot be opened, recorded, or given its mappings.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("port \"{port}\" ({driver}): {problem}")]
 pub struct OpenError {
     port: String,
     driver: &'static str,
-    problem: String,
+    problem: Problem,
+}
+
+/// Reason why something fails.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Problem {
+    /// Too few descriptors are left, which concerns many ports at once.
+    #[error(transparent)]
+    Descriptors(#[from] Exhausted),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<String> for Problem {
+    fn from(why: String) -> Problem {
+        Problem::Other(why)
+    }
 }
 
 impl Connection {
@@ -40,6 +58,14 @@ impl Connection {
         }
     }
 
+    /// Returns the socket that the port listens on, if it does so at present.
+    pub(super) fn listener(&self) -> Option<Arc<Listener>> {
+        match self {
+            Connection::Open(control) => control.listener(),
+            Connection::Failed { .. } => None,
+        }
+    }
+
     /// Reports whether the port was opened, or something sees to it that it will be.
     pub(super) fn is_settled(&self) -> bool {
         !matches!(self, Connection::Failed { .. })
@@ -49,13 +75,12 @@ impl Connection {
 /// Opens the port of `spec` and attaches its halves to `fabric`, now or when a peer connects. A port that cannot be
 /// opened is down, for the returned reason, and is tried again.
 pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> (Connection, Option<OpenError>) {
-    match spec.driver.open(&PortSite::of(shared, fabric)) {
+    match attempt(spec, shared, fabric) {
         Ok(Opened { control, trouble }) => {
             (Connection::Open(control), trouble.map(|problem| OpenError::of(spec, problem)))
         }
         Err(problem) => {
-            tracing::warn!("port \"{}\" is down: {problem}", spec.name);
-            shared.set_state(false, problem.clone());
+            shared.set_state(false, problem.to_string());
             let failed = Connection::Failed { again: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE };
             (failed, Some(OpenError::of(spec, problem)))
         }
@@ -68,21 +93,45 @@ pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<P
     if Instant::now() < *again {
         return;
     }
-    match spec.driver.open(&PortSite::of(shared, fabric)) {
+    match attempt(spec, shared, fabric) {
         Ok(opened) => {
             tracing::info!("port \"{}\" could be opened", spec.name);
             *connection = Connection::Open(opened.control);
         }
         Err(problem) => {
-            shared.set_state(false, problem);
+            shared.set_state(false, problem.to_string());
             *pause = (*pause * 2).min(LONGEST_PAUSE);
             *again = Instant::now() + *pause;
         }
     }
 }
 
+/// Opens the port, and closes it again if too few descriptors are left then.
+fn attempt(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Result<Opened, Problem> {
+    spare_for_port()?;
+    let opened = spec.driver.open(&PortSite::of(shared, fabric))?;
+    spare_for_port()?;
+    Ok(opened)
+}
+
 impl OpenError {
-    pub(super) fn of(spec: &PortSpec, problem: String) -> OpenError {
-        OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem }
+    pub(super) fn of(spec: &PortSpec, problem: impl Into<Problem>) -> OpenError {
+        OpenError { port: spec.name.clone(), driver: spec.driver.name(), problem: problem.into() }
     }
+}
+
+/// Returns a line for each of these errors, and a single one for all ports that lack descriptors.
+pub(super) fn lines<'e>(errors: impl IntoIterator<Item = &'e OpenError>) -> Vec<String> {
+    let (mut lines, mut lacking, mut why) = (Vec::new(), Vec::new(), None);
+    for error in errors {
+        match &error.problem {
+            Problem::Descriptors(exhausted) => {
+                lacking.push(error.port.as_str());
+                why = Some(exhausted);
+            }
+            Problem::Other(_) => lines.push(error.to_string()),
+        }
+    }
+    lines.extend(why.map(|why| format!("{} could not be opened: {why}", settings::few("port", &lacking))));
+    lines
 }

@@ -26,6 +26,7 @@ impl Inner {
         transition.tighten_mappings();
         transition.seat_queues();
         transition.record_ports();
+        transition.mend_sockets();
         transition.open_ports();
         // Only now do workers poll the new ports: each of them has its outputs.
         Ok(transition.forward())

@@ -75,26 +75,44 @@ struct Recordings {
 pub(super) struct PortState {
     pub(super) up: bool,
     pub(super) detail: String,
+    /// What others have taken away that the port does not need for the frames of its present peer.
+    pub(super) missing: Option<String>,
     pub(super) interface: Option<InterfaceStats>,
 }
 
 impl PortShared {
-    pub(super) fn new(id: u64, spec: &PortSpec, ends: Ends, parts: &SwitchParts<'_>) -> PortShared {
+    /// Returns the state of a port that is opened; its counters go on from those of `had`, if it is opened again.
+    pub(super) fn new(
+        id: u64,
+        spec: &PortSpec,
+        ends: Ends,
+        parts: &SwitchParts<'_>,
+        had: Option<&PortShared>,
+    ) -> PortShared {
         let queues = spec.driver.queues();
         let lanes = if spec.driver.capabilities().shares { queues * MOST_SHARING } else { 0 };
         let parts_of_queues = queues + lanes;
-        let neighbours = Arc::new(Answers::new(parts_of_queues, crate::neighbour::RING, parts.asked.clone()));
+        // Counters of the port as a whole are by queue, too.
+        let alike = had.filter(|had| had.queues.len() == queues && had.lanes.len() == lanes);
+        let anew = || Arc::new(Answers::new(parts_of_queues, crate::neighbour::RING, parts.asked.clone()));
+        let neighbours = alike.map_or_else(anew, |had| had.stages.neighbours.clone());
+        let traffic = alike.and_then(|had| Some(had.member()?.traffic.clone()));
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: parts.rules.clone(),
-            traffic: (0..parts_of_queues).map(|_| Default::default()).collect(),
+            traffic: traffic.unwrap_or_else(|| (0..parts_of_queues).map(|_| Default::default()).collect()),
             relay: Arc::new(Relay::new(parts_of_queues, parts.relayed.clone())),
             neighbours: neighbours.clone(),
             refusals: Arc::new(Answers::new(parts_of_queues, REFUSALS, parts.asked.clone())),
         });
-        let drops = order::drops();
+        let drops = had.map_or_else(order::drops, |had| had.drops.clone());
         // Of queues whose number the guest chooses, only those are reported that ever were up.
-        let reported = if spec.driver.is_asked() { 1 } else { queues };
+        let reported =
+            if spec.driver.is_asked() { had.map_or(1, |had| had.reported().clamp(1, queues)) } else { queues };
+        let counters = |of: fn(&PortShared) -> &[Arc<QueueCounters>], count| {
+            let known = had.map(of).unwrap_or_default();
+            (0..count).map(|index| known.get(index).cloned().unwrap_or_default()).collect()
+        };
         let stages = Setup {
             drops: drops.clone(),
             reported: Arc::new(AtomicUsize::new(reported)),
@@ -109,8 +127,8 @@ impl PortShared {
         PortShared {
             id,
             name: spec.name.clone(),
-            queues: (0..queues).map(|_| Arc::default()).collect(),
-            lanes: (0..lanes).map(|_| Arc::default()).collect(),
+            queues: counters(|had| &had.queues, queues),
+            lanes: counters(|had| &had.lanes, lanes),
             drops,
             fault: Arc::default(),
             state: Mutex::default(),
@@ -203,6 +221,14 @@ impl PortShared {
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
         let mut state = self.state.lock().unwrap();
         (state.up, state.detail) = (up, detail.into());
+    }
+
+    /// Sets what the port misses; reports whether that is news.
+    pub(super) fn set_missing(&self, missing: Option<String>) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let is_news = state.missing != missing;
+        state.missing = missing;
+        is_news
     }
 
     pub(super) fn set_interface(&self, interface: InterfaceStats) {

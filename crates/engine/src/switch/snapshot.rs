@@ -83,7 +83,7 @@ impl Topology {
             name: port.name.clone(),
             driver: spec.driver.name().into(),
             up: state.up,
-            detail: state.detail,
+            detail: [state.detail].into_iter().chain(state.missing).collect::<Vec<_>>().join("; "),
             interface: state.interface,
             forwarding: self.forwarding(index),
             queues: queues.collect(),

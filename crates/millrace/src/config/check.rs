@@ -1,6 +1,7 @@
 //! Collects the problems of a configuration while its parts are built.
 
 use super::files::Files;
+use super::origin::Origin;
 use super::raw::At;
 use super::reach::{Purpose, Reach};
 use super::value::{ListenAddress, is_interface_name};
@@ -52,7 +53,7 @@ impl<'r> Check<'r> {
     /// and it is confined. It `examines` what is in the files of ports, if asked.
     pub(super) fn new(file: &Path, reach: Option<&'r Reach>, examines: bool, judge: Judge) -> Check<'r> {
         Check {
-            directory: file.parent().unwrap_or(Path::new("")).to_owned(),
+            directory: Origin(file).directory().to_owned(),
             reach,
             judge,
             listeners: HashMap::new(),
@@ -168,7 +169,7 @@ impl Checks for Check<'_> {
         let path = self.unix_socket(at, listens);
         // Connecting needs no landlock permission.
         if listens {
-            self.reachable(at, &path, Purpose::Create);
+            self.reachable(at, &path, Purpose::Listen);
         }
         path
     }

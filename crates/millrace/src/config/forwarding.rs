@@ -6,7 +6,7 @@ use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic,
 use engine::forward::mac_table::MOST_STATICS;
 use engine::spec::{BridgeSpec, FailMode, StaticEntry, Vlan};
 use packet::MacAddr;
-use settings::Problem;
+use settings::{FEW, Problem, few};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -58,16 +58,29 @@ pub(super) fn build(
     // An unreadable list would make its ports look unused.
     let complete = file.patches.iter().all(|raw| !check.is_unread(&raw.span, "ports"))
         && file.bridges.iter().all(|raw| !check.is_unread(&raw.span, "ports"));
-    for built in ports.list.iter().filter(|built| !built.spec.name.is_empty() && complete) {
-        if !uses.contains_key(built.spec.name.as_str()) {
-            check.warn(
-                &built.name_span,
-                format!("port `{}` is in no patch and no bridge: all that it receives is dropped", built.spec.name),
-                "list it in the `ports` of a [[patch]] or [[bridge]]",
-            );
-        }
+    let is_unused = |built: &&BuiltPort| !built.spec.name.is_empty() && !uses.contains_key(built.spec.name.as_str());
+    if complete {
+        warn_of_unused(check, &ports.list.iter().filter(is_unused).collect::<Vec<_>>());
     }
     (patches, bridges)
+}
+
+/// Warns about each of these ports; once about many, so that they do not hide what matters more.
+fn warn_of_unused(check: &mut Check, unused: &[&BuiltPort]) {
+    const HELP: &str = "of a [[patch]] or [[bridge]]";
+    if let [first, ..] = unused
+        && unused.len() > FEW
+    {
+        let names: Vec<_> = unused.iter().map(|built| built.spec.name.as_str()).collect();
+        let message =
+            format!("{} are in no patch and no bridge: all that they receive is dropped", few("port", &names));
+        return check.warn(&first.name_span, message, format!("list them in the `ports` {HELP}"));
+    }
+    for built in unused {
+        let message =
+            format!("port `{}` is in no patch and no bridge: all that it receives is dropped", built.spec.name);
+        check.warn(&built.name_span, message, format!("list it in the `ports` {HELP}"));
+    }
 }
 
 /// Returns the port called `name`, if it exists and is in no other patch or bridge.

@@ -17,6 +17,7 @@ mod forwarding;
 mod mappings;
 mod mirrors;
 mod openflow;
+mod origin;
 mod ports;
 pub mod raw;
 mod reach;
@@ -30,6 +31,7 @@ mod vxlan;
 mod workers;
 
 pub use control_socket::default_control_socket;
+pub use origin::Origin;
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::{Problem, Report, Severity};
@@ -77,5 +79,5 @@ impl Config {
 }
 
 fn read(path: &Path) -> Result<String, LoadError> {
-    std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
+    settings::read_text(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })
 }

@@ -177,7 +177,7 @@ pub struct RawFault {
     /// Probability that one bit of a frame is flipped.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0))]
     pub corrupt: Field<f64>,
-    /// Time that every frame is held back, e.g. `"5ms"`; at most 10 seconds.
+    /// Time that every frame is held back, e.g. `"5ms"`; at most 10 seconds, and at most 4096 frames of a queue at a time.
     #[schemars(extend("default" = "0s"))]
     pub delay: Field<String>,
     /// Seed of the random choices: the same seed, the same faults.

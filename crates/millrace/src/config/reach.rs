@@ -4,6 +4,7 @@
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
 
 use super::directory::parent;
+use super::origin::Origin;
 use super::types::Config;
 use super::value::ListenAddress;
 use engine::port::PathUse;
@@ -21,8 +22,8 @@ pub enum Purpose {
     /// Create and remove sockets; create, overwrite and read capture files. One purpose, because debugging often adds a capture
     /// beside the sockets.
     Create,
-    /// Remove a socket that was created before.
-    Remove,
+    /// Create and remove sockets.
+    Listen,
     /// Read files.
     Read,
     /// Use a device.
@@ -33,7 +34,7 @@ impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Purpose::Create => "create sockets and capture files",
-            Purpose::Remove => "remove sockets",
+            Purpose::Listen => "create and remove sockets",
             Purpose::Read => "read files",
             Purpose::Device => "use the device",
         })
@@ -70,14 +71,14 @@ impl Reach {
     pub fn of(config: &Config, file: &Path) -> Result<Self, ReachError> {
         let mut reach = Self::default();
         // Editors replace a file rather than change it, so its directory must stay readable.
-        reach.file(file, Purpose::Read);
-        reach.grant(parent(&config.control), Purpose::Remove);
+        Origin(file).places().iter().for_each(|place| reach.grant(place, Purpose::Read));
+        reach.grant(parent(&config.control), Purpose::Listen);
         if let Some(ListenAddress::Unix(socket)) = &config.metrics {
-            reach.grant(parent(socket), Purpose::Remove);
+            reach.grant(parent(socket), Purpose::Listen);
         }
         for address in config.openflow.iter().flat_map(|openflow| &openflow.listen) {
             if let ListenAddress::Unix(socket) = address {
-                reach.grant(parent(socket), Purpose::Remove);
+                reach.grant(parent(socket), Purpose::Listen);
             }
         }
         for address in config.openflow.iter().flat_map(|openflow| &openflow.controllers) {
@@ -121,14 +122,22 @@ impl Reach {
         &self.controllers
     }
 
-    /// Reports whether `path` is in a place granted for `purpose`. True also if nothing exists there: opening the path then
-    /// reports the error.
+    /// Reports whether `path` is in a place granted for `purpose`. True also if nothing exists there, or if the place was replaced
+    /// by another one of its name: opening the path then reports the error.
     pub fn covers(&self, path: &Path, purpose: Purpose) -> bool {
         let Ok(place) = path.canonicalize().or_else(|_| parent(path).canonicalize()) else { return true };
         let fits = |grant: &Grant| grant.purpose == purpose || grant.purpose == Purpose::Create;
-        let granted =
-            |meta: &Metadata| self.grants.iter().any(|grant| fits(grant) && grant.identity == Identity::of(meta));
-        place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(&meta)))
+        let granted = |place: &Path, meta: &Metadata| {
+            self.grants.iter().any(|grant| fits(grant) && (grant.identity == Identity::of(meta) || grant.path == place))
+        };
+        place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(place, &meta)))
+    }
+
+    /// Returns places that are others now than those that were granted, though they have the same names.
+    pub fn replaced(&self) -> impl Iterator<Item = &Grant> {
+        let is_other =
+            |grant: &&Grant| fs::metadata(&grant.path).is_ok_and(|meta| Identity::of(&meta) != grant.identity);
+        self.grants.iter().filter(is_other)
     }
 
     /// Grants the directory of a file or a named pipe, which may be replaced while the switch runs, and that of a file's target if
@@ -202,6 +211,21 @@ mod tests {
         assert!(!reach.covers(&inside.join("out/a"), Purpose::Create));
         assert!(!reach.covers(&inside.join("f"), Purpose::Create));
         assert!(reach.covers(&outside.join("in/a"), Purpose::Create));
+    }
+
+    #[test]
+    fn a_directory_that_is_made_again_is_another_one_of_its_name() {
+        let root = tempfile::tempdir().unwrap();
+        let captures = root.path().canonicalize().unwrap().join("captures");
+        fs::create_dir(&captures).unwrap();
+        let reach = reach(root.path(), "port = [{name='a', driver='pcap', record='captures/a'}]").unwrap();
+        assert_eq!(reach.replaced().count(), 0);
+        fs::rename(&captures, root.path().join("old")).unwrap();
+        assert_eq!(reach.replaced().count(), 0, "it is gone");
+        fs::create_dir(&captures).unwrap();
+        let replaced: Vec<_> = reach.replaced().map(|grant| &grant.path).collect();
+        assert_eq!(replaced, [&captures]);
+        assert!(reach.covers(&captures.join("b"), Purpose::Create), "opening it tells more");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use super::confined::Layer;
 use crate::config::{Purpose, Reach};
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, NetPort, RestrictionStatus, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, AddRuleError, AddRulesError, BitFlags, LandlockStatus, NetPort,
+    RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    path_beneath_rules,
 };
+use rustix::io::Errno;
 
 /// Landlock version requested; the kernel enforces the restrictions that it knows. All of them apply unless a rule allows the
 /// access, so check what a newer version takes away before raising this.
@@ -53,7 +55,12 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
         .scope(Scope::from_all(VERSION))?
         .create()?;
     for grant in reach.grants() {
-        rules = rules.add_rules(path_beneath_rules([&grant.path], rights(grant.purpose)))?;
+        match (&mut rules).add_rules(path_beneath_rules([&grant.path], rights(grant.purpose))) {
+            // A pipe and the like are in no file system that is mounted: no rule can name them, and none is needed.
+            Err(RulesetError::AddRules(AddRulesError::Fs(AddRuleError::AddRuleCall { source, .. })))
+                if source.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {}
+            added => drop(added?),
+        }
     }
     for port in reach.controllers() {
         rules = rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
@@ -68,12 +75,12 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
 
 fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
     match purpose {
-        // Stale sockets are removed at startup, and the switch's own ones at the end.
         Purpose::Create => {
             let sockets = AccessFs::MakeSock | AccessFs::RemoveFile;
             sockets | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::ReadFile
         }
-        Purpose::Remove => AccessFs::RemoveFile.into(),
+        // Sockets of the services, which a reload makes again when others have removed them.
+        Purpose::Listen => AccessFs::MakeSock | AccessFs::RemoveFile,
         Purpose::Read => AccessFs::ReadFile.into(),
         Purpose::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
     }

@@ -11,7 +11,7 @@ mod server;
 
 pub use client::{Client, ClientError};
 pub use flow::{Flow, Flows};
-pub use reload::ReloadReport;
+pub use reload::{Mended, ReloadReport};
 pub use server::Server;
 
 use crate::confine::Confined;

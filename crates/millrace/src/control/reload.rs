@@ -14,6 +14,28 @@ pub struct ReloadReport {
     pub needs_restart: Vec<String>,
     /// Warnings about the new configuration, as `check` gives them.
     pub warnings: Vec<String>,
+    /// Sockets for control, metrics and OpenFlow that others had removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<Mended>,
+}
+
+/// A socket of the switch's own that others had removed or replaced. Displayed as one line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mended {
+    /// Its path.
+    pub path: String,
+    /// Why it could not be made again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl fmt::Display for Mended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            None => write!(f, "made socket {} again, which was gone", self.path),
+            Some(error) => write!(f, "socket {} is gone, and making it again FAILED: {error}", self.path),
+        }
+    }
 }
 
 impl ReloadReport {
@@ -23,15 +45,17 @@ impl ReloadReport {
         self.actions.iter().filter(of).map(|action| action.name.as_str()).collect()
     }
 
-    /// Returns the number of actions that failed.
+    /// Returns the number of actions, and of sockets, that failed.
     pub fn failed(&self) -> usize {
-        self.actions.iter().filter(|action| action.error.is_some()).count()
+        let sockets = self.sockets.iter().filter(|mended| mended.error.is_some());
+        self.actions.iter().filter(|action| action.error.is_some()).count() + sockets.count()
     }
 
     /// Returns the actions, pending restarts and warnings, one item each.
     pub fn items(&self) -> Vec<String> {
         let touched = |action: &&Action| action.step != Step::Kept || action.error.is_some();
-        let mut items: Vec<_> = self.actions.iter().filter(touched).map(Action::to_string).collect();
+        let mut items: Vec<_> = self.sockets.iter().map(Mended::to_string).collect();
+        items.extend(self.actions.iter().filter(touched).map(Action::to_string));
         if items.is_empty() {
             items.push("nothing changed".to_owned());
         }
@@ -92,14 +116,20 @@ mod tests {
             ],
             needs_restart: vec!["metrics".into()],
             warnings: vec!["it is late".into()],
+            sockets: vec![
+                Mended { path: "/run/c.sock".into(), error: None },
+                Mended { path: "/run/m.sock".into(), error: Some("no".into()) },
+            ],
         };
         assert_eq!(
             report.to_string(),
-            "reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 2 patches, \
+            "made socket /run/c.sock again, which was gone; \
+             socket /run/m.sock is gone, and making it again FAILED: no; \
+             reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 2 patches, \
              1 worker; \
              [metrics] changed, which takes effect when the switch is started again; warning: it is late"
         );
-        assert_eq!((report.failed(), report.ports(Step::Kept)), (1, vec!["a"]));
+        assert_eq!((report.failed(), report.ports(Step::Kept)), (2, vec!["a"]));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The server side of the control socket.
 
 use super::{Handler, LONGEST_LINE, rpc};
-use crate::serve::{BindError, Connection, Stop, UnixSocket, serve};
+use crate::config::ListenAddress;
+use crate::serve::{Connection, ListenError, Listener, Stop, serve};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,14 +30,20 @@ const LIMITS: Limits = Limits {
 /// A listening control socket.
 #[derive(Debug)]
 pub struct Server {
-    socket: UnixSocket,
+    listener: Arc<Listener>,
     limits: Limits,
 }
 
 impl Server {
     /// Creates the socket at `path`, accessible to its owner only.
-    pub fn bind(path: &Path) -> Result<Self, BindError> {
-        Ok(Self { socket: UnixSocket::bind(path)?, limits: LIMITS })
+    pub fn bind(path: &Path) -> Result<Self, ListenError> {
+        let listener = Listener::bind(&ListenAddress::Unix(path.to_owned()), "control")?;
+        Ok(Self { listener, limits: LIMITS })
+    }
+
+    /// Returns its socket.
+    pub fn listener(&self) -> &Arc<Listener> {
+        &self.listener
     }
 
     /// Serves clients until `stop`.
@@ -44,7 +51,7 @@ impl Server {
         let limits = self.limits;
         serve(
             "control",
-            &self.socket,
+            &self.listener,
             limits.connections,
             stop,
             |connection| converse(&connection, handler.as_ref(), &limits),

@@ -6,6 +6,7 @@ mod sandbox;
 
 pub use function::{FunctionOptions, run as run_function};
 
+use crate::terminal::can_redraw;
 use engine::Switch;
 use engine::port::vhost_user;
 use engine::spec::{Driver, Idle, PortSpec, Spec, WorkerSpec};
@@ -14,7 +15,7 @@ use function::{Role, Tally};
 use loadgen::load;
 use report::{Checked, Measured, Report};
 use sandbox::{Function, Sandbox};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -96,13 +97,13 @@ pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
 }
 
 fn progress(json: bool, size: usize, round: usize) {
-    if !json && std::io::stderr().is_terminal() {
+    if !json && can_redraw(&std::io::stderr()) {
         let _ = write!(std::io::stderr(), "\rcomparing at {size} bytes, round {} of {ROUNDS} ...  ", round + 1);
     }
 }
 
 fn progress_done(json: bool) {
-    if !json && std::io::stderr().is_terminal() {
+    if !json && can_redraw(&std::io::stderr()) {
         let _ = write!(std::io::stderr(), "\r{:50}\r", "");
     }
 }

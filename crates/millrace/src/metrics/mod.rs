@@ -24,12 +24,17 @@ const CONNECTIONS: usize = 8;
 
 /// A listening metrics endpoint.
 #[derive(Debug)]
-pub struct Exporter(Listener);
+pub struct Exporter(Arc<Listener>);
 
 impl Exporter {
     /// Listens on `address`.
     pub fn bind(address: &ListenAddress) -> Result<Self, ListenError> {
         Listener::bind(address, "metrics").map(Self)
+    }
+
+    /// Returns its socket.
+    pub fn listener(&self) -> &Arc<Listener> {
+        &self.0
     }
 
     /// Returns the TCP address it listens on, with the port that the system chose for port 0; `None` for a unix socket.

@@ -6,13 +6,14 @@ use super::{channel, seek};
 use crate::config::{ListenAddress, Openflow};
 use crate::serve::{ListenError, Listener, Stop, serve};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Concurrent controllers, per listening socket.
 const CONTROLLERS: usize = 8;
 
 /// Listening sockets, and the controllers to connect to.
 pub struct Service {
-    listeners: Vec<Listener>,
+    listeners: Vec<Arc<Listener>>,
     controllers: Vec<ListenAddress>,
     shared: SharedSwitch,
 }
@@ -25,9 +26,14 @@ impl Service {
         Ok(Self { listeners, controllers: config.controllers.clone(), shared: SharedSwitch::new(config.datapath_id) })
     }
 
+    /// Returns its sockets.
+    pub fn listeners(&self) -> &[Arc<Listener>] {
+        &self.listeners
+    }
+
     /// Returns the TCP addresses it listens on, with the ports that the system chose for port 0.
     pub fn tcp_addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.listeners.iter().filter_map(Listener::tcp_address)
+        self.listeners.iter().filter_map(|listener| listener.tcp_address())
     }
 
     /// Returns the switch, to read its flows.

@@ -5,18 +5,16 @@ mod connect;
 mod connection;
 mod listener;
 mod stop;
-mod unix;
 
 pub use connect::connect;
 pub use connection::Connection;
 pub use listener::{ListenError, Listener};
 pub use stop::Stop;
-pub use unix::{BindError, UnixSocket};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -28,7 +26,7 @@ const DESCRIPTOR_SHORTAGE: Duration = Duration::from_millis(100);
 /// `name`; `refuse` runs for those that arrive while `limit` are open, and must not wait for the client.
 pub fn serve(
     name: &str,
-    listener: impl AsFd,
+    listener: &Listener,
     limit: usize,
     stop: &Stop,
     handle: impl Fn(Connection) + Sync,
@@ -36,14 +34,25 @@ pub fn serve(
 ) {
     let open = AtomicUsize::new(0);
     thread::scope(|scope| {
-        while stop.wait_readable(listener.as_fd()) {
+        let mut failing = false;
+        loop {
+            let socket = listener.socket();
+            if !stop.wait_readable((*socket).as_fd()) {
+                return;
+            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let connection = match accept_with(&listener, flags) {
-                Ok(fd) => Connection::new(fd, stop.clone()),
-                // The client may disconnect before it is accepted.
-                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
+            let connection = match accept_with(&*socket, flags) {
+                Ok(fd) => {
+                    failing = false;
+                    Connection::new(fd, stop.clone())
+                }
+                // The client may disconnect before it is accepted, and the socket may just have been replaced (EINVAL).
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED | Errno::INVAL) => continue,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection to {name}");
+                    // Once, not until descriptors are free again.
+                    if !std::mem::replace(&mut failing, true) {
+                        tracing::warn!(%error, "cannot accept connections to {name}");
+                    }
                     stop.sleep(DESCRIPTOR_SHORTAGE);
                     continue;
                 }
@@ -77,7 +86,7 @@ impl Drop for Slot<'_> {
 
 impl Stop {
     /// Waits until `fd` is readable; returns false if the flag is set.
-    fn wait_readable(&self, fd: std::os::fd::BorrowedFd<'_>) -> bool {
+    fn wait_readable(&self, fd: BorrowedFd<'_>) -> bool {
         loop {
             let mut fds = [PollFd::new(self, PollFlags::IN), PollFd::from_borrowed_fd(fd, PollFlags::IN)];
             match poll(&mut fds, None) {

@@ -22,6 +22,7 @@ mod view;
 use crate::cli::TopOptions;
 use crate::control::ClientError;
 use crate::ctl::find_socket;
+use crate::terminal::can_redraw;
 use lines::Form;
 use sample::Sample;
 use std::io::{self, IsTerminal};
@@ -45,7 +46,7 @@ pub fn run(options: &TopOptions) -> Result<(), TopError> {
     let socket = options.socket.clone().unwrap_or_else(find_socket);
     // A switch that goes away later is tried again, but a wrong path should be reported at once.
     let first = Sample::take(&socket)?;
-    let is_interactive = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let is_interactive = io::stdin().is_terminal() && can_redraw(&io::stdout());
     let form = match (options.json, options.plain || !is_interactive) {
         (true, _) => Form::Json,
         (false, true) => Form::Plain,

@@ -5,6 +5,7 @@ use super::keyboard::Keyboard;
 use super::model::{Flow, Model};
 use super::sample::Sample;
 use super::sampler::Sampler;
+use crate::terminal::wants_colours;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
@@ -18,7 +19,7 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use std::{env, panic, thread};
+use std::{panic, thread};
 
 /// Time that a signal leaves for the last output, which a terminal that nobody reads never takes.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
@@ -28,8 +29,7 @@ pub(super) fn run(socket: &Path, first: Sample, interval: Duration, count: Optio
     let mut around = Surroundings {
         socket: socket.display().to_string(),
         interval,
-        // https://no-color.org: set, and not empty.
-        has_colour: env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        has_colour: wants_colours(),
         now: Instant::now(),
     };
     let mut model = Model::new(first);

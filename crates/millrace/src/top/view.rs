@@ -118,7 +118,7 @@ const DROPS: &[Column] = columns! {
     "STAGE": "the stage of the port that dropped them; queue and forward are no stages",
     "REASON": "why; docs/troubleshooting.md says what to do",
     "DROPS/s": "frames a second",
-    "FRAMES": "frames since the port was opened",
+    "FRAMES": "frames since the port was added",
 };
 
 /// Returns the rows, those that grow fastest first.

@@ -7,7 +7,7 @@ use millrace::confine::Confined;
 use rustix::fs::{Uid, chown};
 use rustix::process::Signal;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -128,7 +128,7 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let away = elsewhere.path().display();
     let cases = [
-        (format!("driver='vhost-user', socket='{away}/b.sock'"), "create sockets and capture files"),
+        (format!("driver='vhost-user', socket='{away}/b.sock'"), "create and remove sockets"),
         (format!("driver='pcap', record='{away}/b.pcap'"), "create sockets and capture files"),
         (format!("driver='pcap', replay='{away}/b.pcap'"), "read files"),
     ];
@@ -158,16 +158,129 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
 #[test]
 fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
     require_root();
-    let root = tempfile::tempdir().unwrap();
-    let guests = root.path().join("guests");
+    let [root, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let guests = elsewhere.path().canonicalize().unwrap().join("guests");
+    let sockets = guests.display();
     fs::create_dir(&guests).unwrap();
     // Keep the old directory open, so that its inode number is not reused.
     let _kept = fs::File::open(&guests).unwrap();
-    let switch = start(root.path(), &ONE.replace("a.sock", "guests/a.sock"));
+    let switch = start(root.path(), &ONE.replace("a.sock", &format!("{sockets}/a.sock")));
     fs::remove_dir_all(&guests).unwrap();
     fs::create_dir(&guests).unwrap();
-    let error = reload(&switch, root.path(), &ONE.replace("a.sock", "guests/b.sock")).unwrap_err();
-    assert!(error.contains("forbids it to create sockets "), "{error}");
+    // Everything else is done: the port that lost its socket and a new one can't be reached until the switch is started again.
+    let more = format!(
+        "{{name='b', driver='vhost-user', socket='{sockets}/b.sock'}}, {{name='t', driver='sink'}}, {{name='s'"
+    );
+    let more = ONE.replace("a.sock", &format!("{sockets}/a.sock")).replace("{name='s'", &more);
+    files(root.path()).configure(&more).unwrap();
+    let output = ctl(&switch, &["reload"]);
+    let report = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    for (port, step) in [("a", "changed port a (socket), which FAILED"), ("b", "added port b, which FAILED")] {
+        let line = report.lines().find(|line| line.starts_with(step)).unwrap_or_else(|| panic!("{report}"));
+        assert!(line.contains(&format!("{sockets}/{port}.sock: Permission denied")), "{line}");
+    }
+    assert!(report.contains("added port t\n"), "{report}");
+    let warning = format!("warning: {sockets} was removed and made again");
+    assert!(report.contains(&warning) && report.contains("when it is started again"), "{report}");
+}
+
+#[test]
+fn a_configuration_behind_links_can_be_exchanged() {
+    require_root();
+    let [root, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let control = root.path().join("c.sock");
+    // The sockets' directory grants nothing beside it.
+    let text_of =
+        |name: &str| format!("port = [{{name='{name}', driver='sink'}}]\ncontrol.socket = '{}'", control.display());
+    let deploy = |release: &Path, name: &str| {
+        fs::create_dir_all(release).unwrap();
+        fs::write(release.join("m.toml"), text_of(name)).unwrap();
+        let new = root.path().join("new");
+        symlink(release, &new).unwrap();
+        fs::rename(new, root.path().join("current")).unwrap();
+    };
+    // Beside the directory that is named, so that only the link grants it.
+    let releases = elsewhere.path().join("releases");
+    deploy(&releases.join("1"), "one");
+    let files = lab::millrace::Files { configuration: root.path().join("current/m.toml"), control: control.clone() };
+    let mut switch = Start::new(Path::new(env!("CARGO_BIN_EXE_millrace"))).start(files).unwrap();
+    assert!(confined(&switch).landlock.active);
+    deploy(&releases.join("2"), "two");
+    let report = text(&ctl(&switch, &["reload"]).stdout);
+    assert!(report.starts_with("added port two\nremoved port one\n"), "{report}");
+
+    let away = elsewhere.path().canonicalize().unwrap().join("away/3");
+    deploy(&away, "three");
+    let refused = ctl(&switch, &["reload"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    for word in [&away.display().to_string(), "confined to read in", &releases.display().to_string(), "`directories`"] {
+        assert!(said.contains(word), "{word} in {said}");
+    }
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+}
+
+#[test]
+fn a_configuration_from_a_pipe_is_confined_and_read_once() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_millrace");
+    let mut piped = Command::new("bash");
+    piped.args(["-c", "exec \"$0\" run --config <(cat \"$3\")", program]);
+    // A capture that leaves by a pipe needs no place either.
+    let capture = "{name='r', driver='pcap', record='/dev/stdout'}, {name='s'";
+    let absolute = |name: &str| directory.path().join(name).display().to_string();
+    let one = ONE.replace("a.sock", &absolute("a.sock")).replace("m.sock", &absolute("m.sock"));
+    let mut switch =
+        start_by(Start::new(program.as_ref()).by(piped), directory.path(), &one.replace("{name='s'", capture));
+    let state = confined(&switch);
+    assert!(state.landlock.active, "{state:?}");
+    assert!(state.places.iter().all(|place| !place.path.starts_with("/dev/fd")), "{state:?}");
+    let ports = text(&ctl(&switch, &["ports"]).stdout);
+    assert!(ports.lines().any(|line| line.starts_with(" r ") && line.contains(" up ")), "{ports}");
+    fs::remove_file(directory.path().join("c.sock")).unwrap();
+    let mark = switch.daemon.log().mark();
+    switch.daemon.signal(Signal::HUP).unwrap();
+    switch.wait_said(mark, "which is no file and cannot be read again: start the switch with a file").unwrap();
+    assert_eq!(text(&ctl(&switch, &["ports"]).stdout), ports);
+    assert_eq!(ctl(&switch, &["reload"]).status.code(), Some(1));
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+}
+
+#[test]
+fn sockets_come_back_under_confinement() {
+    require_root();
+    let directory = tempfile::tempdir().unwrap();
+    let mut switch = start(directory.path(), &format!("{ONE}\nopenflow.listen = ['unix:o.sock']"));
+    let sockets = ["a.sock", "c.sock", "m.sock", "o.sock"].map(|name| directory.path().join(name));
+    let modes = || sockets.each_ref().map(|path| fs::metadata(path).map(|meta| meta.mode() & 0o777).ok());
+    let before = modes();
+    assert_eq!(before[1..], [Some(0o600); 3]);
+    sockets.iter().for_each(|path| fs::remove_file(path).unwrap());
+    // Its configuration cannot be read at the moment, so that nothing else changes.
+    let configuration = fs::read(directory.path().join("m.toml")).unwrap();
+    fs::write(directory.path().join("m.toml"), "port = 1").unwrap();
+    let mark = switch.daemon.log().mark();
+    switch.daemon.signal(Signal::HUP).unwrap();
+    switch.wait_said(mark, "not reloaded, nothing changed").unwrap();
+    assert_eq!(modes()[1..], before[1..]);
+    fs::write(directory.path().join("m.toml"), configuration).unwrap();
+    let report = text(&ctl(&switch, &["reload"]).stdout);
+    assert!(report.starts_with("changed port a (socket made again)\n"), "{report}");
+    assert_eq!(modes(), before);
+    for path in &sockets {
+        UnixStream::connect(path).unwrap();
+    }
+    let log = switch.daemon.log().since(mark);
+    for path in &sockets[1..] {
+        let line = format!("made socket {} again, which was gone", path.display());
+        assert_eq!(log.iter().filter(|said| said.contains(&line)).count(), 1, "{log:?}");
+    }
+    let again = text(&ctl(&switch, &["reload"]).stdout);
+    assert!(again.starts_with("nothing changed\n"), "{again}");
+    assert_eq!(end(&mut switch, Signal::TERM), 0);
+    assert!(sockets.iter().all(|path| !path.exists()));
 }
 
 #[test]

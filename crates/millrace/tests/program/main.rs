@@ -2,6 +2,7 @@
 
 mod capabilities;
 mod confinement;
+mod descriptors;
 mod mirror;
 mod outputs;
 mod recording;

@@ -1,5 +1,6 @@
 //! Outputs that can't be written, and signals that nobody should send: the switch goes on.
 
+use super::terminal::Terminal;
 use super::{end, files, start, two_sinks};
 use lab::millrace::SOON;
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,4 +86,29 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     let mut switch = start(directory.path(), two_sinks());
     switch.daemon.signal(Signal::TERM).unwrap();
     assert_eq!(end(&mut switch, Signal::TERM), 0);
+}
+
+#[test]
+fn colours_and_drawing_are_for_terminals_and_users_that_want_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bad.toml");
+    std::fs::write(&file, "port = 1\n").unwrap();
+    let switch = start(directory.path(), two_sinks());
+    let socket = switch.files().control.to_str().unwrap();
+    let shown = |variable: &str, arguments: &[&str], last: &str| {
+        let arguments = [&[variable, env!("CARGO_BIN_EXE_millrace")], arguments].concat();
+        let mut terminal = Terminal::start("env", &arguments, 200, 50);
+        terminal.wait_for(last);
+        terminal.written()
+    };
+    let check = ["check", file.to_str().unwrap()];
+    let top = ["top", "--interval", "100ms", "--count", "2", "--socket", socket];
+    for plain in ["NO_COLOR=1", "NO_COLOR=no", "TERM=dumb"] {
+        let written = shown(plain, &check, "help:");
+        assert!(!written.contains('\x1b'), "{plain}: {written:?}");
+    }
+    assert!(shown("NO_COLOR=", &check, "help:").contains('\x1b'));
+    let written = shown("TERM=dumb", &top, "DROPS/s  MAPPING");
+    assert!(!written.contains('\x1b'), "{written:?}");
+    assert!(shown("TERM=xterm", &top, "DROPS/s").contains("\x1b[?1049h"));
 }

@@ -69,8 +69,11 @@ pub fn driver(link: &Link) -> Option<String> {
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// Returns the speed in megabits per second, if the driver knows it and there is a carrier.
+/// Returns the speed in megabits per second, if the driver knows it, there is a carrier, and the interface is in this namespace.
 pub fn speed(link: &Link) -> Option<u32> {
+    if link.is_elsewhere {
+        return None;
+    }
     let mut settings = Settings { command: GET_SETTINGS, ..Settings::default() };
     ethtool(link, (&raw mut settings).cast()).ok()?;
     let speed = u32::from(settings.speed_high) << 16 | u32::from(settings.speed);

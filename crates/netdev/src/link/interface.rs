@@ -18,6 +18,8 @@ pub struct Link {
     pub is_up: bool,
     /// Whether it is up and has a carrier.
     pub has_carrier: bool,
+    /// Whether it was moved into another network namespace, where only its name and whether it is up are known.
+    pub is_elsewhere: bool,
     /// The hardware type, `ARPHRD_*`.
     pub(super) hardware: u16,
 }
@@ -25,10 +27,24 @@ pub struct Link {
 impl Link {
     /// Returns why no frame passes the interface, if so.
     pub fn trouble(&self) -> Option<String> {
+        let place = self.place();
         match (self.is_up, self.has_carrier) {
-            (false, _) => Some(format!("interface {} is administratively down", self.name)),
-            (true, false) => Some(format!("interface {} has no carrier", self.name)),
+            (false, _) => Some(format!("{place} is administratively down")),
+            (true, false) => Some(format!("{place} has no carrier")),
             (true, true) => None,
+        }
+    }
+
+    /// Returns what is known of it once it was moved into another network namespace.
+    pub(crate) fn elsewhere(&self, name: String, is_up: bool) -> Link {
+        Link { name, is_up, has_carrier: is_up, is_elsewhere: true, ..self.clone() }
+    }
+
+    /// Names it, and says if it is elsewhere.
+    pub fn place(&self) -> String {
+        match self.is_elsewhere {
+            true => format!("interface {} in another network namespace", self.name),
+            false => format!("interface {}", self.name),
         }
     }
 
@@ -59,10 +75,13 @@ mod tests {
             mtu: 1500,
             is_up,
             has_carrier,
+            is_elsewhere: false,
             hardware: libc::ARPHRD_ETHER,
         };
         assert_eq!(link(true, true).trouble(), None);
         assert!(link(false, false).trouble().unwrap().contains("administratively down"));
         assert!(link(true, false).trouble().unwrap().contains("no carrier"));
+        let moved = Link { is_elsewhere: true, ..link(false, false) };
+        assert_eq!(moved.trouble().unwrap(), "interface eth0 in another network namespace is administratively down");
     }
 }

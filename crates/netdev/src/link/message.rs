@@ -15,6 +15,7 @@ impl From<LinkMessage> for Link {
             mtu: 0,
             is_up: flags.contains(LinkFlags::Up),
             has_carrier: flags.contains(LinkFlags::Up | LinkFlags::LowerUp),
+            is_elsewhere: false,
             hardware: message.header.link_layer_type.into(),
         };
         for attribute in message.attributes {

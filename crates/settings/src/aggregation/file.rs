@@ -50,7 +50,7 @@ pub fn load_for_one_port(path: &Path) -> Result<Aggregation, LoadError> {
 }
 
 fn read(path: &Path, check: impl FnOnce(&mut Judge, &RawAggregation)) -> Result<Aggregation, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    let text = crate::read_text(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     let read = crate::read::<RawFile>(&text);
     let mut judge = Judge::new(read.problems, read.unread);
     let file = read.file.unwrap_or_default();

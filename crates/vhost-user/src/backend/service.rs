@@ -8,7 +8,7 @@ use super::session::{self, Ending};
 use super::{Error, Options, Queues};
 use crate::rate_limited_log::RateLimitedLog;
 use crate::socket::{Listener, connect};
-use crate::{MAX_QUEUE_PAIRS, Mode, wait};
+use crate::{MAX_QUEUE_PAIRS, Mode, descriptors, wait};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +23,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Service {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
+    /// Where this side listens, if it does.
+    listener: Option<Arc<Listener>>,
 }
 
 impl Service {
@@ -33,21 +35,28 @@ impl Service {
         }
         let control = Control::new().map_err(|source| Error::System { action: "make an eventfd", source })?;
         let control = Arc::new(control);
-        let source = match options.mode {
-            Mode::Server => Source::Listener(Listener::bind(&options.socket, &options.access)?),
-            Mode::Client => Source::Peer { socket: options.socket.clone(), pause: Duration::ZERO },
+        let listener = match options.mode {
+            Mode::Server => Some(Arc::new(Listener::bind(&options.socket, &options.access)?)),
+            Mode::Client => None,
         };
+        let peer = || Source::Peer { socket: options.socket.clone(), pause: Duration::ZERO };
+        let source = listener.clone().map_or_else(peer, Source::Listener);
         let log = Arc::new(RateLimitedLog::new(&options.socket));
         let thread = Thread { control: control.clone(), options, queues, log };
         let thread = Builder::new()
             .name("vhost-user".into())
             .spawn(move || thread.run(source))
             .map_err(|source| Error::System { action: "start a thread", source })?;
-        Ok(Service { control, thread: Some(thread) })
+        Ok(Service { control, thread: Some(thread), listener })
     }
 
     /// Stops all queues, disconnects and waits until that is done. Dropping the service does the same.
     pub fn stop(self) {}
+
+    /// Returns where this side listens, if it does.
+    pub fn listener(&self) -> Option<&Arc<Listener>> {
+        self.listener.as_ref()
+    }
 
     /// Returns a handle to drop connections.
     pub fn hangup(&self) -> Hangup {
@@ -79,7 +88,7 @@ impl Drop for Service {
 
 /// Source of connections.
 enum Source {
-    Listener(Listener),
+    Listener(Arc<Listener>),
     Peer { socket: PathBuf, pause: Duration },
 }
 
@@ -129,8 +138,15 @@ impl Thread {
                 Source::Listener(listener) => match listener.accept() {
                     // A peer that already left gets no session and causes no pause.
                     Ok(Some(stream)) if wait::is_over(&stream) => {}
-                    Ok(Some(stream)) => return Some(stream),
-                    Ok(None) => self.control.wait_for(listener),
+                    Ok(Some(stream)) => match descriptors::spare(&stream) {
+                        Ok(()) => return Some(stream),
+                        Err(why) => {
+                            self.log.warn(format_args!("cannot serve a frontend: {why}"));
+                            self.queues.describe(format!("no guest is connected: {why}"));
+                            self.control.sleep(LONGEST_PAUSE);
+                        }
+                    },
+                    Ok(None) => self.control.wait_for(&*listener.socket()),
                     Err(e) => {
                         // Probably out of descriptors: the connection stays pending, so polling would spin.
                         self.log.warn(format_args!("cannot accept a connection: {e}"));

@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// Interval between checks whether to give up.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Longest pause between two attempts; the first one is [`TICK`].
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
 /// A deadline, and a flag that ends the wait earlier.
 pub(super) struct Guard<'a> {
     deadline: Option<Instant>,
@@ -32,17 +35,21 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Calls `attempt` until it returns a value.
+    /// Calls `attempt` until it returns a value. Unparking the thread has it look at once whether to stop.
     pub(super) fn retry<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, FrontendError>,
     ) -> Result<T, FrontendError> {
+        let mut pause = TICK;
         loop {
             self.check()?;
             if let Some(found) = attempt()? {
                 return Ok(found);
             }
-            std::thread::sleep(TICK);
+            let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            std::thread::park_timeout(left.map_or(pause, |left| left.min(pause)));
+            // Hundreds that wait for peers which may never come must not keep a processor busy.
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -71,5 +78,22 @@ impl<'a> Guard<'a> {
                 _ => result,
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_does_not_come_is_asked_for_less_and_less_often() {
+        let (stop, mut attempts) = (AtomicBool::new(false), 0);
+        let none = Guard::new(Some(Duration::from_secs(1)), &stop).retry(|| {
+            attempts += 1;
+            Ok(None::<()>)
+        });
+        assert!(matches!(none, Err(FrontendError::Timeout)));
+        // After 20, 60, 140, 300, 460, 620, 780, 940 and 1000 ms.
+        assert!((2..=12).contains(&attempts), "{attempts} attempts in a second");
     }
 }

@@ -41,11 +41,26 @@ impl Link {
         timeout: Option<Duration>,
         stop: &AtomicBool,
     ) -> Result<(Link, Vec<QueuePair>), FrontendError> {
+        let listener = match options.mode {
+            Mode::Server => Some(Listener::bind(&options.socket, &Access::default())?),
+            Mode::Client => None,
+        };
+        Link::establish_at(listener.as_ref(), options, arena, timeout, stop)
+    }
+
+    /// Does the same at a `listener`, if this side listens.
+    pub fn establish_at(
+        listener: Option<&Listener>,
+        options: &FrontendOptions,
+        arena: &mut Arena,
+        timeout: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<(Link, Vec<QueuePair>), FrontendError> {
         if !(1..=MAX_QUEUE_PAIRS).contains(&options.queue_pairs) {
             return Err(FrontendError::QueuePairs(options.queue_pairs));
         }
         let guard = Guard::new(timeout, stop);
-        let stream = open(options, &guard)?;
+        let stream = open(listener, options, &guard)?;
         let (device, negotiated, pairs) = guard.watch(&stream, || negotiate::negotiate(&stream, options, arena))?;
         Ok((Link { stream, device, negotiated }, pairs))
     }
@@ -89,11 +104,16 @@ impl Link {
     }
 }
 
-fn open(options: &FrontendOptions, guard: &Guard<'_>) -> Result<UnixStream, FrontendError> {
+fn open(
+    listener: Option<&Listener>,
+    options: &FrontendOptions,
+    guard: &Guard<'_>,
+) -> Result<UnixStream, FrontendError> {
     let path = &options.socket;
     let failed = |action| move |source| SocketError::Failed { action, path: path.clone(), source };
-    match options.mode {
-        Mode::Client => guard.retry(|| match connect(path) {
+    guard.retry(|| match listener {
+        Some(listener) => Ok(listener.accept().map_err(failed("accept a connection on"))?),
+        None => match connect(path) {
             Ok(stream) => Ok(Some(stream)),
             Err(e) => match e.kind() {
                 io::ErrorKind::NotFound
@@ -102,10 +122,6 @@ fn open(options: &FrontendOptions, guard: &Guard<'_>) -> Result<UnixStream, Fron
                 | io::ErrorKind::Interrupted => Ok(None),
                 _ => Err(failed("connect to")(e).into()),
             },
-        }),
-        Mode::Server => {
-            let listener = Listener::bind(path, &Access::default())?;
-            guard.retry(|| Ok(listener.accept().map_err(failed("accept a connection on"))?))
-        }
-    }
+        },
+    })
 }

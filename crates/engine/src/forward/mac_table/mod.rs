@@ -225,7 +225,9 @@ impl MacTable {
         while self.writing.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
-        for entry in self.buckets.iter().flat_map(|bucket| &bucket.0) {
+        // Most tables of most switches are empty most of the time.
+        let has_learned = self.shares.iter().any(|share| share.learned.load(Ordering::Relaxed) > 0);
+        for entry in self.buckets.iter().flat_map(|bucket| &bucket.0).take_while(|_| has_learned) {
             let Some((_, value)) = entry.get().filter(|(_, value)| !value.is_static()) else { continue };
             if value.is_old(now, self.ageing_seconds) || gone(value.port()) {
                 self.count(value.port(), -1);

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 /// First pause before another attempt to open a port whose interface is present and unchanged; and the time for which a
 /// changed interface is left alone.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Interval of looks at an interface in another network namespace.
+const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 /// Longest pause: each is twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -38,6 +40,16 @@ pub(in crate::port) trait Session: Send {
     fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String>;
     /// Called before the halves are taken from the workers.
     fn detaching(&mut self) {}
+    /// Looks the interface up. An error says why the port must be reopened; `None` if it cannot be looked up, but may still exist.
+    fn look(&mut self, links: &Links) -> Result<Option<Link>, String> {
+        let had = self.link();
+        match links.get(&had.name) {
+            Ok(link) if link.index == had.index => Ok(Some(link)),
+            Ok(link) => Err(format!("interface {} is another one now", link.name)),
+            Err(error @ netdev::Error::Missing { .. }) => Err(error.to_string()),
+            Err(_) => Ok(None),
+        }
+    }
     /// Handles a change of the interface. An error says why the port must be reopened.
     fn changed(&mut self, _link: &Link) -> Result<(), String> {
         Ok(())
@@ -166,22 +178,20 @@ impl Upkeep {
     /// Checks the port until it cannot continue, and returns why; `None` if it has to be closed.
     fn serve(&mut self, session: &mut dyn Session) -> Option<String> {
         loop {
-            let had = session.link();
-            let index = had.index;
             // Time until the next look, even without an event.
-            let mut again = None;
-            match self.links.get(&had.name) {
-                Ok(link) if link.index == index => {
+            let again = match session.look(&self.links) {
+                Ok(Some(link)) => {
                     if let Err(why) = session.changed(&link) {
                         return Some(why);
                     }
                     self.show(session, &link);
+                    // The kernel tells nobody of changes in another namespace.
+                    link.is_elsewhere.then_some(LOOK_ELSEWHERE)
                 }
-                Ok(link) => return Some(format!("interface {} is another one now", link.name)),
-                Err(error @ netdev::Error::Missing { .. }) => return Some(error.to_string()),
-                // An interface that cannot be looked up may still exist.
-                Err(_) => again = Some(FIRST_PAUSE),
-            }
+                Ok(None) => Some(FIRST_PAUSE),
+                Err(why) => return Some(why),
+            };
+            let index = session.link().index;
             loop {
                 let interval = session.interval().into_iter().chain(again).min();
                 let woken = self.wait(interval.map(|interval| Instant::now() + interval), Some(index));

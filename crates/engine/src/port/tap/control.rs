@@ -27,13 +27,16 @@ impl Interface for Settings {
             link = links.set_mtu(&link, mtu as usize).map_err(text)?;
         }
         let link = links.bring_up(&link).map_err(text)?;
-        Ok(Box::new(Open { link, queues: queues.into_iter().map(Arc::new).map(Some).collect() }))
+        let queues: Vec<_> = queues.into_iter().map(Arc::new).collect();
+        Ok(Box::new(Open { link, device: queues[0].clone(), queues: queues.into_iter().map(Some).collect() }))
     }
 }
 
 /// An open tap.
 struct Open {
     link: Link,
+    /// One of the queues, to look at the device.
+    device: Arc<TapQueue>,
     /// `None` once workers have them.
     queues: Vec<Option<Arc<TapQueue>>>,
 }
@@ -49,7 +52,25 @@ impl Session for Open {
         site.attach(queue, Box::new(receive), Box::new(transmit)).map_err(|why| why.to_string())
     }
 
+    /// The device belongs to the switch, whatever others call it and wherever they move it.
+    fn look(&mut self, links: &Links) -> Result<Option<Link>, String> {
+        match self.device.look(links, &self.link) {
+            Ok(link) => {
+                if link.place() != self.link.place() {
+                    tracing::info!("{} is {} now", self.link.place(), link.place());
+                }
+                self.link = link;
+                Ok(Some(self.link.clone()))
+            }
+            Err(error @ netdev::Error::Missing { .. }) => Err(error.to_string()),
+            Err(_) => Ok(None),
+        }
+    }
+
     fn describe(&self, link: &Link) -> String {
-        format!("interface {}, MTU {}", link.name, link.mtu)
+        match link.is_elsewhere {
+            true => link.place(),
+            false => format!("{}, MTU {}", link.place(), link.mtu),
+        }
     }
 }

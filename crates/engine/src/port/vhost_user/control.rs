@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use vhost_user::backend::{self, Options, QueueSetup, Service, Wire};
-use vhost_user::{Mode, SharedObject, claim};
+use vhost_user::{Listener, Mode, SharedObject, claim};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::exchange::Seat;
 use virtqueue::memory::Memory;
@@ -46,7 +46,7 @@ impl Kind for Settings {
 
 /// The backend of an open port, which serves frontends.
 struct Backend {
-    _service: Service,
+    service: Service,
 }
 
 impl Backend {
@@ -67,7 +67,7 @@ impl Backend {
         let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
         let hangup = service.hangup();
         site.set_disconnect(Box::new(move || hangup.disconnect()));
-        Ok(Backend { _service: service })
+        Ok(Backend { service })
     }
 }
 
@@ -82,6 +82,10 @@ fn memory_file(content: &[u8]) -> io::Result<OwnedFd> {
 impl PortControl for Backend {
     fn outlives_sessions(&self) -> bool {
         true
+    }
+
+    fn listener(&self) -> Option<Arc<Listener>> {
+        self.service.listener().cloned()
     }
 }
 

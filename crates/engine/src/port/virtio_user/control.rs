@@ -1,5 +1,6 @@
 //! The thread that keeps a virtio-user port connected to its backend.
 
+use super::door::Door;
 use super::{QueueResources, STRIDE, Settings, VirtioReceive, VirtioTransmit};
 use crate::port::zero_copy::{self, Direction, Mapped, ZeroCopyQueue};
 use crate::port::{PortControl, ReceiveHalf, Site, TransmitHalf};
@@ -7,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use vhost_user::Listener;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair};
 use virtqueue::memory::{Arena, Memory, Region};
 use virtqueue::{QueueConfig, features};
@@ -35,6 +37,7 @@ fn options(settings: &Settings, mapped: bool) -> FrontendOptions {
 pub(super) struct LinkThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    door: Door,
 }
 
 impl LinkThread {
@@ -42,25 +45,33 @@ impl LinkThread {
         let options = options(settings, site.is_mapped());
         let stop = Arc::new(AtomicBool::new(false));
         site.set_state(false, "no backend is connected".into());
-        let stopping = stop.clone();
+        let (stopping, door) = (stop.clone(), Door::default());
+        let opened = door.clone();
         let thread = std::thread::Builder::new().name(format!("link-{}", site.name())).spawn(move || {
             let mut failed_shares = 0;
             while !stopping.load(Ordering::Relaxed) {
-                let why = serve(&options, &site, &stopping, &mut failed_shares);
+                let why = serve(&options, &site, (&stopping, &opened), &mut failed_shares);
                 site.set_state(false, format!("no backend is connected: {why}"));
-                std::thread::sleep(CHECK);
+                if !stopping.load(Ordering::Relaxed) {
+                    std::thread::sleep(CHECK);
+                }
             }
         })?;
-        Ok(LinkThread { stop, thread: Some(thread) })
+        Ok(LinkThread { stop, thread: Some(thread), door })
     }
 }
 
-impl PortControl for LinkThread {}
+impl PortControl for LinkThread {
+    fn listener(&self) -> Option<Arc<Listener>> {
+        self.door.listener()
+    }
+}
 
 impl Drop for LinkThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }
@@ -68,8 +79,13 @@ impl Drop for LinkThread {
 
 /// Serves one connection until it ends, and returns why it did. `failed_shares` is the number of connections in a row
 /// that ended when the backend was given a guest's memory.
-fn serve(options: &FrontendOptions, site: &Arc<dyn Site>, stop: &AtomicBool, failed_shares: &mut u32) -> String {
-    let (session, pairs) = match Session::establish(options, site, stop, *failed_shares < TRIES) {
+fn serve(
+    options: &FrontendOptions,
+    site: &Arc<dyn Site>,
+    (stop, door): (&AtomicBool, &Door),
+    failed_shares: &mut u32,
+) -> String {
+    let (session, pairs) = match Session::establish(options, site, (stop, door), *failed_shares < TRIES) {
         Ok(established) => established,
         Err(why) => return why,
     };
@@ -120,7 +136,7 @@ impl Session {
     fn establish(
         options: &FrontendOptions,
         site: &Arc<dyn Site>,
-        stop: &AtomicBool,
+        (stop, door): (&AtomicBool, &Door),
         shares: bool,
     ) -> Result<(Session, Vec<QueuePair>), String> {
         let buffers = |size: u16| u64::from(size) * u64::from(STRIDE);
@@ -132,7 +148,7 @@ impl Session {
         if site.analysis().omit_copies {
             arena.omit_copies();
         }
-        let (link, pairs) = Link::establish(options, &mut arena, None, stop).map_err(|e| e.to_string())?;
+        let (link, pairs) = door.establish(options, &mut arena, stop).map_err(|e| e.to_string())?;
         let mut place = |size| arena.allocate(buffers(size), 4096).ok_or("its memory is too small");
         let mut both = || Ok((place(options.queue_sizes.receive)?, place(options.queue_sizes.transmit)?));
         let places = pairs.iter().map(|_| both()).collect::<Result<Vec<_>, &str>>()?;

@@ -1,6 +1,7 @@
 //! virtio-user ports, driver role: the switch connects to another program's vhost-user backend, as a guest would.
 
 mod control;
+mod door;
 mod header_probe;
 mod rx;
 mod spec;

@@ -89,7 +89,7 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
     let parts =
         SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
-    let shared = PortShared::new(id, &spec, ends, &parts);
+    let shared = PortShared::new(id, &spec, ends, &parts, None);
     PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
 }
 

@@ -108,17 +108,39 @@ impl<'s> Transition<'s> {
         }
     }
 
+    /// Makes sockets again that ports which stay open listen on, and that others have removed. Peers that are connected stay.
+    pub(super) fn mend_sockets(&mut self) {
+        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+            let listener = self.open.connections.get(&spec.name).and_then(Connection::listener);
+            match listener.map_or(Ok(false), |listener| listener.mend()) {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.applied.change(&spec.name, "socket made again");
+                    port.set_missing(None);
+                }
+                Err(error) => {
+                    self.applied.change(&spec.name, "socket");
+                    self.applied.fail(&spec.name, OpenError::of(spec, error.to_string()));
+                }
+            }
+        }
+    }
+
     /// Opens ports that are added or reopened, and those that could not be opened before.
     pub(super) fn open_ports(&mut self) {
+        let mut failed = Vec::new();
         for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
             if !self.open.connections.get(&spec.name).is_some_and(Connection::is_settled) {
                 self.applied.change(&spec.name, "opened again");
                 drop(self.open.connections.remove(&spec.name));
                 let (connection, trouble) = open::open(spec, port, &self.inner.fabric);
+                // A port that is opened but down logs its troubles by itself.
+                failed.extend(trouble.as_ref().filter(|_| !connection.is_settled()).cloned());
                 trouble.into_iter().for_each(|error| self.applied.fail(&spec.name, error));
                 self.open.connections.insert(spec.name.clone(), connection);
             }
         }
+        open::lines(&failed).iter().for_each(|line| tracing::warn!("{line}"));
     }
 
     /// Has the workers forward by the next topology, which all readers see from now on. Returns the actions taken.
@@ -140,7 +162,7 @@ impl<'s> Transition<'s> {
     }
 }
 
-/// Returns the shared state of the ports of `spec`; those that stay open keep theirs.
+/// Returns the shared state of the ports of `spec`; those that stay open keep theirs, and those that are opened again their counters.
 fn next_ports(
     inner: &Inner,
     opened: &mut u64,
@@ -152,11 +174,12 @@ fn next_ports(
     let (rules, relayed, asked) = (&inner.rules, &inner.notifier, &inner.asked);
     let parts = SwitchParts { rules, relayed, asked, exchanges, files: &inner.files };
     let mut shared = |port: &PortSpec| {
+        let had = old.port(&port.name);
         if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
-            return old.port(&port.name).expect("it was there before").clone();
+            return had.expect("it was there before").clone();
         }
         *opened += 1;
-        let shared = PortShared::new(*opened, port, Ends::of(port, mappings), &parts);
+        let shared = PortShared::new(*opened, port, Ends::of(port, mappings), &parts, had.map(Arc::as_ref));
         inner.fabric.register(shared.id, shared.stages().clone());
         Arc::new(shared)
     };

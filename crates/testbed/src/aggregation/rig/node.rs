@@ -158,7 +158,7 @@ pub struct Interval<'s> {
 }
 
 impl Interval<'_> {
-    /// Returns the growth of a counter. It restarts at zero when a port was reopened.
+    /// Returns the growth of a counter. It restarts at zero when a port was removed and added.
     pub fn growth(&self, counter: impl Fn(&Snapshot) -> u64) -> u64 {
         counter(self.after).saturating_sub(counter(self.before))
     }
