@@ -166,6 +166,9 @@ impl Daemon {
             LoadError::Read { path, source }
                 if source.kind() == io::ErrorKind::PermissionDenied && self.confined.enabled =>
             {
+                if let Some(replaced) = self.replaced_places().next() {
+                    return format!("{error}; {replaced}");
+                }
                 let now = path.canonicalize().unwrap_or_else(|_| path.clone());
                 let reads = |grant: &&Grant| matches!(grant.purpose, Purpose::Read | Purpose::Create);
                 let places = self.reach.iter().flat_map(Reach::grants).filter(reads);
@@ -252,11 +255,14 @@ impl Handler for Daemon {
 
     fn reload(&self) -> Result<ReloadReport, String> {
         let sockets = self.mend_sockets();
-        let outcome = self.apply().map(|report| ReloadReport { sockets, ..report });
+        let outcome = self.apply().map(|report| self.with_sockets(report, &sockets));
         match &outcome {
             Ok(report) if report.failed() > 0 => tracing::error!("reloaded, but not all of it: {report}"),
             Ok(report) => tracing::info!("reloaded: {report}"),
-            Err(error) => tracing::error!("not reloaded, nothing changed:\n{error}"),
+            Err(error) => {
+                sockets.iter().for_each(|mended| tracing::warn!("{mended}"));
+                tracing::error!("not reloaded, nothing changed:\n{error}");
+            }
         }
         outcome
     }
@@ -279,12 +285,16 @@ impl Daemon {
             let error = outcome.err().map(|error| error.to_string());
             Some(Mended { path: path.display().to_string(), error })
         };
-        let mended: Vec<_> = self.sockets.iter().filter_map(Weak::upgrade).filter_map(mend).collect();
-        mended.iter().for_each(|mended| match mended.error {
-            None => tracing::info!("{mended}"),
-            Some(_) => tracing::error!("{mended}"),
-        });
-        mended
+        self.sockets.iter().filter_map(Weak::upgrade).filter_map(mend).collect()
+    }
+
+    /// Adds what became of these sockets to a report, and what may have kept anything of it from being done.
+    fn with_sockets(&self, report: ReloadReport, sockets: &[Mended]) -> ReloadReport {
+        let mut report = ReloadReport { sockets: sockets.to_vec(), ..report };
+        if report.failed() > 0 {
+            report.warnings.extend(self.replaced_places());
+        }
+        report
     }
 
     /// Returns a warning for each place that the confinement no longer lets the switch into, though it is named as before.
@@ -315,11 +325,6 @@ impl Daemon {
         let needs_restart = new.needs_restart_since(&config);
         let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;
         *config = new;
-        let mut report =
-            ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() };
-        if report.failed() > 0 {
-            report.warnings.extend(self.replaced_places());
-        }
-        Ok(report)
+        Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() })
     }
 }

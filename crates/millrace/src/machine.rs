@@ -6,8 +6,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use settings::{FEW, few};
 use std::thread;
 
-/// Returns one line for each port whose interface is missing, or one for many, and one for each worker whose CPU is. Such a port is down until the
-/// interface appears, and such a worker runs on any CPU.
+/// Returns one line for each port whose interface is missing, or one for many, and one for each worker whose CPU is. Such a
+/// port is down until the interface appears, and such a worker runs on any CPU.
 pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
     let mut absent = Vec::new();

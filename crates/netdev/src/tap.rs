@@ -106,7 +106,8 @@ impl TapQueue {
     }
 
     /// Looks at the interface, which was `last`. The device goes on when others rename it, or move it into another network
-    /// namespace than that of `links`: a container's. It is [`Error::Missing`] only once it no longer exists.
+    /// namespace than that of `links`: a container's. It is [`Error::Missing`] only once it no longer exists; after any other error
+    /// it may be looked at again.
     pub fn look(&self, links: &Links, last: &Link) -> Result<Link> {
         let mut request = request("");
         // SAFETY: TUNGETIFF takes a pointer to an ifreq, which lives until the call returns.
@@ -119,8 +120,10 @@ impl TapQueue {
         let is_here = self.is_here().unwrap_or_else(|_| found.as_ref().is_some_and(|link| link.index == last.index));
         match found {
             Some(link) if is_here => Ok(link),
-            // It was renamed since.
-            None if is_here => self.look(links, last),
+            None if is_here => {
+                let problem = "it was renamed meanwhile, or its name is not UTF-8".to_owned();
+                Err(Error::Config { interface: name, problem })
+            }
             _ => Ok(last.elsewhere(name, self.is_up())),
         }
     }

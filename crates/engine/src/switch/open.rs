@@ -109,8 +109,13 @@ pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<P
 /// Opens the port, and closes it again if too few descriptors are left then.
 fn attempt(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabric>) -> Result<Opened, Problem> {
     spare_for_port()?;
-    let opened = spec.driver.open(&PortSite::of(shared, fabric))?;
-    spare_for_port()?;
+    let site = PortSite::of(shared, fabric);
+    let opened = spec.driver.open(&site)?;
+    if let Err(exhausted) = spare_for_port() {
+        drop(opened);
+        site.clear(site.queues());
+        return Err(exhausted.into());
+    }
     Ok(opened)
 }
 

@@ -16,8 +16,8 @@ const INTRODUCTION: &str = "\
 Millrace reads one TOML file: `millrace run --config FILE`. `millrace check FILE` judges it without starting anything
 and reports all that is wrong with it at once. `millrace schema` prints this reference as a JSON schema, for editors.
 
-Relative paths are relative to the directory of the file, or to the working directory if it comes from a pipe. Unknown keys are errors. `millrace ctl reload`, or SIGHUP,
-applies a changed file to a running switch; what did not change is not touched, and a file with an error changes nothing:
+Relative paths are relative to the directory of the file, or to the working directory if it comes from a pipe. Unknown
+keys are errors. `millrace ctl reload`, or SIGHUP, applies a changed file to a running switch; what did not change is not touched, and a file with an error changes nothing:
 [reload.md](reload.md).
 
 ";

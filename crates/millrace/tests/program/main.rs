@@ -149,7 +149,7 @@ fn a_second_switch_does_not_take_the_socket_of_the_first() {
     let file = directory.path().join("m.toml");
     let second = millrace(&["run", "--config", file.to_str().unwrap()]);
     assert_eq!(second.status.code(), Some(1));
-    assert!(text(&second.stderr).contains("another process already listens"), "{second:?}");
+    assert!(text(&second.stderr).contains("another process listens there"), "{second:?}");
     assert_eq!(switch.ctl("shutdown").unwrap(), "The switch is stopping.\n");
     assert_eq!(wait(&mut switch), 0);
 }

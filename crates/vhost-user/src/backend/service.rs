@@ -104,6 +104,13 @@ impl Thread {
         let mut backoff = Backoff::default();
         let mut pace = Pace::new(Instant::now());
         while let Some(stream) = self.next(&mut source) {
+            if let Err(why) = descriptors::spare(&stream) {
+                self.log.warn(format_args!("cannot serve a frontend: {why}"));
+                self.queues.describe(format!("no guest is connected: {why}"));
+                drop(stream);
+                self.control.sleep(LONGEST_PAUSE);
+                continue;
+            }
             if backoff.is_calm() {
                 self.log.info(format_args!("a vhost-user frontend connected"));
             }
@@ -138,14 +145,7 @@ impl Thread {
                 Source::Listener(listener) => match listener.accept() {
                     // A peer that already left gets no session and causes no pause.
                     Ok(Some(stream)) if wait::is_over(&stream) => {}
-                    Ok(Some(stream)) => match descriptors::spare(&stream) {
-                        Ok(()) => return Some(stream),
-                        Err(why) => {
-                            self.log.warn(format_args!("cannot serve a frontend: {why}"));
-                            self.queues.describe(format!("no guest is connected: {why}"));
-                            self.control.sleep(LONGEST_PAUSE);
-                        }
-                    },
+                    Ok(Some(stream)) => return Some(stream),
                     Ok(None) => self.control.wait_for(&*listener.socket()),
                     Err(e) => {
                         // Probably out of descriptors: the connection stays pending, so polling would spin.
