@@ -47,7 +47,9 @@ pub fn lead(socket: &Path, from: u32, to: u32) -> Result<()> {
         stream.read_exact(&mut body)?;
         match kind {
             BARRIER_REPLY => return Ok(()),
-            ERROR => return Err(Error::other(format!("the switch refused a flow: {:02x?}", &body[..body.len().min(4)]))),
+            ERROR => {
+                return Err(Error::other(format!("the switch refused a flow: {:02x?}", &body[..body.len().min(4)])));
+            }
             _ => {}
         }
     }

@@ -15,7 +15,9 @@ pub enum CorpusError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("{} has no capture with a frame{}", folder.display(), said(problem))]
     NoFrames { folder: PathBuf, problem: Option<String> },
-    #[error("the frames have all addresses of 198.51.100.0/24, or all VLANs; leave out the path `aggregation`, which needs some that none has")]
+    #[error(
+        "the frames have all addresses of 198.51.100.0/24, or all VLANs; leave out the path `aggregation`, which needs some that none has"
+    )]
     NothingFree,
     #[error("a temporary directory can't be made: {0}")]
     Directory(std::io::Error),

@@ -3,14 +3,14 @@
 use super::controller;
 use super::error::CorpusError;
 use super::files::Corpus;
-use super::passage::{Passage, vid};
+use super::passage::{Passage, addresses, vid};
 use super::rig::{ENDS, Place, Rig};
 use clap::ValueEnum;
+use lab::Error;
 use lab::millrace::config::{
-    RawAggregation, RawBridge, RawPort, RawTunnelEnd, RawVxlan, aggregation, bridge, by_flows, flow, listen, next_hop,
-    patch, sleeper, vhost_user, virtio_user,
+    FailMode, RawAggregation, RawBridge, RawOpenflow, RawPort, RawTunnelEnd, RawVxlan, aggregation, bridge, by_flows,
+    flow, listen, next_hop, patch, sleeper, vhost_user, virtio_user,
 };
-use lab::{Error, Result};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -49,15 +49,16 @@ const NFI: i64 = 1;
 
 impl Path {
     /// Sets the path up for the frames of a corpus, with `mtu` between switches.
-    pub fn set_up(self, place: &Place<'_>, corpus: &Corpus, mtu: u16) -> std::result::Result<(Rig, Passage), CorpusError> {
+    pub fn set_up(self, place: &Place<'_>, corpus: &Corpus, mtu: u16) -> Result<(Rig, Passage), CorpusError> {
         // A tag may be added.
         let longest = corpus.longest() + 4;
         let ends = ENDS.map(vhost_user);
         let (switches, passage) = match self {
             Path::Patch => (vec![place.start("a", (ends, patch(ENDS[0], ENDS[1]), sleeper()))?], Passage::wire()),
-            Path::Bridge => (vec![place.start("a", (ends, learning(), sleeper()))?], Passage::bridge()),
+            Path::Bridge => (vec![place.start("a", (ends, learning(corpus), sleeper()))?], Passage::bridge()),
             Path::Flows => {
-                let switch = place.start("a", (ends, by_flows(learning()), listen("unix:flows.sock"), sleeper()))?;
+                let channel = RawOpenflow { fail_mode: FailMode::Secure.into(), ..listen("unix:flows.sock") };
+                let switch = place.start("a", (ends, by_flows(learning(corpus)), channel, sleeper()))?;
                 controller::lead(&place.socket("flows"), 1, 2).map_err(Error::io("setting flows"))?;
                 (vec![switch], Passage::wire())
             }
@@ -93,9 +94,12 @@ impl Path {
     }
 }
 
-/// Returns a bridge between the guests that learns as many addresses as it can, and forgets none.
-fn learning() -> RawBridge {
-    RawBridge { ageing: 1_000_000.into(), learned_limit: 65_536.into(), ..bridge("bridge", ENDS) }
+/// Returns a bridge between the guests that learns all sources, as far as it can, and forgets none. Its table has room for no more: it
+/// learns nothing while it sweeps it.
+fn learning(corpus: &Corpus) -> RawBridge {
+    let sources = corpus.frames.iter().filter_map(|frame| addresses(&frame.bytes)).map(|[_, source]| source);
+    let limit = sources.collect::<BTreeSet<_>>().len().min(65_536) as i64;
+    RawBridge { ageing: 1_000_000.into(), learned_limit: limit.into(), ..bridge("bridge", ENDS) }
 }
 
 /// Makes a tunnel end at a port: this one of its two ends.

@@ -2,13 +2,11 @@
 //! want of speed or room.
 
 use super::files::Corpus;
-use super::passage::Side;
-use super::rig::Rig;
+use super::rig::{Counted, Rig};
 use super::tally::Tally;
 use lab::Result;
 use lab::guest::SLOTS;
 use packet::MIN_FRAME;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -24,6 +22,9 @@ const HEADERS: usize = 128;
 
 /// Pause between two looks for frames.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Pause between two looks whether the switch has taken all frames.
+const MOMENT: Duration = Duration::from_micros(100);
 
 /// Time without a frame after which the switches' counters are asked whether others will come.
 const QUIET: Duration = Duration::from_millis(200);
@@ -75,16 +76,16 @@ impl<'c> Pump<'c> {
         }
     }
 
-    /// Waits until the switches have dropped as many frames as have not come out, by reason; returns what they have dropped if the
-    /// time is up.
-    pub fn settle(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<BTreeMap<String, u64>> {
+    /// Waits until the switches have dropped as many frames as have not come out, by reason. Returns what they have counted then, or
+    /// when the time is up.
+    pub fn settle(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<Counted> {
         let deadline = Instant::now() + self.patience;
         loop {
             self.receive(rig, tally)?;
-            let (dropped, expected) = (rig.dropped()?, tally.dropped());
-            let agree = dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).eq(expected);
-            if agree || Instant::now() >= deadline {
-                return Ok(dropped);
+            let counted = rig.counted()?;
+            let dropped = counted.dropped.iter().map(|(reason, count)| (reason.as_str(), *count));
+            if dropped.eq(tally.dropped()) || Instant::now() >= deadline {
+                return Ok(counted);
             }
             rig.check()?;
             std::thread::sleep(LOOK);
@@ -112,7 +113,7 @@ impl<'c> Pump<'c> {
                 rig.guest(from).flush();
                 rig.guest(from).reap()?;
                 rig.check()?;
-                std::thread::sleep(LOOK);
+                std::thread::sleep(MOMENT);
             }
             self.next += 1;
         }
@@ -122,18 +123,22 @@ impl<'c> Pump<'c> {
         Ok(())
     }
 
-    /// Takes what comes out until all that must has, or nothing more comes.
+    /// Takes what comes out until the first switch has returned the buffers of all frames, so that it has forwarded or dropped them,
+    /// and until all have come out that must, or nothing more comes.
     fn take(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<()> {
-        let to: Side = 1 - tally.from();
+        let from = tally.from();
         let (mut last, mut asked) = (Instant::now(), Instant::now());
         loop {
+            let has_all = rig.guest(from).reap()? == 0;
             if self.receive(rig, tally)? {
                 (last, asked) = (Instant::now(), Instant::now());
             }
             if tally.is_complete() {
-                return Ok(());
-            }
-            if rig.guest(to).wait(LOOK)? {
+                if has_all {
+                    return Ok(());
+                }
+                std::thread::sleep(MOMENT);
+            } else if rig.guest(1 - from).wait(LOOK)? {
                 continue;
             }
             rig.check()?;
@@ -142,7 +147,7 @@ impl<'c> Pump<'c> {
             }
             if asked.elapsed() >= QUIET {
                 asked = Instant::now();
-                let dropped: u64 = rig.dropped()?.values().sum();
+                let dropped: u64 = rig.counted()?.dropped.values().sum();
                 if self.received + dropped == self.sent && !self.receive(rig, tally)? {
                     return Ok(());
                 }

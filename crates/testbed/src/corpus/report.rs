@@ -2,6 +2,7 @@
 
 use super::files::{Corpus, File};
 use super::path::Path;
+use super::rig::Counted;
 use super::tally::{Difference, Kind, Outcome, Tallied};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,6 +49,9 @@ pub struct PathReport {
     pub sum: Sum,
     /// The same of each file that frames were sent of.
     pub files: BTreeMap<String, Sum>,
+    /// Frames that travelled in aggregates, and the number of these.
+    pub joined: u64,
+    pub aggregates: u64,
     /// Differences, by kind.
     pub kinds: BTreeMap<Kind, u64>,
     /// The first of them.
@@ -95,21 +99,22 @@ impl Sum {
 }
 
 impl PathReport {
-    /// Builds the report of a path from the end of its comparison, and the drops that its switches have counted.
-    pub fn new(path: Path, corpus: &Corpus, tallied: Tallied, counted: &BTreeMap<String, u64>) -> PathReport {
+    /// Builds the report of a path from the end of its comparison, and what its switches have counted.
+    pub fn new(path: Path, corpus: &Corpus, tallied: Tallied, counted: &Counted) -> PathReport {
         let Tallied { outcomes, differences, counts } = tallied;
         let (mut sum, mut files) = (Sum::default(), BTreeMap::<String, Sum>::new());
         for (frame, outcome) in corpus.frames.iter().zip(outcomes) {
             sum.add(outcome);
             files.entry(corpus.files[frame.file].name()).or_default().add(outcome);
         }
-        let miscounted = miscounts(&sum.dropped, counted);
-        PathReport { path, sum, files, kinds: counts, differences, miscounted, failure: None }
+        let miscounted = miscounts(&sum.dropped, &counted.dropped);
+        let &Counted { joined, aggregates, .. } = counted;
+        PathReport { path, sum, files, joined, aggregates, kinds: counts, differences, miscounted, failure: None }
     }
 
     /// Builds the report of a path that failed, so that the counters of its switches are not known.
     pub fn failed(path: Path, corpus: &Corpus, tallied: Tallied, failure: String) -> PathReport {
-        let report = PathReport::new(path, corpus, tallied, &BTreeMap::new());
+        let report = PathReport::new(path, corpus, tallied, &Counted::default());
         PathReport { miscounted: BTreeMap::new(), failure: Some(failure), ..report }
     }
 

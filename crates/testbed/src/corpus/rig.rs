@@ -45,7 +45,7 @@ impl Place<'_> {
         let guests = [options(ENDS[0]).connect()?, options(ENDS[1]).packed().connect()?];
         switches.iter().try_for_each(|switch| switch.wait_all_up(|| self.interrupt.check()))?;
         let mut rig = Rig { guests, switches, dropped_before: BTreeMap::new() };
-        rig.dropped_before = rig.dropped()?;
+        rig.dropped_before = rig.counted()?.dropped;
         Ok(rig)
     }
 }
@@ -70,19 +70,34 @@ impl Rig {
         self.switches.iter_mut().try_for_each(|switch| switch.daemon.check("the frames"))
     }
 
-    /// Returns the frames that the switches have dropped, by reason.
-    pub fn dropped(&self) -> Result<BTreeMap<String, u64>> {
-        let mut dropped = BTreeMap::new();
+    /// Returns what the switches have counted since before the first frame.
+    pub fn counted(&self) -> Result<Counted> {
+        let mut counted = Counted::default();
         for switch in &self.switches {
-            let Snapshot { ports, .. } = switch.stats()?;
+            let Snapshot { ports, aggregation, .. } = switch.stats()?;
             for (reason, count) in ports.into_iter().flat_map(|port| port.drops) {
-                *dropped.entry(reason).or_default() += count;
+                *counted.dropped.entry(reason).or_default() += count;
+            }
+            for next_hop in aggregation.into_iter().flat_map(|aggregation| aggregation.next_hops) {
+                counted.aggregates += next_hop.aggregates;
+                counted.joined += next_hop.packets;
             }
         }
         for (reason, before) in &self.dropped_before {
-            dropped.entry(reason.clone()).and_modify(|count| *count -= before);
+            counted.dropped.entry(reason.clone()).and_modify(|count| *count -= before);
         }
-        dropped.retain(|_, count| *count > 0);
-        Ok(dropped)
+        counted.dropped.retain(|_, count| *count > 0);
+        Ok(counted)
     }
+}
+
+/// What the switches of a path have counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Frames dropped, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Aggregates sent.
+    pub aggregates: u64,
+    /// Frames in them.
+    pub joined: u64,
 }

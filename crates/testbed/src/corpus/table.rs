@@ -29,13 +29,16 @@ impl Display for Report {
         writeln!(f, "{}: {} frames in {files} files, {} distinct", self.folder, self.frames, self.distinct)?;
         for file in &self.files {
             if let Some(problem) = &file.problem {
-                writeln!(f, "{}, after {} frames: {problem}", file.path, file.frames)?;
+                writeln!(f, "{} ({} frames): {problem}", file.path, file.frames)?;
             }
             if file.left_out > 0 {
                 writeln!(f, "{}: {} frames are too long to be sent", file.path, file.left_out)?;
             }
         }
         writeln!(f, "\n{}", table(&self.paths))?;
+        for path in self.paths.iter().filter(|path| path.aggregates > 0) {
+            writeln!(f, "\nAlong {}, {} frames travelled in {} aggregates.", path.path, path.joined, path.aggregates)?;
+        }
         self.paths.iter().filter(|path| !path.is_equal()).try_for_each(|path| details(path, f))?;
         f.write_str(if self.equal {
             "\nAll frames came out as they went in, or the path can't carry them."
@@ -47,7 +50,13 @@ impl Display for Report {
 
 fn table(paths: &[PathReport]) -> Table {
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(["PATH", "SENT", "EQUAL", "DIFFERENT", "DROPPED, AS THE PATH CAN'T CARRY THEM"]);
+    table.load_style(NOTHING).set_header([
+        "PATH",
+        "SENT",
+        "EQUAL",
+        "DIFFERENT",
+        "DROPPED, AS THE PATH CAN'T CARRY THEM",
+    ]);
     for PathReport { path, sum, .. } in paths {
         let reasons: Vec<_> = sum.dropped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let [sent, equal, different] = [sum.sent, sum.equal, sum.different].map(|count| count.to_string());
@@ -61,14 +70,17 @@ fn table(paths: &[PathReport]) -> Table {
 
 /// Writes what is different along a path.
 fn details(report: &PathReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let PathReport { path, sum, files, kinds, differences, miscounted, failure } = report;
+    let PathReport { path, sum, files, kinds, differences, miscounted, failure, .. } = report;
     writeln!(f, "\nAlong {path}:")?;
     for (kind, count) in kinds {
         writeln!(f, "  {count} {kind}")?;
     }
     for (reason, count) in miscounted {
         let (counted, missing) = (count.counted, count.missing);
-        writeln!(f, "  {counted} dropped as {reason} by the switches' counters, but {missing} frames are missing for that")?;
+        writeln!(
+            f,
+            "  {counted} dropped as {reason} by the switches' counters, but {missing} frames are missing for that"
+        )?;
     }
     for (file, sum) in files.iter().filter(|(_, sum)| sum.different > 0) {
         writeln!(f, "  {file}: {} of {} frames", sum.different, sum.sent)?;
