@@ -90,7 +90,7 @@ fn details(report: &PathReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  and more: --json has up to a hundred")?;
     }
     if sum.not_sent > 0 {
-        writeln!(f, "  {} frames were not sent any more", sum.not_sent)?;
+        writeln!(f, "  {} frames were not sent", sum.not_sent)?;
     }
     failure.iter().try_for_each(|failure| writeln!(f, "  {failure}"))
 }
