@@ -75,20 +75,13 @@ impl Corpus {
     }
 
     /// Adds the frames of a file.
-    pub(super) fn add(
-        &mut self,
-        name: &Path,
-        file: Result<impl Iterator<Item = Result<capture::Captured, Error>>, Error>,
-    ) {
-        let mut added = File { path: name.to_owned(), ..File::default() };
-        let outcome = file.and_then(|frames| {
-            for captured in frames {
-                self.add_frame(&mut added, &captured?.bytes);
-            }
-            Ok(())
+    fn add(&mut self, name: &Path, reader: Result<Reader, Error>) {
+        let mut file = File { path: name.to_owned(), ..File::default() };
+        let outcome = reader.and_then(|mut frames| {
+            frames.try_for_each(|captured| captured.map(|captured| self.add_frame(&mut file, &captured.bytes)))
         });
-        added.problem = outcome.err().map(|error| error.to_string());
-        self.files.push(added);
+        file.problem = outcome.err().map(|error| error.to_string());
+        self.files.push(file);
     }
 
     fn add_frame(&mut self, file: &mut File, bytes: &[u8]) {

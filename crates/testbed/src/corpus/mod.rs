@@ -47,7 +47,7 @@ pub struct ReplayCorpus {
     #[arg(long, value_name = "BYTES", default_value_t = 9000, value_parser = clap::value_parser!(u16).range(256..=9000))]
     mtu: u16,
     /// Seconds to wait for a frame that must come out
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
     /// Millrace's program [default: the one beside this program]
     #[arg(long, value_name = "FILE")]

@@ -77,19 +77,27 @@ impl<'c> Pump<'c> {
     }
 
     /// Waits until the switches have dropped as many frames as have not come out, by reason. Returns what they have counted then, or
-    /// when the time is up.
+    /// when nothing more will change.
     pub fn settle(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<Counted> {
-        let deadline = Instant::now() + self.patience;
+        let (began, mut open) = (Instant::now(), Instant::now());
         loop {
             self.receive(rig, tally)?;
             let counted = rig.counted()?;
             let dropped = counted.dropped.iter().map(|(reason, count)| (reason.as_str(), *count));
-            if dropped.eq(tally.dropped()) || Instant::now() >= deadline {
+            if !self.knows_all(&counted) {
+                open = Instant::now();
+            }
+            if dropped.eq(tally.dropped()) || open.elapsed() >= QUIET || began.elapsed() >= self.patience {
                 return Ok(counted);
             }
             rig.check()?;
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Reports whether all frames that were sent have come out or are counted as dropped.
+    fn knows_all(&self, counted: &Counted) -> bool {
+        self.received + counted.dropped.values().sum::<u64>() >= self.sent
     }
 
     /// Sends the frames of a window: all by one guest.
@@ -147,8 +155,8 @@ impl<'c> Pump<'c> {
             }
             if asked.elapsed() >= QUIET {
                 asked = Instant::now();
-                let dropped: u64 = rig.counted()?.dropped.values().sum();
-                if self.received + dropped == self.sent && !self.receive(rig, tally)? {
+                let counted = rig.counted()?;
+                if !self.receive(rig, tally)? && self.knows_all(&counted) {
                     return Ok(());
                 }
             }

@@ -1,12 +1,12 @@
 //! The report as text.
 
-use super::report::{PathReport, Report};
+use super::report::{FileReport, PathReport, Report};
 use super::tally::{Difference, Kind};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use std::fmt::{self, Display};
 
-/// Most differences of a path that are shown.
+/// Most remarks on files, and most differences of a path, that are shown.
 const SHOWN: usize = 10;
 
 impl Display for Kind {
@@ -27,13 +27,10 @@ impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = self.files.len();
         writeln!(f, "{}: {} frames in {files} files, {} distinct", self.folder, self.frames, self.distinct)?;
-        for file in &self.files {
-            if let Some(problem) = &file.problem {
-                writeln!(f, "{} ({} frames): {problem}", file.path, file.frames)?;
-            }
-            if file.left_out > 0 {
-                writeln!(f, "{}: {} frames are too long to be sent", file.path, file.left_out)?;
-            }
+        let mut remarks = self.files.iter().flat_map(remarks);
+        remarks.by_ref().take(SHOWN).try_for_each(|remark| writeln!(f, "{remark}"))?;
+        if remarks.next().is_some() {
+            writeln!(f, "and more: --json has all")?;
         }
         writeln!(f, "\n{}", table(&self.paths))?;
         for path in self.paths.iter().filter(|path| path.aggregates > 0) {
@@ -46,6 +43,14 @@ impl Display for Report {
             "\nThere are differences."
         })
     }
+}
+
+/// Returns what has to be said of a file.
+fn remarks(file: &FileReport) -> impl Iterator<Item = String> {
+    let FileReport { path, frames, left_out, problem, .. } = file;
+    let problem = problem.as_ref().map(|problem| format!("{path} ({frames} frames): {problem}"));
+    let left_out = (*left_out > 0).then(|| format!("{path}: {left_out} frames are too long to be sent"));
+    problem.into_iter().chain(left_out)
 }
 
 fn table(paths: &[PathReport]) -> Table {
@@ -87,7 +92,7 @@ fn details(report: &PathReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     differences.iter().take(SHOWN).try_for_each(|difference| writeln!(f, "  {difference}"))?;
     if differences.len() > SHOWN {
-        writeln!(f, "  and more: --json has up to a hundred")?;
+        writeln!(f, "  and more: --json has the first hundred")?;
     }
     if sum.not_sent > 0 {
         writeln!(f, "  {} frames were not sent", sum.not_sent)?;
