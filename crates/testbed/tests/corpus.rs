@@ -44,7 +44,6 @@ fn file(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, 262_144).unwrap();
     frames.iter().for_each(|frame| writer.write(Duration::ZERO, frame).unwrap());
-    drop(writer);
     bytes
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;

@@ -2,6 +2,7 @@
 
 use super::error::CorpusError;
 use capture::{Error, Reader};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,25 +22,18 @@ pub struct Corpus {
 }
 
 /// A file.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct File {
     /// Path from the folder on.
-    pub path: PathBuf,
+    pub path: String,
     /// Number of frames that were read of it.
     pub frames: u64,
-    /// Of these, frames that differ from all before.
+    /// Of these, frames that differ from all before, in this file and those before it.
     pub distinct: u64,
-    /// Of these, frames that are too long to be captured, and are left out.
+    /// Of these, frames of more than 262144 bytes, which are not sent.
     pub left_out: u64,
     /// Why it was not read, or not to its end.
     pub problem: Option<String>,
-}
-
-impl File {
-    /// Returns its path as text.
-    pub fn name(&self) -> String {
-        self.path.display().to_string()
-    }
 }
 
 /// A distinct frame.
@@ -76,7 +70,7 @@ impl Corpus {
 
     /// Adds the frames of a file.
     fn add(&mut self, name: &Path, reader: Result<Reader, Error>) {
-        let mut file = File { path: name.to_owned(), ..File::default() };
+        let mut file = File { path: name.display().to_string(), ..File::default() };
         let outcome = reader.and_then(|mut frames| {
             frames.try_for_each(|captured| captured.map(|captured| self.add_frame(&mut file, &captured.bytes)))
         });
@@ -106,7 +100,7 @@ impl Corpus {
 
     /// Returns where a frame is from, as text.
     pub fn origin(&self, frame: &Frame) -> String {
-        format!("{}, frame {}", self.files[frame.file].name(), frame.number)
+        format!("{}, frame {}", self.files[frame.file].path, frame.number)
     }
 
     /// Returns the length of the longest frame in bytes.

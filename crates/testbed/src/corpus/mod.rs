@@ -59,19 +59,21 @@ pub struct ReplayCorpus {
 
 /// How to read what it prints.
 const HELP: &str = "\
-Each distinct frame is sent once along each path, from one guest to another (virtio-net drivers in this process), and must come out
-byte for byte, once and in order. Frames that a path can't carry must be missing, and the switches' counters must give the reason:
+Each distinct frame is sent once along each path, from one guest to another (virtio-net drivers
+in this process), and must come out byte for byte, once and in order. Frames that a path can't
+carry must be missing, and the switches' counters must give the reason:
   runt       every path: shorter than 14 bytes
-  too-long   every path: longer than 65535 bytes; vxlan: more than MTU - 36 bytes
+  too-long   every path: longer than 65535 bytes; vxlan: longer than MTU - 36 bytes
   reserved   bridge: to 01:80:c2:00:00:00 to 0f, which bridges keep to themselves
   hairpin    bridge: to its own source, or to a station that moved just before
-Everything else is a difference. Files that are no captures are named, and of a file that is cut off the frames before are taken.
-Exit status: 0 if there is no difference; 1 if there is one, or if nothing could be replayed.
+Everything else is a difference. Files that are no captures are named, and of a file that is
+cut off the frames before are taken. Exit status: 0 if there is no difference, 1 if there is one
+or nothing could be replayed.
 
 Examples:
   testbed corpus captures/                               all paths
   testbed corpus captures/ --paths patch,vxlan --json    two of them, for scripts
-  testbed corpus one.pcap --mtu 1500                     one file, with tunnels that jumbo frames don't fit into";
+  testbed corpus one.pcap --mtu 1500                     one file; jumbo frames fit no tunnel";
 
 /// Replays a folder, and prints the report.
 pub fn run(options: &ReplayCorpus) -> Result<ExitCode, CorpusError> {
@@ -83,7 +85,7 @@ pub fn run(options: &ReplayCorpus) -> Result<ExitCode, CorpusError> {
         interrupt.check()
     })?;
     if corpus.frames.is_empty() {
-        let problem = corpus.files.into_iter().find_map(|file| Some(format!("{}: {}", file.name(), file.problem?)));
+        let problem = corpus.files.into_iter().find_map(|file| Some(format!("{}: {}", file.path, file.problem?)));
         return Err(CorpusError::NoFrames { folder: options.folder.clone(), problem });
     }
     let mut report = Report::new(&options.folder, &corpus);

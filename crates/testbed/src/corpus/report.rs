@@ -13,7 +13,7 @@ pub struct Report {
     /// The folder.
     pub folder: String,
     /// Its files, by path.
-    pub files: Vec<FileReport>,
+    pub files: Vec<File>,
     /// Number of frames in all files.
     pub frames: u64,
     /// Of these, frames that differ from all others: each is sent once along each path.
@@ -22,21 +22,6 @@ pub struct Report {
     pub paths: Vec<PathReport>,
     /// Whether everything came out as it went in, or was dropped for a reason that it gives.
     pub equal: bool,
-}
-
-/// A file.
-#[derive(Debug, Serialize)]
-pub struct FileReport {
-    /// Path from the folder on.
-    pub path: String,
-    /// Number of frames that were read of it.
-    pub frames: u64,
-    /// Of these, frames that differ from all before, in this file and those before it.
-    pub distinct: u64,
-    /// Of these, frames that are longer than 262144 bytes, and were not sent.
-    pub left_out: u64,
-    /// Why it was not read, or not to its end.
-    pub problem: Option<String>,
 }
 
 /// A path.
@@ -105,7 +90,7 @@ impl PathReport {
         let (mut sum, mut files) = (Sum::default(), BTreeMap::<String, Sum>::new());
         for (frame, outcome) in corpus.frames.iter().zip(outcomes) {
             sum.add(outcome);
-            files.entry(corpus.files[frame.file].name()).or_default().add(outcome);
+            files.entry(corpus.files[frame.file].path.clone()).or_default().add(outcome);
         }
         let miscounted = miscounts(&sum.dropped, &counted.dropped);
         let &Counted { joined, aggregates, .. } = counted;
@@ -138,20 +123,12 @@ fn miscounts(missing: &BTreeMap<&'static str, u64>, counted: &BTreeMap<String, u
 impl Report {
     /// Begins the report of a folder.
     pub fn new(folder: &std::path::Path, corpus: &Corpus) -> Report {
-        let report = |file: &File| FileReport {
-            path: file.name(),
-            frames: file.frames,
-            distinct: file.distinct,
-            left_out: file.left_out,
-            problem: file.problem.clone(),
-        };
-        let files: Vec<_> = corpus.files.iter().map(report).collect();
-        let sum = |of: fn(&FileReport) -> u64| files.iter().map(of).sum();
+        let sum = |of: fn(&File) -> u64| corpus.files.iter().map(of).sum();
         Report {
             folder: folder.display().to_string(),
             frames: sum(|file| file.frames),
             distinct: sum(|file| file.distinct),
-            files,
+            files: corpus.files.clone(),
             paths: Vec::new(),
             equal: true,
         }

@@ -1,6 +1,7 @@
 //! The report as text.
 
-use super::report::{FileReport, PathReport, Report};
+use super::files::File;
+use super::report::{PathReport, Report};
 use super::tally::{Difference, Kind};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -29,8 +30,9 @@ impl Display for Report {
         writeln!(f, "{}: {} frames in {files} files, {} distinct", self.folder, self.frames, self.distinct)?;
         let mut remarks = self.files.iter().flat_map(remarks);
         remarks.by_ref().take(SHOWN).try_for_each(|remark| writeln!(f, "{remark}"))?;
-        if remarks.next().is_some() {
-            writeln!(f, "and more: --json has all")?;
+        let more = remarks.count();
+        if more > 0 {
+            writeln!(f, "and {more} more; --json has all")?;
         }
         writeln!(f, "\n{}", table(&self.paths))?;
         for path in self.paths.iter().filter(|path| path.aggregates > 0) {
@@ -46,8 +48,8 @@ impl Display for Report {
 }
 
 /// Returns what has to be said of a file.
-fn remarks(file: &FileReport) -> impl Iterator<Item = String> {
-    let FileReport { path, frames, left_out, problem, .. } = file;
+fn remarks(file: &File) -> impl Iterator<Item = String> {
+    let File { path, frames, left_out, problem, .. } = file;
     let problem = problem.as_ref().map(|problem| format!("{path} ({frames} frames): {problem}"));
     let left_out = (*left_out > 0).then(|| format!("{path}: {left_out} frames are too long to be sent"));
     problem.into_iter().chain(left_out)

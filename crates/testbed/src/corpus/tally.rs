@@ -150,30 +150,23 @@ impl<'c> Tally<'c> {
         let Some(frame) = self.corpus.find(&taken).filter(|&frame| self.outcomes[frame] != Outcome::NotSent) else {
             return self.strange.push(taken.into_owned());
         };
+        let outcome = self.outcomes[frame];
         if at == self.from {
-            return self.note(Kind::Returned, Some(frame), None);
+            self.note(Kind::Returned, Some(frame), None);
+            // It may still come out at the other end.
+            self.outcomes[frame] = if outcome == Outcome::Equal { Outcome::Different } else { outcome };
+            return;
         }
-        match self.outcomes[frame] {
-            Outcome::Waiting(fate) => {
-                self.missing -= usize::from(fate == Fate::Carried);
-                self.come(frame, fate, bytes);
-            }
-            _ => self.note(Kind::Repeated, Some(frame), None),
-        }
-    }
-
-    /// Notes that a frame came out for the first time.
-    fn come(&mut self, frame: usize, fate: Fate, bytes: &[u8]) {
+        let Outcome::Waiting(fate) = outcome else { return self.note(Kind::Repeated, Some(frame), None) };
         self.outcomes[frame] = Outcome::Equal;
+        self.missing -= usize::from(fate == Fate::Carried);
         let last = self.last.entry(self.passage.lane(bytes)).or_insert(frame);
         let is_overtaken = *last > frame;
         *last = frame.max(*last);
         if is_overtaken {
-            self.outcomes[frame] = Outcome::Different;
             self.note(Kind::Overtaken, Some(frame), None);
         }
         if matches!(fate, Fate::Dropped(_)) {
-            self.outcomes[frame] = Outcome::Different;
             self.note(Kind::NotDropped, Some(frame), None);
         }
     }
@@ -192,7 +185,8 @@ impl<'c> Tally<'c> {
         let complete = missing.is_empty();
         for bytes in strange {
             let nearest = missing.iter().enumerate().min_by_key(|(_, frame)| self.distance(**frame, &bytes));
-            let frame = nearest.map(|(place, _)| place).map(|place| missing.remove(place));
+            let place = nearest.map(|(place, _)| place);
+            let frame = place.map(|place| missing.remove(place));
             self.note(if frame.is_some() { Kind::Changed } else { Kind::Unknown }, frame, Some(&bytes));
         }
         missing.into_iter().for_each(|frame| self.note(Kind::Lost, Some(frame), None));
@@ -220,7 +214,7 @@ impl<'c> Tally<'c> {
         let at = frame.zip(came).map(|(frame, came)| frame.bytes.iter().zip(came).take_while(|(a, b)| a == b).count());
         let piece = |bytes: &[u8]| Piece { length: bytes.len(), bytes: hex(&bytes[at.unwrap_or(0)..]) };
         let sent = frame.map(|frame| Sent {
-            file: corpus.files[frame.file].name(),
+            file: corpus.files[frame.file].path.clone(),
             frame: frame.number,
             piece: piece(&frame.bytes),
         });

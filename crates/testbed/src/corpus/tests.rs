@@ -14,7 +14,6 @@ fn file(frames: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, 65_535).unwrap();
     frames.iter().for_each(|frame| writer.write(Duration::ZERO, frame).unwrap());
-    drop(writer);
     bytes
 }
 
@@ -64,7 +63,7 @@ fn a_folder_has_its_distinct_frames_in_order_and_files_their_problems() {
         ("e.pcap", file(&[])),
         ("f.pcap", Vec::new()),
     ]);
-    let files: Vec<_> = corpus.files.iter().map(|file| (file.name(), file.frames, file.distinct)).collect();
+    let files: Vec<_> = corpus.files.iter().map(|file| (file.path.clone(), file.frames, file.distinct)).collect();
     let wanted = [
         ("a.pcap", 3, 2),
         ("b/below.pcap", 2, 1),
@@ -87,7 +86,7 @@ fn a_file_alone_is_read_too() {
     let path = folder.path().join("one.pcap");
     std::fs::write(&path, file(&[&frame(1, 60)])).unwrap();
     let corpus = Corpus::read(&path, |_| Ok(())).unwrap();
-    assert_eq!((corpus.files[0].name().as_str(), corpus.frames.len()), ("one.pcap", 1));
+    assert_eq!((corpus.files[0].path.as_str(), corpus.frames.len()), ("one.pcap", 1));
     let missing = Corpus::read(&folder.path().join("missing"), |_| Ok(()));
     assert!(missing.is_err_and(|error| error.to_string().contains("missing can't be read: ")));
 }
