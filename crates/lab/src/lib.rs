@@ -4,6 +4,7 @@
 //! - [`netns`]: network namespaces that end with their guard;
 //! - [`lxc`]: programs in containers;
 //! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch; traffic applications;
+//! - [`guest`]: a guest in this process, which sends and receives frames;
 //! - [`ovs`]: Open vSwitch in user space, with DPDK or without;
 //! - [`millrace`]: Millrace itself, its configurations, and waits for what it does;
 //! - [`switch`]: all peers behind one trait, with any number of ports;
@@ -15,6 +16,7 @@
 pub mod cpu;
 pub mod dpdk;
 mod error;
+pub mod guest;
 pub mod lxc;
 pub mod millrace;
 pub mod netns;

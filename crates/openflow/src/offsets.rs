@@ -82,8 +82,11 @@ impl Offsets {
             network: header_len::ETHERNET,
             ..Offsets::default()
         };
-        if ethertype::is_vlan(found.ethertype) {
-            found = Offsets { tagged: true, ethertype: word(16)?, network: 18, ..found };
+        // A tag that the packet ends in is none.
+        if ethertype::is_vlan(found.ethertype)
+            && let Some(ethertype) = word(16)
+        {
+            found = Offsets { tagged: true, ethertype, network: 18, ..found };
         }
         Some(found)
     }

@@ -3,6 +3,7 @@
 mod aggregation;
 mod analysis;
 mod compare;
+mod corpus;
 mod draw;
 mod exchange_model;
 mod latency;
@@ -94,6 +95,10 @@ enum Command {
     ///
     /// Needs ovs-ofctl (Debian's package openvswitch-common), which sends each flow with a barrier.
     FlowChanges(run::FlowChanges),
+    /// Replay capture files through Millrace along several paths, and compare what comes out with what went in
+    ///
+    /// Needs neither root nor anything beside Millrace. docs/testbed.md explains it.
+    Corpus(corpus::ReplayCorpus),
     /// Compute from measured costs when an exchange of pages (docs/zcopy.md) beats a copy
     ExchangeModel(exchange_model::ExchangeModel),
     /// Simulate service chains of many nodes with ns-3: packets on each link with aggregation and without
@@ -147,6 +152,7 @@ fn main() -> ExitCode {
         Command::FlowChanges(options) => {
             run::run_flow_changes(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Command::Corpus(options) => corpus::run(&options).map_err(Into::into),
         Command::ExchangeModel(options) => {
             exchange_model::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

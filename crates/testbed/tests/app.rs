@@ -1,6 +1,8 @@
 //! Traffic applications: over kernel cables between namespaces with every technique of the kernel, and through Millrace. They need
 //! root.
 
+mod common;
+
 use lab::millrace::config::{VhostUser, bridge, file, patch, port, socket};
 use lab::millrace::{Files, Millrace, Start};
 use lab::netns::{Namespace, cable};
@@ -149,16 +151,6 @@ fn both_ends_in_one_thread_lose_nothing_at_any_rate() {
     }
 }
 
-/// Returns the program named by the environment variable MILLRACE, or the one that cargo builds beside `testbed`.
-fn millrace() -> PathBuf {
-    let build = || {
-        let build = Command::new(env!("CARGO")).args(["build", "--quiet", "--workspace", "--bins"]).status();
-        assert!(build.expect("cargo runs").success(), "Millrace does not build");
-        Path::new(env!("CARGO_BIN_EXE_testbed")).with_file_name("millrace")
-    };
-    std::env::var_os("MILLRACE").map_or_else(build, PathBuf::from)
-}
-
 /// Starts Millrace with this many ports, each patched to the next one or all in one bridge; returns their sockets.
 fn switch(directory: &Path, ports: usize, bridged: bool) -> (Millrace, Vec<String>) {
     let names: Vec<String> = (0..ports).map(|port| format!("p{port}")).collect();
@@ -172,7 +164,7 @@ fn switch(directory: &Path, ports: usize, bridged: bool) -> (Millrace, Vec<Strin
     };
     let files = Files::named(directory, "millrace");
     files.configure((ports, joints)).unwrap();
-    let switch = Start::new(&millrace()).arguments(&["--log", "warn"]).start(files);
+    let switch = Start::new(&common::millrace()).arguments(&["--log", "warn"]).start(files);
     let mut switch = switch.unwrap_or_else(|error| panic!("{error}"));
     let there = || paths.iter().all(|path| path.exists()).then_some(());
     switch.daemon.wait_for("its sockets", SOON, there).unwrap_or_else(|error| panic!("{error}"));

@@ -1,9 +1,11 @@
 //! Short comparisons with Open vSwitch. They need root, two processors, huge pages and Debian's package
 //! openvswitch-switch-dpdk; without these they fail and name what is missing.
 
+mod common;
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -11,21 +13,11 @@ use tempfile::TempDir;
 /// Time limit for anything that should happen at once.
 const SOON: Duration = Duration::from_secs(120);
 
-/// Returns the program named by the environment variable MILLRACE, or the one that cargo builds beside `testbed`.
-fn millrace() -> PathBuf {
-    let build = || {
-        let build = Command::new(env!("CARGO")).args(["build", "--quiet", "--workspace", "--bins"]).status();
-        assert!(build.expect("cargo runs").success(), "Millrace does not build");
-        Path::new(env!("CARGO_BIN_EXE_testbed")).with_file_name("millrace")
-    };
-    std::env::var_os("MILLRACE").map_or_else(build, PathBuf::from)
-}
-
 /// Returns a comparison whose files, except for the results, are all in `scratch`.
 fn comparison(load: &str, scratch: &Path, results: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.args(["compare", "--peer", "ovs", "--load", load, "--ring", "packed", "--size", "64", "--rounds", "1"]);
-    command.args(["--seconds", "0.3", "--warmup", "0.1", "--millrace"]).arg(millrace());
+    command.args(["--seconds", "0.3", "--warmup", "0.1", "--millrace"]).arg(common::millrace());
     command.arg("--out").arg(results).env("TMPDIR", scratch);
     command
 }

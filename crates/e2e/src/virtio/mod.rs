@@ -8,12 +8,11 @@
 mod crafted;
 mod exchange;
 mod forwarder;
-mod guest;
 pub mod rogue;
 mod traffic;
 
 pub use crafted::{Back, Crafted, Ram};
 pub use exchange::{Exchange, Pump, Tally};
 pub use forwarder::Forwarder;
-pub use guest::{Guest, Options};
+pub use lab::guest::{Guest, Options};
 pub use traffic::{Sink, Sizes, Source};

@@ -176,6 +176,23 @@ fn tags_nest_and_keep_their_priority() {
 }
 
 #[test]
+fn a_tag_that_the_packet_ends_in_is_none() {
+    let packet = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &[0x81, 0, 0, 7, 8]].concat();
+    for len in 14..=packet.len() {
+        let key = Key::extract(&packet[..len], 3, 0).unwrap();
+        assert_eq!((key.get(Field::InPort), key.get(Field::EthDst)), (3, 0x0200_0000_0001));
+        assert_eq!((key.get(Field::EthType), key.get(Field::VlanVid)), (0x8100, 0));
+        let mut headers = Headers::new(&packet[..len], 0);
+        headers.apply(&Action::PopVlan);
+        assert_eq!(headers.bytes(), &packet[..len], "there is none to take off");
+        assert!(headers.apply(&Action::PushVlan(0x8100)));
+        headers.apply(&Action::PopVlan);
+        assert_eq!(headers.bytes(), &packet[..len]);
+    }
+    assert!(Key::extract(&packet[..13], 3, 0).is_none());
+}
+
+#[test]
 fn labels_nest_and_take_the_time_to_live_of_what_they_cover() {
     let original = packet(false, 17, &[9; 32], b"abc");
     let mut headers = Edited::new(&original, 0);

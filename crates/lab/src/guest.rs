@@ -1,4 +1,4 @@
-//! A guest with one queue pair.
+//! A guest without a machine: a virtio-net driver with one queue pair, in this process.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -11,13 +11,13 @@ use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{NET_HEADER, features};
 
-use lab::{Error, Result};
+use crate::{Error, Result};
 
-/// Size of a transmit buffer: the header and the longest frame that any test sends.
-const ROOM: u32 = 9216;
+/// Bytes of the longest frame that a guest sends by default.
+const LONGEST: u32 = 9204;
 
-/// Number of transmit buffers: few enough to stay in a cache.
-const SLOTS: usize = 64;
+/// Number of frames that a guest sends before the switch has taken any: few enough that their buffers stay in a cache.
+pub const SLOTS: usize = 64;
 
 /// Time limit for connecting, with running queues.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -30,6 +30,7 @@ pub struct Options {
     features: u64,
     queue_size: u16,
     buffer: u32,
+    longest: u32,
     huge_pages: bool,
 }
 
@@ -43,6 +44,7 @@ impl Options {
             features: features::MRG_RXBUF,
             queue_size: 256,
             buffer: 2048,
+            longest: LONGEST,
             huge_pages: false,
         }
     }
@@ -80,6 +82,12 @@ impl Options {
         self
     }
 
+    /// Sets the length of the longest frame that it sends.
+    pub fn longest(mut self, bytes: u32) -> Self {
+        self.longest = bytes;
+        self
+    }
+
     /// Places its memory on huge pages, if there are any.
     pub fn huge_pages(mut self) -> Self {
         self.huge_pages = true;
@@ -106,7 +114,8 @@ impl Options {
             features: self.features,
             exchange: None,
         };
-        let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(ROOM);
+        let transmit = NET_HEADER + self.longest;
+        let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(transmit);
         let arena = Arena::new(buffers + (1 << 20), self.huge_pages);
         let mut arena = arena.map_err(Error::other("making the guest's memory"))?;
         let established = Link::establish(&wanted, &mut arena, Some(PATIENCE), &AtomicBool::new(false));
@@ -118,6 +127,7 @@ impl Options {
             transmit: DriverQueue::new(pair.transmit),
             free: Vec::new(),
             room: self.buffer,
+            transmit_room: transmit,
             frame: Vec::new(),
             arena,
         };
@@ -135,8 +145,9 @@ pub struct Guest {
     transmit: DriverQueue<u64>,
     /// Free transmit buffers.
     free: Vec<u64>,
-    /// Bytes in a receive buffer.
+    /// Bytes in a receive buffer, and in a transmit buffer.
     room: u32,
+    transmit_room: u32,
     /// Last frame received.
     frame: Vec<u8>,
     arena: Arena,
@@ -151,7 +162,7 @@ impl Guest {
         }
         self.receive.flush();
         for _ in 0..SLOTS {
-            self.free.push(self.arena.allocate(ROOM.into(), 64).ok_or_else(full)?);
+            self.free.push(self.arena.allocate(self.transmit_room.into(), 64).ok_or_else(full)?);
         }
         Ok(())
     }
@@ -192,7 +203,7 @@ impl Guest {
         let Some(&addr) = self.free.last() else { return Ok(false) };
         let header: &[u8] = &[0; NET_HEADER as usize];
         let whole = std::iter::once(header).chain(pieces.iter().copied()).map(Segment::from);
-        let len = self.arena.gather(addr, whole).filter(|&len| len <= ROOM);
+        let len = self.arena.gather(addr, whole).filter(|&len| len <= self.transmit_room);
         let len = len.ok_or_else(|| Error::malformed("a frame", "it is longer than a transmit buffer"))?;
         // The header alone, or with the start of the frame: real drivers do both.
         let cuts = match buffers {

@@ -1,0 +1,111 @@
+//! What a path has to do with each frame: told from the frame alone, without asking the switch.
+
+use super::stations::Stations;
+use packet::{MAX_FRAME, MIN_FRAME, MacAddr, ethertype, header_len};
+use std::borrow::Cow;
+
+/// A guest: 0 is the one that sends along a path that has a direction, 1 the one that receives.
+pub type Side = usize;
+
+/// What becomes of a frame. Reasons are those of the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It comes out.
+    Carried,
+    /// It is dropped for this reason.
+    Dropped(&'static str),
+    /// It comes out or is dropped for this reason.
+    Either(&'static str),
+}
+
+/// The rules of a path.
+#[derive(Debug)]
+pub struct Passage {
+    /// Length in bytes of the longest frame that it carries.
+    longest: usize,
+    /// What is behind which guest, if it is a bridge.
+    stations: Option<Stations>,
+    /// VLAN that untagged frames travel in, if it has to be one.
+    vlan: Option<u16>,
+}
+
+impl Passage {
+    /// Returns the rules of a path that carries frames of all lengths from one guest to the other.
+    pub fn wire() -> Passage {
+        Passage { longest: MAX_FRAME as usize, stations: None, vlan: None }
+    }
+
+    /// Returns those of a bridge.
+    pub fn bridge() -> Passage {
+        Passage { stations: Some(Stations::default()), ..Passage::wire() }
+    }
+
+    /// Returns those of a path that carries frames of at most `longest` bytes.
+    pub fn up_to(longest: usize) -> Passage {
+        Passage { longest, ..Passage::wire() }
+    }
+
+    /// Returns those of a path that untagged frames travel along in this VLAN.
+    pub fn tagged(vlan: u16) -> Passage {
+        Passage { vlan: Some(vlan), ..Passage::wire() }
+    }
+
+    /// Returns the guest that has to send a frame.
+    pub fn side(&self, frame: &[u8]) -> Side {
+        self.stations.as_ref().map_or(0, |stations| stations.side(frame))
+    }
+
+    /// Returns what becomes of a frame that this guest sends next.
+    pub fn send(&mut self, from: Side, frame: &[u8]) -> Fate {
+        let len = self.put(frame).len();
+        if len < MIN_FRAME as usize {
+            return Fate::Dropped("runt");
+        }
+        if len > self.longest {
+            return Fate::Dropped("too-long");
+        }
+        self.stations.as_mut().map_or(Fate::Carried, |stations| stations.send(from, frame))
+    }
+
+    /// Returns a frame as it is sent.
+    pub fn put<'f>(&self, frame: &'f [u8]) -> Cow<'f, [u8]> {
+        match self.vlan {
+            Some(vlan) if frame.len() >= MIN_FRAME as usize && vid(frame).is_none() => {
+                let (addresses, rest) = frame.split_at(header_len::MAC_ADDRESSES);
+                [addresses, &ethertype::VLAN.to_be_bytes(), &vlan.to_be_bytes(), rest].concat().into()
+            }
+            _ => frame.into(),
+        }
+    }
+
+    /// Returns the frame that was sent so.
+    pub fn take<'f>(&self, sent: &'f [u8]) -> Cow<'f, [u8]> {
+        match self.vlan {
+            Some(vlan) if vid(sent) == Some(vlan) => {
+                let (addresses, rest) = sent.split_at(header_len::MAC_ADDRESSES);
+                [addresses, &rest[header_len::VLAN_TAG..]].concat().into()
+            }
+            _ => sent.into(),
+        }
+    }
+
+    /// Returns the lane of a frame: frames of one lane stay in order. Where frames travel in VLANs, each is a lane, since packets of a
+    /// service chain are sent together, and may overtake others.
+    pub fn lane(&self, frame: &[u8]) -> u16 {
+        self.vlan.map_or(0, |vlan| vid(frame).unwrap_or(vlan))
+    }
+}
+
+/// Returns the number of the VLAN that a frame's outermost tag puts it in: 0 is none (IEEE 802.1Q-2022 table 9-2).
+pub fn vid(frame: &[u8]) -> Option<u16> {
+    let word = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
+    let tag = word(header_len::MAC_ADDRESSES).filter(|&ethertype| ethertype::is_vlan(ethertype));
+    tag.and_then(|_| word(header_len::ETHERNET)).map(|tag| tag & 0xfff).filter(|&vid| vid != 0)
+}
+
+/// Returns a frame's destination and source.
+pub fn addresses(frame: &[u8]) -> Option<[MacAddr; 2]> {
+    let (addresses, _) = frame.split_first_chunk::<{ header_len::MAC_ADDRESSES }>()?;
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = *addresses;
+    Some([MacAddr([d0, d1, d2, d3, d4, d5]), MacAddr([s0, s1, s2, s3, s4, s5])])
+}
