@@ -182,7 +182,7 @@ fn a_tag_that_the_packet_ends_in_is_none() {
         let key = Key::extract(&packet[..len], 3, 0).unwrap();
         assert_eq!((key.get(Field::InPort), key.get(Field::EthDst)), (3, 0x0200_0000_0001));
         assert_eq!((key.get(Field::EthType), key.get(Field::VlanVid)), (0x8100, 0));
-        let mut headers = Headers::new(&packet[..len], 0);
+        let mut headers = Edited::new(&packet[..len], 0);
         headers.apply(&Action::PopVlan);
         assert_eq!(headers.bytes(), &packet[..len], "there is none to take off");
         assert!(headers.apply(&Action::PushVlan(0x8100)));
