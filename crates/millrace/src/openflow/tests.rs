@@ -3,7 +3,7 @@
 use super::{Datapath, Service};
 use crate::config::{ListenAddress, Openflow};
 use crate::serve::Stop;
-use engine::stats::{AggregationFlow, AggregationStats, PortStats, QueueStats, Snapshot};
+use engine::stats::{AggregationFlow, AggregationStats, NextHopStats, PortStats, QueueStats, Snapshot};
 use openflow::{Action, Counters, PacketIn, PortConfig, Rules, WantedPackets};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
@@ -124,8 +124,9 @@ fn controllers_set_next_hops_and_nothing_else() {
             let (good, text) = ofctl(tcp, "add-flow", &[flow]);
             assert!(!good && text.contains(error), "{flow}: {text}");
         }
+        let next_hops = vec![NextHopStats { nfi: 9, ..NextHopStats::default() }];
         datapath.snapshot.lock().unwrap().aggregation =
-            Some(AggregationStats { service_chain_id: "vni".into(), ..AggregationStats::default() });
+            Some(AggregationStats { service_chain_id: "vni".into(), next_hops, ..AggregationStats::default() });
         good(tcp, "add-flow", &["table=16,tun_id=5001,actions=write_metadata:9"]);
         assert_eq!(last(), [(5000, 8), (5001, 9)]);
         good(tcp, "add-flow", &["table=16,tun_id=5002,hard_timeout=1,actions=write_metadata:9"]);

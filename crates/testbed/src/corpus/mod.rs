@@ -6,7 +6,9 @@
 
 mod controller;
 mod error;
+mod fate;
 mod files;
+mod headers;
 mod passage;
 mod path;
 mod progress;

@@ -1,22 +1,10 @@
 //! What a path has to do with each frame: told from the frame alone, without asking the switch.
 
+use super::fate::{Fate, Side};
+use super::headers::vid;
 use super::stations::Stations;
-use packet::{MAX_FRAME, MIN_FRAME, MacAddr, ethertype, header_len};
+use packet::{MAX_FRAME, MIN_FRAME, ethertype, header_len};
 use std::borrow::Cow;
-
-/// A guest: 0 is the one that sends along a path that has a direction, 1 the one that receives.
-pub type Side = usize;
-
-/// What becomes of a frame. Reasons are those of the switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It comes out.
-    Carried,
-    /// It is dropped for this reason.
-    Dropped(&'static str),
-    /// It comes out or is dropped for this reason.
-    Either(&'static str),
-}
 
 /// The rules of a path.
 #[derive(Debug)]
@@ -94,18 +82,4 @@ impl Passage {
     pub fn lane(&self, frame: &[u8]) -> u16 {
         self.vlan.map_or(0, |vlan| vid(frame).unwrap_or(vlan))
     }
-}
-
-/// Returns the number of the VLAN that a frame's outermost tag puts it in: 0 is none (IEEE 802.1Q-2022 table 9-2).
-pub fn vid(frame: &[u8]) -> Option<u16> {
-    let word = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
-    let tag = word(header_len::MAC_ADDRESSES).filter(|&ethertype| ethertype::is_vlan(ethertype));
-    tag.and_then(|_| word(header_len::ETHERNET)).map(|tag| tag & 0xfff).filter(|&vid| vid != 0)
-}
-
-/// Returns a frame's destination and source.
-pub fn addresses(frame: &[u8]) -> Option<[MacAddr; 2]> {
-    let (addresses, _) = frame.split_first_chunk::<{ header_len::MAC_ADDRESSES }>()?;
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = *addresses;
-    Some([MacAddr([d0, d1, d2, d3, d4, d5]), MacAddr([s0, s1, s2, s3, s4, s5])])
 }

@@ -3,7 +3,8 @@
 use super::controller;
 use super::error::CorpusError;
 use super::files::Corpus;
-use super::passage::{Passage, addresses, vid};
+use super::headers::{addresses, vid};
+use super::passage::Passage;
 use super::rig::{ENDS, Place, Rig};
 use clap::ValueEnum;
 use lab::Error;

@@ -1,6 +1,6 @@
 //! The switches of a path, and a guest at each end of it.
 
-use super::passage::Side;
+use super::fate::Side;
 use crate::millrace;
 use crate::surroundings::Surroundings;
 use engine::stats::Snapshot;

@@ -1,6 +1,7 @@
 //! What a learning bridge between two guests knows, told from the frames that were sent through it.
 
-use super::passage::{Fate, Side, addresses};
+use super::fate::{Fate, Side};
+use super::headers::addresses;
 use packet::MacAddr;
 use std::collections::HashMap;
 

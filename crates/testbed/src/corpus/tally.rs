@@ -1,7 +1,8 @@
 //! Compares what comes out of a path with what was sent along it.
 
+use super::fate::{Fate, Side};
 use super::files::Corpus;
-use super::passage::{Fate, Passage, Side};
+use super::passage::Passage;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 

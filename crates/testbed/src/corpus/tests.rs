@@ -1,7 +1,8 @@
 //! Tests of what is read and compared, without a switch; those of the whole command are in the folder `tests`.
 
+use super::fate::Fate;
 use super::files::Corpus;
-use super::passage::{Fate, Passage};
+use super::passage::Passage;
 use super::path::Path;
 use super::report::{Miscount, PathReport, Report};
 use super::rig::Counted;

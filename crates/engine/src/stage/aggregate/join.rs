@@ -23,6 +23,7 @@ use packet::{BurstStorage, Frame, Frames, MAX_BURST, MAX_SEGMENTS, Segment};
 use paflow::header::entry_size;
 use paflow::outer::MAX_HEADERS;
 use paflow::plan::{Group, GroupedBurst, Room};
+use paflow::too_long::TooLong;
 use paflow::{Nfi, Planner, Rules, Template};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -36,24 +37,24 @@ const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
 
 /// Joining of packets to a queue of a port that aggregates.
 pub(crate) struct Join {
-    pub(super) member: Member,
-    pub(super) queue: usize,
-    pub(super) drops: Arc<Drops>,
+    member: Member,
+    queue: usize,
+    drops: Arc<Drops>,
     taking: RefCell<Taking>,
     state: RefCell<JoinState>,
 }
 
 /// State kept from burst to burst.
-pub(super) struct JoinState {
-    pub(super) rules: Reader<Rules>,
+struct JoinState {
+    rules: Reader<Rules>,
     /// The next hops of the rules, in their order.
-    pub(super) hops: Vec<HopState>,
+    hops: Vec<HopState>,
     /// The most room that any of them has.
     most: u32,
     /// Whether any of them is behind routers.
     routed: bool,
     /// For packets that are too long for these; made for the first one.
-    pub(super) cutter: Option<Box<Cutter>>,
+    cutter: Option<Box<Cutter>>,
     planner: Box<Planner>,
     storage: Box<BurstStorage>,
     arena: Box<[u8; ARENA]>,
@@ -63,19 +64,19 @@ pub(super) struct JoinState {
 
 /// Packets of a burst.
 #[derive(Clone, Copy)]
-pub(super) struct Packets<'b> {
+struct Packets<'b> {
     /// With the heads that decide about them.
-    pub(super) taken: Frames<'b>,
+    taken: Frames<'b>,
     /// The same packets as they are sent alone: from where they lie, unless those of unknown chains are dropped. Then their heads
     /// decide about them, too.
-    pub(super) alone: Frames<'b>,
-    pub(super) lengths: &'b [u16],
-    pub(super) next_hops: &'b [Option<Nfi>],
+    alone: Frames<'b>,
+    lengths: &'b [u16],
+    next_hops: &'b [Option<Nfi>],
 }
 
 impl<'b> Packets<'b> {
     /// Returns some of them.
-    pub(super) fn select(&self, range: Range<usize>) -> Packets<'b> {
+    fn select(&self, range: Range<usize>) -> Packets<'b> {
         let select = |frames: &Frames<'b>| frames.select(&frames.as_slice()[range.clone()]);
         let (taken, alone) = (select(&self.taken), select(&self.alone));
         Packets { taken, alone, lengths: &self.lengths[range.clone()], next_hops: &self.next_hops[range] }
@@ -182,7 +183,7 @@ impl Join {
 
     /// Sends a burst with known lengths and next hops.
     #[inline(always)]
-    pub(super) fn transmit_planned(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+    fn transmit_planned(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
         let Packets { taken: frames, alone, lengths, next_hops } = packets;
         let JoinState { rules, hops, planner, storage, arena, held, routed, .. } = state;
         let rules = &**rules.value();
@@ -243,8 +244,65 @@ impl Join {
         before.and(self.transmit_planned(packets, state, next))
     }
 
+    /// Sends a burst with packets that are too long, in order.
+    #[cold]
+    fn transmit_around(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let Packets { lengths, next_hops, .. } = packets;
+        let (mut sent, mut from) = (Sent::default(), 0);
+        while from < lengths.len() {
+            let is_too_long =
+                |&index: &usize| room_of(state, next_hops[index]).is_some_and(|room| room.refuses(lengths[index]));
+            let to = (from..lengths.len()).find(is_too_long).unwrap_or(lengths.len());
+            if from < to {
+                sent = sent.and(self.transmit_planned(packets.select(from..to), state, next));
+            }
+            if to < lengths.len() {
+                sent = sent.and(self.transmit_too_long(packets, to, state, next));
+            }
+            from = to + 1;
+        }
+        sent
+    }
+
+    /// Sends a burst with too many segments for one, in two.
+    #[cold]
+    fn transmit_halves(&self, packets: Packets<'_>, state: &mut JoinState, next: Next<'_>) -> Sent {
+        let (middle, end) = (packets.lengths.len() / 2, packets.lengths.len());
+        if middle == 0 {
+            self.drops.add(Reason::TooLong, end as u64);
+            return Sent { counted: end as u32, ..Sent::default() };
+        }
+        let first = self.transmit_planned(packets.select(0..middle), state, next);
+        first.and(self.transmit_planned(packets.select(middle..end), state, next))
+    }
+
+    /// Cuts the packet at `index`, or answers its sender.
+    fn transmit_too_long(&self, packets: Packets<'_>, index: usize, state: &mut JoinState, next: Next<'_>) -> Sent {
+        // What is held leaves first, and no fragment is held: it would count as a packet.
+        let (before, next) = (self.flush_held(state, next), next.last());
+        let (frames, next_hop) = (packets.taken, packets.next_hops[index]);
+        let longest = room_of(state, next_hop).map_or(0, |room| room.longest());
+        let mut cutter = state.cutter.take().unwrap_or_default();
+        let sent = match cutter.judge(frames, &frames.as_slice()[index], longest) {
+            TooLong::Fragments { len } => cutter.send_fragments(len, |burst| {
+                let (frames, next_hops) = (burst.frames(), [next_hop; MAX_BURST]);
+                let (lengths, next_hops) = (&lengths(&frames)[..frames.len()], &next_hops[..frames.len()]);
+                self.transmit_planned(Packets { taken: frames, alone: frames, lengths, next_hops }, state, next)
+            }),
+            judged => {
+                if judged == TooLong::Answer {
+                    cutter.answer(&self.member.refusals, self.queue);
+                }
+                self.drops.add(Reason::TooLong, 1);
+                Sent { counted: 1, ..Sent::default() }
+            }
+        };
+        state.cutter = Some(cutter);
+        before.and(sent)
+    }
+
     /// Sends all held packets.
-    pub(super) fn flush_held(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
+    fn flush_held(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
         let JoinState { rules, hops, storage, arena, held, .. } = state;
         if held.is_empty() {
             return Sent::default();
@@ -307,6 +365,11 @@ impl Drop for Join {
             self.drops.add(Reason::Down, held as u64);
         }
     }
+}
+
+/// Returns the room to a next hop.
+fn room_of(state: &JoinState, next_hop: Option<Nfi>) -> Option<Room> {
+    next_hop.and_then(|nfi| state.rules.value().hop(nfi)).map(|hop| state.hops[hop].room)
 }
 
 /// Returns the groups to hold, a bit for each.
