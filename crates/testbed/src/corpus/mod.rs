@@ -1,7 +1,7 @@
 //! Replays capture files through Millrace along several paths, and compares what comes out with what went in.
 //!
 //! - `files` reads a folder, and keeps each distinct frame once;
-//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `passage` tells from each frame what has to become of it;
+//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `rules` tell from each frame what has to become of it;
 //! - the `pump` sends frames, a window at a time, and the `tally` compares.
 
 mod controller;
@@ -9,12 +9,12 @@ mod error;
 mod fate;
 mod files;
 mod headers;
-mod passage;
 mod path;
 mod progress;
 mod pump;
 mod report;
 mod rig;
+mod rules;
 mod stations;
 mod table;
 mod tally;
@@ -118,8 +118,8 @@ fn replay(
     progress.begin(path, corpus.frames.len());
     let mut tally = Tally::new(corpus);
     let mut pump = Pump::new(corpus, Duration::from_secs(options.patience));
-    let counted = path.set_up(place, corpus, options.mtu).and_then(|(mut rig, passage)| {
-        tally.passage = passage;
+    let counted = path.set_up(place, corpus, options.mtu).and_then(|(mut rig, rules)| {
+        tally.rules = rules;
         pump.run(&mut rig, &mut tally, |sent| progress.sent(sent))?;
         Ok(pump.settle(&mut rig, &mut tally)?)
     });

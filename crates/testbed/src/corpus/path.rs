@@ -4,8 +4,8 @@ use super::controller;
 use super::error::CorpusError;
 use super::files::Corpus;
 use super::headers::{addresses, vid};
-use super::passage::Passage;
 use super::rig::{ENDS, Place, Rig};
+use super::rules::Rules;
 use clap::ValueEnum;
 use lab::Error;
 use lab::millrace::config::{
@@ -50,18 +50,18 @@ const NFI: i64 = 1;
 
 impl Path {
     /// Sets the path up for the frames of a corpus, with `mtu` between switches.
-    pub fn set_up(self, place: &Place<'_>, corpus: &Corpus, mtu: u16) -> Result<(Rig, Passage), CorpusError> {
+    pub fn set_up(self, place: &Place<'_>, corpus: &Corpus, mtu: u16) -> Result<(Rig, Rules), CorpusError> {
         // A tag may be added.
         let longest = corpus.longest() + 4;
         let ends = ENDS.map(vhost_user);
-        let (switches, passage) = match self {
-            Path::Patch => (vec![place.start("a", (ends, patch(ENDS[0], ENDS[1]), sleeper()))?], Passage::wire()),
-            Path::Bridge => (vec![place.start("a", (ends, learning(corpus), sleeper()))?], Passage::bridge()),
+        let (switches, rules) = match self {
+            Path::Patch => (vec![place.start("a", (ends, patch(ENDS[0], ENDS[1]), sleeper()))?], Rules::wire()),
+            Path::Bridge => (vec![place.start("a", (ends, learning(corpus), sleeper()))?], Rules::bridge()),
             Path::Flows => {
                 let channel = RawOpenflow { fail_mode: FailMode::Secure.into(), ..listen("unix:flows.sock") };
                 let switch = place.start("a", (ends, by_flows(learning(corpus)), channel, sleeper()))?;
                 controller::lead(&place.socket("flows"), 1, 2).map_err(Error::io("setting flows"))?;
-                (vec![switch], Passage::wire())
+                (vec![switch], Rules::wire())
             }
             Path::Vxlan => {
                 let [left, right] = ends;
@@ -73,7 +73,7 @@ impl Path {
                     place.start("a", (left, wan(0), patch(ENDS[0], "wan"), sleeper()))?,
                     place.start("b", (right, wan(1), patch(ENDS[1], "wan"), sleeper()))?,
                 ];
-                (switches, Passage::up_to(usize::from(mtu - VXLAN_HEADERS)))
+                (switches, Rules::up_to(usize::from(mtu - VXLAN_HEADERS)))
             }
             Path::Aggregation => {
                 let [left, right] = ends;
@@ -81,17 +81,17 @@ impl Path {
                 let vlans: BTreeSet<u16> = corpus.frames.iter().filter_map(|frame| vid(&frame.bytes)).collect();
                 let free = (1..=4094).find(|vlan| !vlans.contains(vlan)).ok_or(CorpusError::NothingFree)?;
                 let chains: Vec<u16> = vlans.into_iter().filter(|&vlan| vlan < 4095).chain([free]).collect();
-                let rules = |here: usize| joining(&addresses, here, mtu, &chains);
+                let joining = |here: usize| joining(&addresses, here, mtu, &chains);
                 let joins = |port| RawPort { aggregate: true.into(), ..port };
                 let (device, driver) = (joins(vhost_user("wan")), joins(virtio_user("wan", &place.socket("wan"))));
                 let switches = vec![
-                    place.start("a", (left, device, patch(ENDS[0], "wan"), rules(0), sleeper()))?,
-                    place.start("b", (right, driver, patch(ENDS[1], "wan"), rules(1), sleeper()))?,
+                    place.start("a", (left, device, patch(ENDS[0], "wan"), joining(0), sleeper()))?,
+                    place.start("b", (right, driver, patch(ENDS[1], "wan"), joining(1), sleeper()))?,
                 ];
-                (switches, Passage::tagged(free))
+                (switches, Rules::tagged(free))
             }
         };
-        Ok((place.connect(switches, longest)?, passage))
+        Ok((place.connect(switches, longest)?, rules))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::fate::{Fate, Side};
 use super::files::Corpus;
-use super::passage::Passage;
+use super::rules::Rules;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -84,7 +84,7 @@ pub enum Outcome {
 pub struct Tally<'c> {
     corpus: &'c Corpus,
     /// The rules of the path.
-    pub passage: Passage,
+    pub rules: Rules,
     /// By frame.
     outcomes: Vec<Outcome>,
     /// The frames sent in the present window, and who sent them.
@@ -115,7 +115,7 @@ impl<'c> Tally<'c> {
     pub fn new(corpus: &'c Corpus) -> Tally<'c> {
         Tally {
             corpus,
-            passage: Passage::wire(),
+            rules: Rules::wire(),
             outcomes: vec![Outcome::NotSent; corpus.frames.len()],
             window: Vec::new(),
             from: 0,
@@ -139,7 +139,7 @@ impl<'c> Tally<'c> {
 
     /// Notes that the guest of the window sends a frame next.
     pub fn send(&mut self, frame: usize) {
-        let fate = self.passage.send(self.from, &self.corpus.frames[frame].bytes);
+        let fate = self.rules.send(self.from, &self.corpus.frames[frame].bytes);
         self.outcomes[frame] = Outcome::Waiting(fate);
         self.missing += usize::from(fate == Fate::Carried);
         self.window.push(frame);
@@ -147,7 +147,7 @@ impl<'c> Tally<'c> {
 
     /// Takes a frame that came out at a guest.
     pub fn take(&mut self, at: Side, bytes: &[u8]) {
-        let taken = self.passage.take(bytes);
+        let taken = self.rules.take(bytes);
         let Some(frame) = self.corpus.find(&taken).filter(|&frame| self.outcomes[frame] != Outcome::NotSent) else {
             return self.strange.push(taken.into_owned());
         };
@@ -161,7 +161,7 @@ impl<'c> Tally<'c> {
         let Outcome::Waiting(fate) = outcome else { return self.note(Kind::Repeated, Some(frame), None) };
         self.outcomes[frame] = Outcome::Equal;
         self.missing -= usize::from(fate == Fate::Carried);
-        let last = self.last.entry(self.passage.lane(bytes)).or_insert(frame);
+        let last = self.last.entry(self.rules.lane(bytes)).or_insert(frame);
         let is_overtaken = *last > frame;
         *last = frame.max(*last);
         if is_overtaken {

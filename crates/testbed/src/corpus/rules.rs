@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// The rules of a path.
 #[derive(Debug)]
-pub struct Passage {
+pub struct Rules {
     /// Length in bytes of the longest frame that it carries.
     longest: usize,
     /// What is behind which guest, if it is a bridge.
@@ -17,25 +17,25 @@ pub struct Passage {
     vlan: Option<u16>,
 }
 
-impl Passage {
+impl Rules {
     /// Returns the rules of a path that carries frames of all lengths from one guest to the other.
-    pub fn wire() -> Passage {
-        Passage { longest: MAX_FRAME as usize, stations: None, vlan: None }
+    pub fn wire() -> Rules {
+        Rules { longest: MAX_FRAME as usize, stations: None, vlan: None }
     }
 
     /// Returns those of a bridge.
-    pub fn bridge() -> Passage {
-        Passage { stations: Some(Stations::default()), ..Passage::wire() }
+    pub fn bridge() -> Rules {
+        Rules { stations: Some(Stations::default()), ..Rules::wire() }
     }
 
     /// Returns those of a path that carries frames of at most `longest` bytes.
-    pub fn up_to(longest: usize) -> Passage {
-        Passage { longest, ..Passage::wire() }
+    pub fn up_to(longest: usize) -> Rules {
+        Rules { longest, ..Rules::wire() }
     }
 
     /// Returns those of a path that untagged frames travel along in this VLAN.
-    pub fn tagged(vlan: u16) -> Passage {
-        Passage { vlan: Some(vlan), ..Passage::wire() }
+    pub fn tagged(vlan: u16) -> Rules {
+        Rules { vlan: Some(vlan), ..Rules::wire() }
     }
 
     /// Returns the guest that has to send a frame.
