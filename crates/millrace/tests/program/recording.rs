@@ -313,7 +313,7 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
     let passed = || switch.port("b").unwrap().tx();
     let before = passed();
     switch.wait_for("frames that pass", || Ok((passed() > before + 1000).then_some(()))).unwrap();
-    // What it reads then are whole frames; the pipe ends when the switch does.
+    // What it reads then are frames again.
     rustix::fs::fcntl_setfl(&idle, OFlags::empty()).unwrap();
     let mut copy = File::create(&file).unwrap();
     let reader = std::thread::spawn(move || io::copy(&mut &idle, &mut copy).unwrap());
@@ -325,7 +325,8 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
     assert!(!done && said.contains("nobody reads the pipe"), "{said}");
     let mut other = tcpdump(&pipe, 100);
     reader.join().unwrap();
-    assert!(frames(&file) > 0);
+    // A pipe that is full when it is closed has a part only of the last frame: nobody waits for its reader.
+    assert!(capture::Reader::open(&file).unwrap().take_while(Result::is_ok).count() > 0);
     other.kill().unwrap();
     other.wait().unwrap();
     assert_eq!(end(&mut switch, Signal::TERM), 0);
