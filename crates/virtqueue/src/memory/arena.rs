@@ -1,7 +1,7 @@
 //! Memory owned by this process and shared with a device: a driver's rings and buffers.
 
 use super::error::MemoryError;
-use super::region::Region;
+use super::region::{Region, usual_page};
 use super::{Memory, map::ExtentMapping};
 use packet::copy::Copier;
 use packet::{Mapped, Segment};
@@ -32,7 +32,7 @@ impl Arena {
         if huge && let Ok(memory) = Self::try_huge(len) {
             return Ok(Arena { memory: Arc::new(memory), huge: true, next: 0, copier: Copier::detect() });
         }
-        let len = len.next_multiple_of(rustix::param::page_size() as u64);
+        let len = len.next_multiple_of(usual_page());
         let file = memory_file(len).map_err(failed)?;
         let memory = Memory::map(vec![Self::region(len, file)])?;
         Ok(Arena { memory: Arc::new(memory), huge: false, next: 0, copier: Copier::detect() })

@@ -106,13 +106,19 @@ impl Region {
     pub(super) fn page_size(&self) -> u64 {
         const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
         if cfg!(miri) {
-            return 4096; // Miri cannot query it.
+            return usual_page();
         }
         match rustix::fs::fstatfs(&*self.file) {
             Ok(fs) if fs.f_type as u64 == HUGETLBFS_MAGIC => fs.f_bsize as u64,
-            _ => rustix::param::page_size() as u64,
+            _ => usual_page(),
         }
     }
+}
+
+/// Returns the size of the machine's usual pages, of which there are several sizes.
+pub(super) fn usual_page() -> u64 {
+    // Miri cannot query it.
+    if cfg!(miri) { 4096 } else { rustix::param::page_size() as u64 }
 }
 
 /// Memory that is allocated when all pages of a guest's memory are made to exist, in bytes.

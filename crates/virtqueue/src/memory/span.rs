@@ -6,15 +6,15 @@
 use super::Memory;
 use super::budget::Share;
 use super::error::{MAX_ALL, MemoryError};
-use super::region::Region;
+use super::region::{Region, usual_page};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::cmp::Reverse;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Returns the size of the guard before and after the memories, in bytes: a page, of which machines have several sizes.
+/// Returns the size of the guard before and after the memories, in bytes: a page.
 fn guard() -> u64 {
-    rustix::param::page_size() as u64
+    usual_page()
 }
 
 /// One region in a span.
