@@ -1,4 +1,4 @@
-//! What a path has to do with each frame: told from the frame alone, without asking the switch.
+//! What a path has to do with each frame: told from the frames alone, without asking the switch.
 
 use super::fate::{Fate, Side};
 use super::headers::vid;
