@@ -145,14 +145,16 @@ impl VirtioReceive {
     /// Adds the frame in this own buffer to `burst`, if its length is valid.
     #[inline(always)]
     fn push_one<'q>(&'q self, end: &BufferedQueue<Held>, index: u16, len: u32, burst: &mut Burst<'_, 'q>) {
-        let at = end.buffer(index) + u64::from(NET_HEADER);
+        let at = end.buffer(index);
         if len >= NET_HEADER + MIN_FRAME
-            && let Some(frame) = self.arena.segment(at, len - NET_HEADER)
+            && let Some(whole) = self.arena.segment(at, len)
+            && let Some(header) = whole.read()
         {
+            let (_, frame) = whole.split_at(NET_HEADER);
             // The device's processor wrote it, and a stage or a copy reads it when the whole burst has been received.
             prefetch(frame.as_ptr());
-            if let Some(patch) = self.unfinished(end.buffer(index), std::iter::once(frame)) {
-                unfinished::write(&patch, &self.arena, std::iter::once((at, frame.len())));
+            if let Some(patch) = virtqueue::unfinished::by_header(header, std::iter::once(frame)) {
+                unfinished::write(&patch, &self.arena, std::iter::once((at + u64::from(NET_HEADER), frame.len())));
             }
             burst.push(frame);
         }
