@@ -24,7 +24,7 @@ pub const PACKET_HEADER: usize = 16;
 /// Bits of the link type that must be zero. Those above say how long the checksums at the end of frames are.
 const RESERVED: u32 = 0x03ff_0000;
 
-/// What comes first in the header of a packet.
+/// The first fields of a packet's header.
 #[derive(Clone, Copy)]
 enum Lengths {
     Captured,

@@ -89,7 +89,7 @@ fn every_packet_finds_its_way_across_a_router() -> Result<()> {
         for size in ["18", "1000", "1380"] {
             rig.ping("fd00::2", size, &[])?;
         }
-        // Whoever may not be cut learns which length fits: from the switch, and then sends no more than that.
+        // The switch tells senders of packets that must not be cut which length fits, and they send no longer ones.
         let refused = rig.ping("10.0.0.2", "1472", &["-M", "do"]).expect_err("it does not fit").to_string();
         assert!(refused.contains("Frag needed"), "{refused}");
         wait_for("an IPv6 host that has learned", || rig.ping("fd00::2", "4000", &[]).ok());
@@ -99,7 +99,7 @@ fn every_packet_finds_its_way_across_a_router() -> Result<()> {
         }
         for switch in &rig.switches {
             let drops = switch.port("wan").0.drops;
-            // What the router sends to all of its neighbours is in no VLAN.
+            // The router sends its own requests without a VLAN tag, and the trunk drops them.
             assert!(drops.keys().all(|reason| ["too-long", "vlan"].contains(&reason.as_str())), "{drops:?}");
             let [_, sent] = switch.sides("wan");
             assert_eq!(sent.aggregates, sent.frames, "nothing travels bare");

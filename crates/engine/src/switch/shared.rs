@@ -75,7 +75,7 @@ struct Recordings {
 pub(super) struct PortState {
     pub(super) up: bool,
     pub(super) detail: String,
-    /// What others have taken away that the port does not need for the frames of its present peer.
+    /// The socket that others have removed, if they have; frames of the present peer do not need it.
     pub(super) missing: Option<String>,
     pub(super) interface: Option<InterfaceStats>,
 }

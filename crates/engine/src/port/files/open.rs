@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-/// What a capture file is opened for.
+/// The use of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To replay all of it.

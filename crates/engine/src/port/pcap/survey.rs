@@ -1,9 +1,9 @@
-//! What a capture file holds, and what of it is replayed.
+//! A survey of a capture file: how many packets it holds, and how many of these are replayed.
 
 use capture::{Captured, Cut, Error, Reader};
 use packet::{FrameBlock, MAX_FRAME, MIN_FRAME};
 
-/// What was found in a file.
+/// The result of a survey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Frames that are replayed.

@@ -33,7 +33,7 @@ struct Recording {
     care: Mutex<Care>,
 }
 
-/// What control threads know of a recording.
+/// A recording as control threads see it.
 #[derive(Default)]
 struct Care {
     /// Whether it is over, for good.

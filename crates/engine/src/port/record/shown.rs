@@ -21,7 +21,7 @@ impl Trouble {
     }
 }
 
-/// See the module. Whoever has the file writes it.
+/// See the module. The thread that has the file writes it.
 #[derive(Default)]
 pub(super) struct Shown {
     taken: AtomicU64,

@@ -278,7 +278,7 @@ impl Join {
 
     /// Cuts the packet at `index`, or answers its sender.
     fn transmit_too_long(&self, packets: Packets<'_>, index: usize, state: &mut JoinState, next: Next<'_>) -> Sent {
-        // What is held leaves first, and no fragment is held: it would count as a packet.
+        // Held packets leave first. No fragment is held, as it would count as a packet.
         let (before, next) = (self.flush_held(state, next), next.last());
         let (frames, next_hop) = (packets.taken, packets.next_hops[index]);
         let longest = room_of(state, next_hop).map_or(0, |room| room.longest());
