@@ -23,7 +23,7 @@ mod monitor;
 mod neighbour;
 mod octets;
 pub mod port;
-mod queue_key;
+mod queue_id;
 pub mod reload;
 mod sharing;
 pub mod spec;

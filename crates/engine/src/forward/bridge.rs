@@ -5,6 +5,7 @@ use super::mac_table::{Key, Learning, MacTable, TooManyStatics};
 use super::vlan::Membership;
 use crate::spec::Vlan;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// A bridge, as shared by all its workers.
 pub struct Bridge {
@@ -33,6 +34,12 @@ impl Bridge {
         Ok(Bridge::of(MacTable::new(vlans.len(), limit, ageing_seconds, statics)?, vlans))
     }
 
+    /// Returns a bridge of no ports.
+    pub(crate) fn none() -> Arc<Bridge> {
+        static NONE: LazyLock<Arc<Bridge>> = LazyLock::new(|| Arc::new(Bridge::of(MacTable::with_known_key(0, 0, 0), &[])));
+        NONE.clone()
+    }
+
     /// Returns a bridge of ports with these VLANs, and a `table` for as many ports.
     pub(crate) fn of(table: MacTable, vlans: &[Vlan]) -> Bridge {
         Bridge {
@@ -54,14 +61,14 @@ impl Bridge {
         destination & !LAST_DIGIT == FIRST && !self.forwards_reserved
     }
 
-    /// Adopts what `other` learned and counted for ports that have a `place` here. No worker may forward meanwhile.
-    pub(crate) fn remember(&self, other: &Bridge, now: u32, place: impl Fn(u16) -> Option<u16>) {
+    /// Adds what `other` has counted for ports that have a `place` here. Nobody counts there any more.
+    pub(crate) fn count_on_from(&self, other: &Bridge, place: impl Fn(u16) -> Option<u16>) {
         for (port, flooded) in (0..).zip(&other.flooded) {
             if let Some(place) = place(port) {
-                self.flooded[usize::from(place)].store(flooded.load(Ordering::Relaxed), Ordering::Relaxed);
+                self.flooded[usize::from(place)].fetch_add(flooded.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        self.table.remember(&other.table, now, place);
+        self.table.count_on_from(&other.table, place);
     }
 
     /// Returns what was learned behind a port, and how many of its frames were flooded because their destination was unknown.

@@ -10,26 +10,25 @@ pub(crate) struct BridgePlan {
     pub(super) learning: LearningPlan,
     /// The worker's flows, if controllers decide where frames go.
     flows: Option<FlowPlan>,
-    /// Whether its outputs send. Those of a lane may hand frames over.
+    /// Whether its outputs send. Those of a lane may hand over.
     sends: bool,
 }
 
 impl BridgePlan {
-    /// Returns the plan of a worker; `outputs` has the worker's output for each port of the bridge, and all of them send by
-    /// themselves if it `sends`.
-    pub(crate) fn new(bridge: Arc<Bridge>, outputs: Vec<usize>, worker: usize, sends: bool) -> BridgePlan {
+    /// Returns the plan of a worker; `outputs` has the worker's output for each port of the bridge.
+    pub(crate) fn new(bridge: Arc<Bridge>, outputs: Vec<usize>, worker: usize) -> BridgePlan {
         let flows = bridge.flows.as_ref().map(|numbered| FlowPlan::new(numbered, worker));
-        BridgePlan { learning: LearningPlan { bridge, outputs }, flows, sends }
+        BridgePlan { learning: LearningPlan { bridge, outputs }, flows, sends: true }
     }
 
-    /// Reports whether this is a plan of `bridge` that sends by itself.
-    pub(crate) fn is_of(&self, bridge: &Arc<Bridge>) -> bool {
-        self.sends && Arc::ptr_eq(&self.learning.bridge, bridge)
+    /// Returns the plan of one of a worker's lanes, whose outputs may hand frames over.
+    pub(crate) fn of_lane(bridge: Arc<Bridge>, outputs: Vec<usize>, worker: usize) -> BridgePlan {
+        BridgePlan { sends: false, ..BridgePlan::new(bridge, outputs, worker) }
     }
 
-    /// Returns the worker's output for each port of the bridge.
-    pub(crate) fn outputs(&self) -> &[usize] {
-        &self.learning.outputs
+    /// Returns a plan of no ports, for a slot that is free.
+    pub(crate) fn empty() -> BridgePlan {
+        BridgePlan::new(Bridge::none(), Vec::new(), 0)
     }
 
     /// Reports whether a port of the bridge is at this output.

@@ -9,14 +9,17 @@ pub mod mac_table;
 mod output;
 #[cfg(test)]
 mod tests;
+mod transmit_queue;
 mod vlan;
 
 pub(crate) use bridge_plan::BridgePlan;
 pub(crate) use flow_plan::Injection;
 pub(crate) use learning::{Arrival, Scratch};
-pub(crate) use output::{Half, Output, TransmitQueue};
+pub(crate) use output::{Output, OutputTerms};
+pub(crate) use transmit_queue::{Half, HalfStep, TransmitQueue};
 
 /// Destination of an input's frames.
+#[derive(Clone, Copy)]
 pub(crate) enum Target {
     /// To this output.
     Patch(usize),

@@ -1,81 +1,32 @@
-//! A port as one worker sends to it, and its transmit queues.
+//! A port as one worker sends to it.
 
 use super::flows::LivePortConfig;
-use crate::counters::QueueCounters;
+use super::transmit_queue::{Half, HalfStep, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::monitor::{Activity, Place, WorkerCounters};
+use crate::queue_id::QueueId;
 use crate::port::Sent;
 use crate::port::zero_copy::GuestBuffers;
 use crate::stage::egress::{Egress, Outgoing};
 use crate::stage::running::{Marks, Running};
-use crate::stage::shared::{Shared, Stuck};
-use crate::stage::stopwatch::Stopwatch;
+use crate::stage::shared::Stuck;
 use packet::LeasedFrames;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A queue that frames go to, as a worker reaches it.
-pub(crate) enum Half {
-    /// Only this worker sends there.
-    Own(Option<Egress>),
-    /// Several workers send there, one at a time.
-    Shared(Arc<Shared>),
-    /// Another worker sends what this one hands over.
-    HandedOver,
+/// Terms of an output that a reload may change while the port stays.
+#[derive(Clone, Default)]
+pub(crate) struct OutputTerms {
+    /// What controllers forbid at the port, if it is in a bridge that forwards by flows.
+    pub(crate) config: Option<Arc<LivePortConfig>>,
+    /// Number by which all traffic picks its queue, so that all of it can be joined. If `None`, each frame goes by the
+    /// number of the queue that it came from.
+    pub(crate) one: Option<usize>,
 }
 
-/// One transmit queue of an output.
-pub(crate) struct TransmitQueue {
-    pub(crate) half: Half,
-    pub(crate) counters: Arc<QueueCounters>,
-}
-
-impl TransmitQueue {
-    /// Sends `frames` if the queue is up. There may be `more` in this round.
-    #[inline(always)]
-    fn transmit(&self, frames: Outgoing<'_, '_>, more: bool, watch: &Stopwatch) -> Sent {
-        let send = |egress: &Egress| self.count(egress.transmit(frames, more, watch));
-        match &self.half {
-            Half::Own(egress) => egress.as_ref().map(send),
-            Half::Shared(shared) => match shared.lock() {
-                Ok(egress) => egress.as_ref().map(send),
-                Err(Stuck) => Some(Sent::none(Reason::Stuck)),
-            },
-            Half::HandedOver => None,
-        }
-        .unwrap_or(Sent::none(Reason::Down))
-    }
-
-    /// Sends held frames.
-    #[inline(always)]
-    fn flush(&self, watch: &Stopwatch) -> Result<Sent, Stuck> {
-        let flush = |egress: &Egress| self.count(egress.flush(watch));
-        let sent = match &self.half {
-            Half::Own(egress) => egress.as_ref().map(flush),
-            Half::Shared(shared) => shared.lock()?.as_ref().map(flush),
-            Half::HandedOver => None,
-        };
-        Ok(sent.unwrap_or_default())
-    }
-
-    #[inline(always)]
-    fn count(&self, sent: Sent) -> Sent {
-        if sent.frames > 0 {
-            self.counters.sent.packets.add(sent.frames.into());
-            self.counters.sent.bytes.add(sent.bytes);
-        }
-        sent
-    }
-
-    /// Notifies the peer of what was sent.
-    #[inline(always)]
-    fn notify(&self) -> Result<(), Stuck> {
-        match &self.half {
-            Half::Own(egress) => egress.iter().for_each(|egress| egress.half.notify()),
-            Half::Shared(shared) => shared.lock()?.iter().for_each(|egress| egress.half.notify()),
-            Half::HandedOver => {}
-        }
-        Ok(())
+impl PartialEq for OutputTerms {
+    fn eq(&self, other: &OutputTerms) -> bool {
+        self.config.as_ref().map(Arc::as_ptr) == other.config.as_ref().map(Arc::as_ptr) && self.one == other.one
     }
 }
 
@@ -88,11 +39,7 @@ pub(crate) struct Output {
     /// The queues that are up.
     pub(crate) running: Arc<Running>,
     pub(crate) drops: Arc<Drops>,
-    /// What controllers forbid at the port, if it is in a bridge that forwards by flows.
-    pub(crate) config: Option<Arc<LivePortConfig>>,
-    /// Number by which all traffic picks its queue, so that all of it can be joined. If `None`, each frame goes by the
-    /// number of the queue that it came from.
-    pub(crate) one: Option<usize>,
+    pub(crate) terms: OutputTerms,
     /// Whether the port aggregates.
     pub(crate) aggregates: bool,
     /// Whether several bursts of a round may come here and be joined.
@@ -116,8 +63,7 @@ impl Output {
             queues,
             running: Arc::default(),
             drops: Arc::default(),
-            config: None,
-            one: None,
+            terms: OutputTerms::default(),
             aggregates: false,
             joins: false,
             handed: RefCell::default(),
@@ -125,6 +71,38 @@ impl Output {
             holding: Marks::default(),
             worker,
         }
+    }
+
+    /// Returns an output that nothing is sent to, for a slot that is free.
+    pub(crate) fn empty() -> Output {
+        Output::new(0, Vec::new(), Arc::default())
+    }
+
+    /// Returns the halves that only this worker has, by queue.
+    pub(crate) fn own(&mut self) -> impl Iterator<Item = (QueueId, &mut Egress)> {
+        let (port, first) = (self.port, self.first);
+        self.queues.iter_mut().enumerate().filter_map(move |(index, queue)| match &mut queue.half {
+            Half::Own(egress) => Some((QueueId::new(port, first + index), egress)),
+            _ => None,
+        })
+    }
+
+    /// Returns the halves that only this worker had, by queue.
+    pub(crate) fn into_own(self) -> impl Iterator<Item = (QueueId, Egress)> {
+        let (port, first) = (self.port, self.first);
+        self.queues.into_iter().enumerate().filter_map(move |(index, queue)| match queue.half {
+            Half::Own(egress) => Some((QueueId::new(port, first + index), egress)),
+            _ => None,
+        })
+    }
+
+    /// Takes a step at a queue, which has this index in the port. Returns the half that only this worker had, if that is taken.
+    pub(crate) fn step(&mut self, queue: usize, step: HalfStep) -> Option<(QueueId, Egress)> {
+        let taken = self.queues[queue - self.first].step(step);
+        if let Half::Own(_) = self.queues[queue - self.first].half {
+            self.running.set(queue, true);
+        }
+        taken.map(|egress| (QueueId::new(self.port, queue), egress))
     }
 
     /// Sends `frames`, which came from queue `number`, through one of the queues that are up. Counts frames that cannot
@@ -147,29 +125,29 @@ impl Output {
     /// Returns the place of the queue that sends frames of queue `number`.
     #[inline(always)]
     fn pick(&self, number: usize) -> usize {
-        if self.queues.len() == 1 { 0 } else { self.running.pick(self.one.unwrap_or(number)) }
+        if self.queues.len() == 1 { 0 } else { self.running.pick(self.terms.one.unwrap_or(number)) }
     }
 
     /// Reports whether the port is live: a port that must not forward may be.
     pub(crate) fn is_live(&self) -> bool {
-        self.running.is_any() && self.config.as_ref().is_none_or(|config| config.get().may_be_live())
+        self.running.is_any() && self.terms.config.as_ref().is_none_or(|config| config.get().may_be_live())
     }
 
     /// Reports whether controllers allow to send.
     #[inline(always)]
     fn sends(&self) -> bool {
-        self.config.as_ref().is_none_or(|config| config.get().sends())
+        self.terms.config.as_ref().is_none_or(|config| config.get().sends())
     }
 
     /// Reports whether controllers allow to receive at the port.
     #[inline(always)]
     pub(crate) fn receives(&self) -> bool {
-        self.config.as_ref().is_none_or(|config| config.get().receives())
+        self.terms.config.as_ref().is_none_or(|config| config.get().receives())
     }
 
     /// Reports whether controllers want to be shown what the port receives and no flow matches.
     pub(crate) fn shows_misses(&self) -> bool {
-        self.config.as_ref().is_none_or(|config| config.get().shows_misses())
+        self.terms.config.as_ref().is_none_or(|config| config.get().shows_misses())
     }
 
     /// Adds frames to those that another worker sends.
@@ -184,11 +162,6 @@ impl Output {
             None => Sent::none(Reason::Down),
         });
         sent.count_drops(count, &self.drops);
-    }
-
-    /// Reports whether it hands over frames to any queue.
-    pub(crate) fn hands_over(&self) -> bool {
-        self.queues.iter().any(|queue| matches!(queue.half, Half::HandedOver))
     }
 
     /// Sets the room for frames that another worker sends. Drops those that wait in the room that there was.
@@ -245,7 +218,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(&[u16])) {
         match self.at(queue).map(|queue| &queue.half) {
-            Some(Half::Own(Some(egress))) => {
+            Some(Half::Own(egress)) => {
                 egress.half.zero_copy().into_iter().for_each(|half| half.returned(release))
             }
             Some(Half::Shared(shared)) => shared
@@ -264,7 +237,7 @@ impl Output {
     pub(crate) fn unread_from(&self, number: usize, mapped: Option<usize>) -> u32 {
         let queue = mapped.map_or_else(|| self.queues.get(self.pick(number)), |queue| self.at(queue));
         match queue.map(|queue| &queue.half) {
-            Some(Half::Own(Some(egress))) => egress.unread_from(mapped.is_some()),
+            Some(Half::Own(egress)) => egress.unread_from(mapped.is_some()),
             _ => u32::MAX,
         }
     }
@@ -272,7 +245,7 @@ impl Output {
     /// Reports whether `queue` keeps chains.
     pub(crate) fn keeps(&self, queue: usize) -> bool {
         match self.at(queue).map(|queue| &queue.half) {
-            Some(Half::Own(Some(egress))) => egress.half.zero_copy().is_some_and(|half| half.keeps()),
+            Some(Half::Own(egress)) => egress.half.zero_copy().is_some_and(|half| half.keeps()),
             Some(Half::Shared(shared)) => shared.lock().is_ok_and(|egress| {
                 egress.as_ref().is_some_and(|egress| egress.half.zero_copy().is_some_and(|half| half.keeps()))
             }),
@@ -284,8 +257,8 @@ impl Output {
     #[inline(always)]
     pub(crate) fn guest(&self, queue: usize) -> Option<&GuestBuffers> {
         match &self.at(queue)?.half {
-            Half::Own(egress) => egress.as_ref()?.guest(),
-            Half::Shared(_) | Half::HandedOver => None,
+            Half::Own(egress) => egress.guest(),
+            Half::Down | Half::Shared(_) | Half::HandedOver => None,
         }
     }
 

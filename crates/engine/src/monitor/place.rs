@@ -1,7 +1,7 @@
 //! The position of a worker: a word that it writes at every step, so that others can tell at which queue it hangs.
 
 use crate::counters::Counter;
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 
 /// Activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,9 @@ impl Activity {
     }
 }
 
-const QUEUE: u32 = 4;
+/// Bits below the lane plus one, the queue, and the port.
+const LANE: u32 = 4;
+const QUEUE: u32 = 9;
 const PORT: u32 = 16;
 
 /// A queue of a port and an activity, in one word. Ports go by their ids, none of which is zero.
@@ -64,6 +66,12 @@ impl Place {
         Place(port << PORT | (queue as u64) << QUEUE)
     }
 
+    /// Returns the place at a queue, or at a lane of one.
+    pub(crate) fn of_id(id: QueueId) -> Place {
+        let lane = id.lane.map_or(0, |lane| lane as u64 + 1);
+        Place(Place::of(id.port, id.queue).0 | lane << LANE)
+    }
+
     /// Returns a place at no queue.
     pub(crate) const fn nowhere(activity: Activity) -> Place {
         Place(activity as u64)
@@ -72,17 +80,18 @@ impl Place {
     /// Returns the same queue with another activity.
     #[inline(always)]
     pub(crate) fn at(self, activity: Activity) -> Place {
-        Place(self.0 & !((1 << QUEUE) - 1) | activity as u64)
+        Place(self.0 & !((1 << LANE) - 1) | activity as u64)
     }
 
     /// Returns the queue, if it is at one.
-    pub(crate) fn queue(self) -> Option<QueueKey> {
-        let (port, queue) = (self.0 >> PORT, (self.0 & ((1 << PORT) - 1)) >> QUEUE);
-        (port != 0).then_some(QueueKey { port, queue: queue as usize })
+    pub(crate) fn queue(self) -> Option<QueueId> {
+        let bits = |from: u32, to: u32| (self.0 >> from & ((1 << (to - from)) - 1)) as usize;
+        let (port, queue) = (self.0 >> PORT, bits(QUEUE, PORT));
+        (port != 0).then_some(QueueId { port, queue, lane: bits(LANE, QUEUE).checked_sub(1) })
     }
 
     pub(crate) fn activity(self) -> Activity {
-        let activity = self.0 & ((1 << QUEUE) - 1);
+        let activity = self.0 & ((1 << LANE) - 1);
         Activity::ALL[activity as usize % Activity::ALL.len()]
     }
 }
@@ -105,13 +114,17 @@ impl CurrentPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::{MAX_QUEUES, MOST_SHARING};
 
     #[test]
     fn a_place_is_read_as_it_was_written() {
         for activity in Activity::ALL {
-            let place = Place::of(70_000, 255).at(Activity::Transmit).at(activity);
-            let queue = QueueKey { port: 70_000, queue: 255 };
-            assert_eq!((place.queue(), place.activity()), (Some(queue), activity));
+            let last = QueueId::new(70_000, usize::from(MAX_QUEUES) - 1);
+            for id in [last, last.lane(0), last.lane(MOST_SHARING - 1)] {
+                let place = Place::of_id(id).at(Activity::Transmit).at(activity);
+                assert_eq!((place.queue(), place.activity()), (Some(id), activity));
+            }
+            assert_eq!(Place::of(last.port, last.queue), Place::of_id(last));
             assert_eq!((Place::nowhere(activity).queue(), Place::nowhere(activity).activity()), (None, activity));
         }
         let place = CurrentPlace::default();

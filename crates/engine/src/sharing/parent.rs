@@ -3,14 +3,13 @@
 use super::batch::Batch;
 use super::terms::Terms;
 use crate::drops::{Drops, Reason};
-use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, Source, ZeroCopyRx};
 use crate::port::{ReceiveHalf, RxQueue, Wait};
 use handover::Alarm;
 use packet::{BurstStorage, Frames, MAX_BURST};
 use roles::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
-use virtqueue::ordering;
 
 /// Rounds between two looks for a worker that has stalled: a look reads a line that all workers write.
 const LOOK_ROUNDS: u32 = 64;
@@ -113,7 +112,8 @@ impl Parent {
     #[inline]
     pub(crate) fn receive(&mut self, guest: Option<&GuestBuffers>, storage: &mut BurstStorage) -> usize {
         let Parent { half, batches, is_resting, at_once, .. } = self;
-        let lends = guest.zip(half.zero_copy());
+        let lent = half.zero_copy().zip(guest);
+        let source = Source::new(&**half, lent);
         let mut received = 0;
         while !*is_resting
             && let Some(holds) = half.holds()
@@ -121,32 +121,19 @@ impl Parent {
         {
             let mut burst = storage.start();
             burst.limit(*at_once);
-            let any = match lends {
-                Some((guest, lend)) => lend.receive_into(guest, &mut burst),
-                None => half.receive(&mut burst),
-            };
-            if !any {
-                if let Some((guest, lend)) = lends
-                    && lend.relend(guest)
-                {
-                    // Without a frame, nothing else in the round notifies a filler that ran out of buffers and waits.
-                    ordering::before_asking();
-                    half.notify();
-                }
+            if !source.receive(&mut burst) {
+                source.idle();
                 break;
             }
             received += burst.len();
             batch.frames.add(burst.frames());
             holds.hold(&mut batch.held);
-            match lends {
-                Some((guest, lend)) => {
-                    // A free batch has none aside, and nothing was delivered since these frames were received.
-                    let _is_aside = guest.set_aside(&mut batch.aside);
-                    debug_assert!(_is_aside);
-                    lend.relend(guest);
-                }
-                None => half.recycle(),
+            if let Some((_, guest)) = lent {
+                // A free batch has none aside, and nothing was delivered since these frames were received.
+                let _is_aside = guest.set_aside(&mut batch.aside);
+                debug_assert!(_is_aside);
             }
+            source.recycle();
             // Without a frame, it holds buffers whose frames were dropped: they come back with the batch as well.
             batch.publish();
         }

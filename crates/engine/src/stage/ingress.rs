@@ -111,6 +111,7 @@ pub(crate) struct Ingress {
 
 impl Ingress {
     /// Returns a queue without stages.
+    #[cfg(feature = "analysis")]
     pub(crate) fn new(half: Box<dyn RxQueue>) -> Ingress {
         Ingress { half, stages: IngressStages::none() }
     }

@@ -65,6 +65,12 @@ pub(crate) struct MirrorTo {
     pub(crate) to: Arc<Probe>,
 }
 
+impl PartialEq for MirrorTo {
+    fn eq(&self, other: &MirrorTo) -> bool {
+        (self.direction, self.at) == (other.direction, other.at) && Arc::ptr_eq(&self.to, &other.to)
+    }
+}
+
 /// Mirror of a queue, in one direction.
 pub(crate) struct Mirror {
     queue: usize,

@@ -13,6 +13,7 @@ use super::stopwatch::{PARENT_STEPS, SLOTS, STEPS, Stopwatch};
 use super::tunnel::{Decapsulate, Encapsulate};
 use crate::drops::{Drops, PortDrops};
 use crate::port::TxQueue;
+use crate::queue_id::QueueId;
 use crate::spec::MirrorDirection::{In, Out};
 use crate::spec::MirrorPoint::{Forward, Wire};
 use std::collections::BTreeMap;
@@ -70,36 +71,36 @@ impl<S: ?Sized> Row<S> {
     }
 
     /// Returns the stage for a queue of a port, if the port needs it.
-    fn stage(&self, setup: &Setup, queue: usize) -> Option<Box<S>> {
-        (self.make)(setup, queue, setup.drops.stage(self.name))
+    fn stage(&self, setup: &Setup, id: QueueId) -> Option<Box<S>> {
+        (self.make)(setup, setup.index(id), setup.drops.stage(self.name))
     }
 }
 
 impl IngressStages {
-    /// Returns the stages that a queue of a port needs.
-    pub(crate) fn of(setup: &Setup, queue: usize) -> IngressStages {
+    /// Returns the stages that a queue of a port, or a lane of one, needs.
+    pub(crate) fn of(setup: &Setup, id: QueueId) -> IngressStages {
         let mut stages = IngressStages::none();
-        fill(INGRESS, INGRESS_SLOT, &mut stages.0, |row| Some(row.stage(setup, queue)));
+        fill(INGRESS, INGRESS_SLOT, &mut stages.0, |row| Some(row.stage(setup, id)));
         stages
     }
 
     /// Replaces the stages that may change while the queue runs.
-    pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
-        fill(INGRESS, INGRESS_SLOT, &mut self.0, |row| row.is_live.then(|| row.stage(setup, queue)));
+    pub(crate) fn refresh(&mut self, setup: &Setup, id: QueueId) {
+        fill(INGRESS, INGRESS_SLOT, &mut self.0, |row| row.is_live.then(|| row.stage(setup, id)));
     }
 }
 
 impl Egress {
     /// Returns a queue of a port, with the stages that the port needs.
-    pub(crate) fn with_stages(half: Box<dyn TxQueue>, setup: &Setup, queue: usize) -> Egress {
+    pub(crate) fn with_stages(half: Box<dyn TxQueue>, setup: &Setup, id: QueueId) -> Egress {
         let mut egress = Egress::new(half);
-        fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some(row.stage(setup, queue)));
+        fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some(row.stage(setup, id)));
         egress
     }
 
     /// See [`IngressStages::refresh`].
-    pub(crate) fn refresh(&mut self, setup: &Setup, queue: usize) {
-        fill(EGRESS, EGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| row.stage(setup, queue)));
+    pub(crate) fn refresh(&mut self, setup: &Setup, id: QueueId) {
+        fill(EGRESS, EGRESS_SLOT, &mut self.stages, |row| row.is_live.then(|| row.stage(setup, id)));
     }
 }
 

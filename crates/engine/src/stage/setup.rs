@@ -5,7 +5,8 @@ use super::mirror::MirrorTo;
 use crate::answers::Answers;
 use crate::drops::PortDrops;
 use crate::port::record::Recorder;
-use crate::spec::Faults;
+use crate::queue_id::QueueId;
+use crate::spec::{Faults, MOST_SHARING};
 use paflow::vxlan::TunnelEnd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Setup {
     /// Counters of dropped frames: each stage gets those of its name.
     pub(crate) drops: Arc<PortDrops>,
+    /// Number of the port's queues.
+    pub(crate) queues: usize,
     /// Number of queues up to the last one that ever was up.
     pub(crate) reported: Arc<AtomicUsize>,
     /// Whether received frames are copied first, for analysis.
@@ -34,19 +37,28 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Reports `queue` from now on, and makes room for what its stages leave to others. It is about to be up, perhaps for the
-    /// first time.
-    pub(crate) fn prepare(&self, queue: usize) {
-        self.reported.fetch_max(queue + 1, Ordering::Relaxed);
-        self.prepare_stages(queue);
+    /// Returns the index of a queue, or of a lane, among all that have stages and counters of their own: lanes come behind the queues.
+    pub(crate) fn index(&self, QueueId { queue, lane, .. }: QueueId) -> usize {
+        lane.map_or(queue, |lane| self.queues + queue * MOST_SHARING + lane)
     }
 
-    /// Makes room for what the stages of `queue`, or of a lane with this index, leave to others.
-    pub(crate) fn prepare_stages(&self, queue: usize) {
-        self.neighbours.prepare(queue);
+    /// Returns the queue of `port`, or the lane, that has this index.
+    pub(crate) fn at(&self, port: u64, index: usize) -> QueueId {
+        match index.checked_sub(self.queues) {
+            Some(lane) => QueueId::new(port, lane / MOST_SHARING).lane(lane % MOST_SHARING),
+            None => QueueId::new(port, index),
+        }
+    }
+
+    /// Reports the queue from now on, and makes room for what its stages leave to others. It is about to be up, perhaps for the
+    /// first time.
+    pub(crate) fn prepare(&self, id: QueueId) {
+        self.reported.fetch_max(id.queue + 1, Ordering::Relaxed);
+        let index = self.index(id);
+        self.neighbours.prepare(index);
         if let Some(member) = &self.member {
-            member.relay.prepare(queue);
-            member.refusals.prepare(queue);
+            member.relay.prepare(index);
+            member.refusals.prepare(index);
         }
     }
 }

@@ -1,40 +1,41 @@
-//! The workers and their plans: the only place where plans are put together and changed.
+//! The workers and the queues: the only place where plans of workers are changed.
+//!
+//! Each queue has one record of who has its halves ([`Queue`]). A half that comes is parked, and [`place`] gives it to the workers
+//! that the layout names. A new layout takes halves only from workers that lose them ([`release`]), and then places what is parked:
+//! a worker that nothing concerns gets no job.
 //!
 //! All of this runs on control threads, one at a time, under one lock; a worker only runs the jobs left for it, between
 //! two bursts. Only [`Fabric::arrange`] holds the lock while it waits for a worker. A worker that does not respond
 //! keeps what it has, which is neither taken from it nor freed.
 
-mod assemble;
+mod changes;
 mod crew;
-mod sharing;
+mod deliver;
+mod place;
+mod post;
+mod queue;
+mod release;
+mod rest;
+mod slots;
 mod stages;
 
 use super::layout::Layout;
-use super::shared::PortShared;
-use crate::answers::Delivery;
-use crate::drops::{Drops, Reason};
-use crate::forward::flows::Emission;
-use crate::forward::{BridgePlan, Half};
+use crate::drops::Drops;
 use crate::port::{Kept, ReceiveHalf, TransmitHalf};
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::sharing::Parent;
 use crate::spec::WorkerSpec;
-use crate::stage::egress::Egress;
-use crate::stage::ingress::Ingress;
-use crate::stage::running::Running;
-use crate::stage::setup::Setup;
-use crate::stage::shared::{Shared, Stuck};
-use crate::stage::stopwatch::Stopwatch;
-use crate::worker::{Answer, Pieces, Pulse, Unresponsive, Worker};
-use crew::Crew;
-use packet::{BurstStorage, MAX_BURST, Segment};
-use std::collections::{HashMap, HashSet};
+use crate::stage::shared::Stuck;
+use crate::worker::{Pulse, Removed, Unresponsive, Worker};
+use changes::Changes;
+use post::Post;
+use queue::{Queue, Receive, Transmit};
+use stages::PortStages;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vhost_user::Event;
-use virtqueue::ordering;
 
-/// The workers, and the place of every half of a queue.
-#[derive(Default)]
+/// The workers and the queues.
 pub(super) struct Fabric {
     state: Mutex<FabricState>,
     /// Counter of controllers' packets that are not sent.
@@ -42,27 +43,16 @@ pub(super) struct Fabric {
 }
 
 /// Everything that the fabric changes, under its lock.
-#[derive(Default)]
 struct FabricState {
-    workers: Vec<(WorkerSpec, Worker)>,
-    /// Workers that poll queues, and workers that are the only ones to send to queues.
-    pollers: HashMap<QueueKey, usize>,
-    senders: HashMap<QueueKey, usize>,
-    /// The workers of queues that several share.
-    crews: HashMap<QueueKey, Crew>,
-    /// Parents whose frames have not all come back, and whose ports have been given up.
+    /// The layout that the plans of the workers follow.
+    layout: Arc<Layout>,
+    posts: Vec<Post>,
+    /// Queues that are up, or that several send to.
+    queues: BTreeMap<QueueId, Queue>,
+    /// Stages of ports, by id.
+    ports: HashMap<u64, PortStages>,
+    /// Parents of queues that were given up before all frames had come back: workers may still read these.
     stranded: Vec<Parent>,
-    /// The first worker of the bridge that forwards by flows.
-    emitter: Option<usize>,
-    /// Queues to which several workers send.
-    shared: HashMap<QueueKey, Arc<Shared>>,
-    /// Transmit queues that are up, by port.
-    running: HashMap<u64, Arc<Running>>,
-    /// Queues that are up and that no worker uses at present.
-    parked_receive: HashMap<QueueKey, Ingress>,
-    parked_transmit: HashMap<QueueKey, Egress>,
-    /// Setups of the stages of ports, by id.
-    setups: HashMap<u64, Arc<Setup>>,
 }
 
 impl From<Unresponsive> for Kept {
@@ -78,131 +68,159 @@ impl From<Stuck> for Kept {
 }
 
 impl Fabric {
-    /// Returns a fabric that counts controllers' packets that are not sent in `unsent`.
-    pub(super) fn new(unsent: Arc<Drops>) -> Fabric {
-        Fabric { state: Mutex::default(), unsent }
+    /// Returns a fabric without workers, which counts controllers' packets that are not sent in `unsent`.
+    pub(super) fn new(layout: Arc<Layout>, unsent: Arc<Drops>) -> Fabric {
+        let state = FabricState {
+            layout,
+            posts: Vec::new(),
+            queues: BTreeMap::new(),
+            ports: HashMap::new(),
+            stranded: Vec::new(),
+        };
+        Fabric { state: Mutex::new(state), unsent }
     }
 
     fn state(&self) -> MutexGuard<'_, FabricState> {
         self.state.lock().unwrap()
     }
 
-    /// Gives a queue that is up to the worker that polls it, and waits until it has it. A worker that does not respond
-    /// drops the half later.
-    pub(super) fn attach_receive(&self, key: QueueKey, half: ReceiveHalf) -> Result<(), Kept> {
-        let Some(half) = self.attach_shared(key, half)? else { return Ok(()) };
+    /// Gives a queue that is up to the worker that polls it, or to those that share it, and waits until they have it. A worker
+    /// that does not respond drops the half later.
+    pub(super) fn attach_receive(&self, id: QueueId, half: ReceiveHalf) -> Result<(), Kept> {
+        drop(self.detach_receive(id)?);
         let attached = {
             let mut state = self.state();
-            let ingress = state.ingress(key, half);
-            match state.poller(key) {
-                Some(worker) => worker.offer(move |plan| plan.attach_receive(key, ingress))?,
-                None => {
-                    state.parked_receive.insert(key, ingress);
-                    return Ok(());
-                }
-            }
+            let ingress = state.ingress(id, half);
+            state.queues.entry(id).or_default().receive = Receive::Parked(ingress);
+            let mut changes = Changes::default();
+            let placed = state.place_receive(id, &mut changes);
+            placed.and_then(|()| Ok(state.offer(changes)?))
         };
-        Ok(attached.wait().inspect_err(|_| drop(self.detach_receive(key)))?)
+        let attached = attached.and_then(|asked| Ok(asked.into_iter().try_for_each(|answer| answer.wait().map(drop))?));
+        attached.inspect_err(|_| drop(self.detach_receive(id)))
     }
 
-    /// Takes a queue from its worker. When this returns, none of its frames is in use any more. A worker that does not
+    /// Takes a queue from its workers. When this returns, none of its frames is in use any more. A worker that does not
     /// respond drops the half later.
-    pub(super) fn detach_receive(&self, key: QueueKey) -> Result<Option<ReceiveHalf>, Kept> {
-        if self.is_shared(key) {
-            return self.detach_shared(key);
-        }
-        let taken = {
+    pub(super) fn detach_receive(&self, id: QueueId) -> Result<Option<ReceiveHalf>, Kept> {
+        self.wait_until_rest(vec![id])?;
+        let (receive, asked) = {
             let mut state = self.state();
-            match (state.parked_receive.remove(&key), state.poller(key)) {
-                (None, Some(worker)) => worker.ask(move |plan| plan.detach_receive(key)),
-                (parked, _) => return Ok(parked.map(|ingress| ingress.half)),
+            let Some(queue) = state.queues.get_mut(&id) else { return Ok(None) };
+            let receive = std::mem::take(&mut queue.receive);
+            let mut changes = Changes::default();
+            match &receive {
+                Receive::Polled(wiring) => changes.at(wiring.worker).leave.push(id),
+                Receive::Crew(crew) => changes.leave_crew(id, &crew.wiring),
+                Receive::Down | Receive::Parked(_) => {}
             }
+            (receive, state.ask(changes))
         };
-        Ok(taken.wait()?.map(|ingress| ingress.half))
+        let mut removed = Removed::default();
+        asked.into_iter().try_for_each(|answer| answer.wait().map(|some| removed.add(some)))?;
+        drop(removed.lanes.drain(..));
+        match receive {
+            Receive::Parked(ingress) => Ok(Some(ingress.half)),
+            Receive::Crew(crew) => {
+                let asked = self.state().clear_lanes(&crew.wiring);
+                // A worker that does not respond keeps the halves.
+                let halves: Vec<_> = asked.into_iter().filter_map(|answer| answer.wait().ok()).collect();
+                halves.into_iter().for_each(|removed| self.state().park(removed));
+                match removed.parents.pop() {
+                    Some((_, parent)) => Ok(Some(parent.into_half())),
+                    None => crew.unlock(),
+                }
+            }
+            Receive::Down | Receive::Polled(_) => Ok(removed.inputs.pop().map(|(_, ingress)| ingress.half)),
+        }
     }
 
     /// Replaces the kick descriptor of a queue that is polled.
-    pub(super) fn rewire(&self, key: QueueKey, kick: Option<Event>) -> Result<(), Kept> {
+    pub(super) fn rewire(&self, id: QueueId, kick: Option<Event>) -> Result<(), Kept> {
         let mut state = self.state();
-        match state.poller(key) {
-            Some(worker) => drop(worker.offer(move |plan| plan.rewire(key, kick))?),
-            None => {
-                if let Some(half) = state.parked_receive.get_mut(&key).and_then(|ingress| ingress.half.life_cycle()) {
+        let FabricState { posts, queues, .. } = &mut *state;
+        match queues.get_mut(&id).map(|queue| &mut queue.receive) {
+            Some(Receive::Polled(wiring)) => drop(posts[wiring.worker].worker.offer(move |plan| plan.rewire(id, kick))?),
+            Some(Receive::Parked(ingress)) => {
+                if let Some(half) = ingress.half.life_cycle() {
                     half.rewire(kick);
                 }
             }
+            _ => {}
         }
         Ok(())
     }
 
     /// Like [`Fabric::attach_receive`], for the transmit half.
-    pub(super) fn attach_transmit(&self, key: QueueKey, half: TransmitHalf) -> Result<(), Kept> {
+    pub(super) fn attach_transmit(&self, id: QueueId, half: TransmitHalf) -> Result<(), Kept> {
+        drop(self.detach_transmit(id)?);
         let attached = {
             let mut state = self.state();
-            let egress = state.egress(key, half);
-            let running = state.running(key.port);
-            if let Some(shared) = state.shared.get(&key) {
+            let egress = state.egress(id, half);
+            let running = state.running(id.port);
+            let queue = state.queues.entry(id).or_default();
+            if let Transmit::Shared(shared) = &queue.transmit {
                 *shared.lock()? = Some(egress);
-                running.set(key.queue, true);
+                running.set(id.queue, true);
                 return Ok(());
             }
-            match state.sender(key) {
-                Some(worker) => worker.offer(move |plan| {
-                    // The queue exists: only the whole plan can remove it.
-                    if let Some(slot) = plan.own_transmit(key) {
-                        *slot = Some(egress);
-                        running.set(key.queue, true);
-                    }
-                })?,
-                None => {
-                    state.parked_transmit.insert(key, egress);
-                    running.set(key.queue, true);
-                    return Ok(());
-                }
-            }
+            queue.transmit = Transmit::Parked(egress);
+            let mut changes = Changes::default();
+            state.place_transmit(id, &mut changes);
+            state.offer(changes)
         };
-        Ok(attached.wait().inspect_err(|_| drop(self.detach_transmit(key)))?)
+        let waited = attached.and_then(|asked| asked.into_iter().try_for_each(|answer| answer.wait().map(drop)));
+        waited.inspect_err(|_| drop(self.detach_transmit(id)))?;
+        let state = self.state();
+        if state.queues.get(&id).is_some_and(|queue| matches!(queue.transmit, Transmit::Shared(_))) {
+            state.running(id.port).set(id.queue, true);
+        }
+        Ok(())
     }
 
     /// Like [`Fabric::detach_receive`], for the transmit half.
-    pub(super) fn detach_transmit(&self, key: QueueKey) -> Result<Option<TransmitHalf>, Kept> {
+    pub(super) fn detach_transmit(&self, id: QueueId) -> Result<Option<TransmitHalf>, Kept> {
         let taken = {
             let mut state = self.state();
-            let running = state.running(key.port);
-            running.set(key.queue, false);
-            if let Some(shared) = state.shared.get(&key) {
-                return Ok(shared.lock()?.take().map(|egress| egress.half));
-            }
-            match (state.parked_transmit.remove(&key), state.sender(key)) {
-                (None, Some(worker)) => worker.ask(move |plan| {
-                    // Once more: a worker that did not respond may have attached the queue only now.
-                    running.set(key.queue, false);
-                    plan.own_transmit(key)?.take()
-                }),
-                (parked, _) => return Ok(parked.map(|egress| egress.half)),
+            let running = state.running(id.port);
+            running.set(id.queue, false);
+            let Some(queue) = state.queues.get_mut(&id) else { return Ok(None) };
+            match std::mem::take(&mut queue.transmit) {
+                Transmit::Down => return Ok(None),
+                Transmit::Parked(egress) => return Ok(Some(egress.half)),
+                Transmit::Shared(shared) => {
+                    queue.transmit = Transmit::Shared(shared.clone());
+                    return Ok(shared.lock()?.take().map(|egress| egress.half));
+                }
+                Transmit::Own(sender) => {
+                    let mut changes = Changes::default();
+                    state.take_half(id, sender, &mut changes);
+                    state.ask(changes)
+                }
             }
         };
-        Ok(taken.wait()?.map(|egress| egress.half))
+        let mut removed = Removed::default();
+        taken.into_iter().try_for_each(|answer| answer.wait().map(|some| removed.add(some)))?;
+        Ok(removed.halves.pop().map(|(_, egress)| egress.half))
     }
 
     /// Takes queues of a port from their workers, for good; a worker that does not respond drops them later.
     pub(super) fn clear(&self, port: u64, queues: std::ops::Range<usize>) {
-        for key in queues.map(|queue| QueueKey { port, queue }) {
-            let cleared = self.detach_receive(key).err().into_iter().chain(self.detach_transmit(key).err());
+        for id in queues.map(|queue| QueueId::new(port, queue)) {
+            let cleared = self.detach_receive(id).err().into_iter().chain(self.detach_transmit(id).err());
             cleared.for_each(|why| tracing::error!("a queue is left with its worker: {why}"));
         }
     }
 
     /// Checks that all workers respond, or returns one that does not.
     pub(super) fn respond(&self) -> Result<(), Unresponsive> {
-        let asked: Vec<_> = self.state().workers.iter().map(|(_, worker)| worker.ask(|_| ())).collect();
-        asked.into_iter().try_for_each(Answer::wait)
+        self.pulses().iter().try_for_each(|pulse| pulse.feel())
     }
 
     /// Starts those of the `wanted` workers that do not run yet. They have nothing to do until [`Fabric::arrange`] gets them.
     pub(super) fn spawn_missing(&self, wanted: &[WorkerSpec]) -> std::io::Result<Vec<Option<Worker>>> {
         let state = self.state();
-        let is_there = |index: usize, spec| state.workers.get(index).is_some_and(|(had, _)| had.runs_like(spec));
+        let is_there = |index: usize, spec| state.posts.get(index).is_some_and(|post| post.spec.runs_like(spec));
         let spawn = |(index, spec)| match is_there(index, spec) {
             true => Ok(None),
             false => Worker::spawn(index, spec, &self.unsent).map(Some),
@@ -210,192 +228,42 @@ impl Fabric {
         wanted.iter().enumerate().map(spawn).collect()
     }
 
-    /// Gives the workers new plans by `layout`, with the halves that exist; drops queues of ports that the layout
-    /// lacks. `spawned` is the result of [`Fabric::spawn_missing`] for the layout's workers. Frames wait in their queues
-    /// meanwhile, and nobody forwards while `pause` runs. A worker that does not respond adopts its plan when it does,
-    /// and keeps its queues: returns the ids of their ports, and ends sessions of guests among them.
-    pub(super) fn arrange(&self, layout: &Layout, spawned: Vec<Option<Worker>>, pause: impl FnOnce()) -> HashSet<u64> {
+    /// Has the workers follow `layout`. `spawned` is the result of [`Fabric::spawn_missing`] for its workers. Frames of queues that
+    /// another worker polls from now on, or that go another way, wait meanwhile; all others pass. `prepare` runs when these
+    /// queues have stopped, and no worker has anything of the new layout. A worker that does not respond takes its part when it
+    /// does, and keeps the queues that it should lose: returns the ids of their ports, and ends sessions of guests among them.
+    pub(super) fn arrange(
+        &self,
+        layout: &Arc<Layout>,
+        spawned: Vec<Option<Worker>>,
+        prepare: impl FnOnce(),
+    ) -> HashSet<u64> {
+        self.rest_crews(layout, &spawned);
         let mut state = self.state();
-        let (mut halves, lost) = state.collect(layout);
-        pause();
+        let lost = state.release(layout, &spawned);
+        prepare();
         state.replace_workers(&layout.workers, spawned);
-        halves.keep(|id| layout.ports.iter().any(|p| p.id == id));
-        (state.pollers, state.senders) = Default::default();
-        state.running.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
-        state.setups.retain(|id, _| layout.ports.iter().any(|p| p.id == *id));
-        state.mirror(layout, &mut halves);
-        let mut parts = state.divide_all(layout, &mut halves);
-        let plans: Vec<_> =
-            (0..layout.workers.len()).map(|worker| state.assemble(layout, worker, &mut halves, &mut parts)).collect();
-        state.emitter = plans.iter().position(|pieces| pieces.bridges.iter().any(BridgePlan::emits));
-        state.parked_receive = halves.receive;
-        state.parked_transmit = halves.transmit;
-        let workers = state.workers.iter().map(|(_, worker)| worker);
-        // The old pieces come back with the answers, as to drop thousands of them takes the worker's time.
-        let asked: Vec<_> =
-            workers.zip(plans).map(|(worker, pieces)| worker.ask(move |plan| plan.replace(pieces))).collect();
-        for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
-            tracing::error!("{unresponsive}: what it should do has changed");
+        state.layout = layout.clone();
+        state.queues.retain(|id, _| layout.port(id.port).is_some());
+        state.ports.retain(|id, _| layout.port(*id).is_some());
+        state.lay_out();
+        state.start();
+        for (port, why) in layout.ports.iter().filter_map(|port| Some((port, lost.get(&port.id)?))) {
+            port.fault.withhold(why.clone());
         }
-        lost
-    }
-
-    /// Has a worker of the bridge that forwards by flows send a controller's packet, or counts it as dropped.
-    pub(super) fn emit(&self, emission: Emission) {
-        let state = self.state();
-        match state.emitter {
-            Some(worker) if !state.workers[worker].1.emit(emission) => self.unsent.add(Reason::ControllerFlood, 1),
-            Some(_) => {}
-            None => self.unsent.add(Reason::Unconnected, 1),
-        }
-    }
-
-    /// Sends frames by a queue of `port`, neither joined nor encapsulated.
-    pub(super) fn send(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
-        let key = port.key(queue);
-        let (counters, drops) = (port.queues[queue].clone(), port.drops.queue.clone());
-        let send = move |egress: Option<&Egress>| {
-            let Some(egress) = egress else { return drops.add(Reason::Down, frames.len() as u64) };
-            let (mut storage, watch) = (Box::<BurstStorage>::default(), Stopwatch::default());
-            for some in frames.chunks(MAX_BURST) {
-                let mut burst = storage.start();
-                some.iter().for_each(|frame| burst.push(Segment::from(&frame[..])));
-                let sent = egress.transmit_bare(burst.frames(), &watch);
-                counters.sent.packets.add(sent.frames.into());
-                counters.sent.bytes.add(sent.bytes);
-                sent.count_drops(some.len(), &drops);
-            }
-            ordering::before_asking();
-            egress.half.notify();
-        };
-        let state = self.state();
-        if let Some(shared) = state.shared.get(&key) {
-            return match shared.lock() {
-                Ok(egress) => send(egress.as_ref()),
-                Err(_) => send(None),
-            };
-        }
-        match state.sender(key).filter(|worker| !worker.pulse.is_given_up()) {
-            Some(worker) => {
-                drop(worker.ask(move |plan| send(plan.own_transmit(key).and_then(|egress| egress.as_ref()))));
-            }
-            None => send(state.parked_transmit.get(&key)),
-        }
-    }
-
-    /// Forwards frames as if a queue of `port` had received them, behind all stages: the queue that goes with the one that they answer to.
-    pub(super) fn receive(&self, port: &PortShared, index: usize, frames: Vec<Vec<u8>>) {
-        let (queue, _lane) = port.queue_of(index);
-        let key = port.key(queue);
-        let delivery = Arc::new(Delivery::new(frames, port.drops.queue.clone()));
-        let state = self.state();
-        // Frames of a shared queue are forwarded by any of its workers.
-        let only = if state.crews.contains_key(&key) { None } else { state.pollers.get(&key) };
-        let workers = state.workers.iter().enumerate().filter(|(index, _)| only.is_none_or(|only| only == index));
-        for (_, (_, worker)) in workers.filter(|(_, (_, worker))| !worker.pulse.is_given_up()) {
-            let delivery = delivery.clone();
-            drop(worker.ask(move |plan| plan.receive_as(key, &delivery)));
-        }
+        lost.into_keys().collect()
     }
 
     /// Ends all workers, except those that do not respond.
     pub(super) fn end(&self) {
-        let all = std::mem::take(&mut *self.state());
-        drop(all);
+        let mut state = self.state();
+        let ended = (std::mem::take(&mut state.posts), std::mem::take(&mut state.queues));
+        drop(state);
+        drop(ended);
     }
 
     /// Returns the heartbeats of the workers.
     pub(super) fn pulses(&self) -> Vec<Arc<Pulse>> {
-        self.state().workers.iter().map(|(_, worker)| worker.pulse.clone()).collect()
-    }
-}
-
-/// Queues that move from old plans to new ones.
-struct Halves {
-    receive: HashMap<QueueKey, Ingress>,
-    transmit: HashMap<QueueKey, Egress>,
-}
-
-impl Halves {
-    fn keep(&mut self, port: impl Fn(u64) -> bool) {
-        self.receive.retain(|key, _| port(key.port));
-        self.transmit.retain(|key, _| port(key.port));
-    }
-}
-
-impl FabricState {
-    fn poller(&self, key: QueueKey) -> Option<&Worker> {
-        self.pollers.get(&key).map(|&worker| &self.workers[worker].1)
-    }
-
-    fn sender(&self, key: QueueKey) -> Option<&Worker> {
-        self.senders.get(&key).map(|&worker| &self.workers[worker].1)
-    }
-
-    /// Returns the transmit queues of a port that are up.
-    fn running(&mut self, port: u64) -> Arc<Running> {
-        self.running.entry(port).or_default().clone()
-    }
-
-    /// Takes every half from the workers, who then have nothing to do. Also returns the ports whose halves a worker keeps.
-    fn collect(&mut self, layout: &Layout) -> (Halves, HashSet<u64>) {
-        let mut halves = Halves {
-            receive: std::mem::take(&mut self.parked_receive),
-            transmit: std::mem::take(&mut self.parked_transmit),
-        };
-        let mut lost = HashMap::new();
-        let mut parents = Vec::new();
-        self.rest_all();
-        let take_all = |(_, worker): &(_, Worker)| worker.ask(|plan| plan.replace(Pieces::default()));
-        let asked: Vec<_> = self.workers.iter().map(take_all).collect();
-        for (index, answer) in asked.into_iter().enumerate() {
-            let Pieces { inputs, shared, outputs, .. } = answer.wait().unwrap_or_else(|unresponsive| {
-                let had = self.pollers.iter().chain(&self.senders).filter(|(_, worker)| **worker == index);
-                lost.extend(had.map(|(key, _)| (key.port, unresponsive.to_string())));
-                Pieces::default()
-            });
-            halves.receive.extend(inputs.into_iter().filter_map(|input| Some((input.route.from, input.ingress?))));
-            parents.extend(shared.parents.into_iter().filter_map(|input| Some((input.queue, input.parent?))));
-            for output in outputs {
-                for (queue, transmit) in (output.first..).zip(output.queues) {
-                    if let Half::Own(Some(egress)) = transmit.half {
-                        halves.transmit.insert(QueueKey { port: output.port, queue }, egress);
-                    }
-                }
-            }
-        }
-        let mut whole = HashMap::new();
-        for key in self.collect_shared(parents, &mut whole) {
-            lost.insert(
-                key.port,
-                "workers do not give its frames back; `millrace ctl workers` shows where each is".into(),
-            );
-        }
-        halves.receive.extend(whole.into_iter().map(|(key, half)| (key, self.ingress(key, half))));
-        for (key, shared) in self.shared.drain() {
-            match shared.lock() {
-                Ok(mut egress) => halves.transmit.extend(egress.take().map(|egress| (key, egress))),
-                Err(stuck) => drop(lost.insert(key.port, stuck.to_string())),
-            };
-        }
-        for (port, why) in layout.ports.iter().filter_map(|port| Some((port, lost.get(&port.id)?))) {
-            port.fault.withhold(why.clone());
-        }
-        (halves, lost.into_keys().collect())
-    }
-
-    /// Ends workers that are no longer wanted, and adds those in `spawned`.
-    fn replace_workers(&mut self, wanted: &[WorkerSpec], spawned: Vec<Option<Worker>>) {
-        let mut had: Vec<_> = self.workers.drain(..).map(|(_, worker)| Some(worker)).collect();
-        for ((index, spec), new) in wanted.iter().enumerate().zip(spawned) {
-            let worker = new.or_else(|| had.get_mut(index)?.take());
-            self.workers.extend(worker.map(|worker| (spec.clone(), worker)));
-        }
-    }
-
-    /// Returns a queue that several workers send to.
-    fn share(&mut self, key: QueueKey, halves: &mut Halves) -> Arc<Shared> {
-        let egress = || Arc::new(Shared::new(halves.transmit.remove(&key)));
-        self.shared.entry(key).or_insert_with(egress).clone()
+        self.state().posts.iter().map(|post| post.worker.pulse.clone()).collect()
     }
 }

@@ -81,13 +81,12 @@ impl Inner {
     fn deliver_answers(&self, topology: &Topology) -> bool {
         let mut answered = false;
         for port in &topology.layout.ports {
-            for (index, answers) in port.neighbours().drain() {
-                let (queue, _lane) = port.queue_of(index);
-                self.fabric.send(port, queue, answers);
+            for (id, answers) in port.neighbours() {
+                self.fabric.send(port, id.queue, answers);
                 answered = true;
             }
-            for (index, answers) in port.refusals() {
-                self.fabric.receive(port, index, answers);
+            for (id, answers) in port.refusals() {
+                self.fabric.receive(port, id.queue, answers);
                 answered = true;
             }
         }

@@ -61,14 +61,15 @@ impl Switch {
 
     /// Starts a switch. Also returns the ports that could not be opened.
     fn launch(spec: Spec) -> Result<(Switch, Vec<OpenError>), Error> {
-        let layout = Layout::new(&Spec::default(), vec![], vec![]);
-        let nothing = Topology { spec: Spec::default(), layout, mappings: vec![], exchanges: vec![], workers: vec![] };
         clock::start();
         let [notifier, asked] =
             [EventNotifier::new().map_err(Error::Worker)?, EventNotifier::new().map_err(Error::Worker)?].map(Arc::new);
         let datapath = Arc::new(Datapath::new(notifier.clone()));
+        let layout = Arc::new(Layout::new(&Spec::default(), vec![], vec![]));
+        let fabric = Arc::new(Fabric::new(layout.clone(), datapath.drops.clone()));
+        let nothing = Topology { spec: Spec::default(), layout, mappings: vec![], exchanges: vec![], workers: vec![] };
         let inner = Arc::new(Inner {
-            fabric: Arc::new(Fabric::new(datapath.drops.clone())),
+            fabric,
             open: Mutex::default(),
             topology: Live::new(nothing),
             files: Arc::default(),

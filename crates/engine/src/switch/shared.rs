@@ -8,7 +8,7 @@ use crate::live::Live;
 use crate::port::files::FileUses;
 use crate::port::record::Recorder;
 use crate::port::{Exchange, ExchangePlace, SessionFault};
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::spec::{MOST_SHARING, PortSpec};
 use crate::stage::aggregate::{Member, REFUSALS, Relay};
 use crate::stage::order;
@@ -114,6 +114,7 @@ impl PortShared {
             (0..count).map(|index| known.get(index).cloned().unwrap_or_default()).collect()
         };
         let stages = Setup {
+            queues,
             drops: drops.clone(),
             reported: Arc::new(AtomicUsize::new(reported)),
             staged: spec.staged,
@@ -154,28 +155,14 @@ impl PortShared {
         self.exchange.as_ref()
     }
 
-    /// Returns the key of a queue of the port.
-    pub(super) fn key(&self, queue: usize) -> QueueKey {
-        QueueKey { port: self.id, queue }
+    /// Returns the identity of a queue of the port.
+    pub(super) fn queue(&self, queue: usize) -> QueueId {
+        QueueId::new(self.id, queue)
     }
 
-    /// Returns the key of a lane of a queue. Its index is behind those of all queues, as the lane has stages and counters of its
-    /// own.
-    pub(super) fn lane_key(&self, queue: usize, lane: usize) -> QueueKey {
-        self.key(self.queues.len() + queue * MOST_SHARING + lane)
-    }
-
-    /// Returns the queue that has this index, or is divided into the lane that has it, and the lane.
-    pub(super) fn queue_of(&self, index: usize) -> (usize, Option<usize>) {
-        match index.checked_sub(self.queues.len()) {
-            Some(lane) => (lane / MOST_SHARING, Some(lane % MOST_SHARING)),
-            None => (index, None),
-        }
-    }
-
-    /// Returns the counters of what a lane of a queue has received.
-    pub(super) fn lane(&self, queue: usize, lane: usize) -> &Arc<QueueCounters> {
-        &self.lanes[queue * MOST_SHARING + lane]
+    /// Returns the counters of what a queue of the port, or a lane of one, has received.
+    pub(super) fn counters(&self, QueueId { queue, lane, .. }: QueueId) -> &Arc<QueueCounters> {
+        lane.map_or(&self.queues[queue], |lane| &self.lanes[queue * MOST_SHARING + lane])
     }
 
     /// Returns the counters of a queue, with those of its lanes.
@@ -199,14 +186,20 @@ impl PortShared {
         self.stages.tunnel.as_ref()
     }
 
-    /// Returns the answers to requests for the switch's addresses here.
-    pub(super) fn neighbours(&self) -> &Answers {
-        &self.stages.neighbours
+    /// Returns how many requests for the switch's addresses were answered here.
+    pub(super) fn neighbours_answered(&self) -> u64 {
+        self.stages.neighbours.count()
     }
 
-    /// Takes the answers to packets that are too long for their next hop behind this port, by queue.
-    pub(super) fn refusals(&self) -> impl Iterator<Item = (usize, Vec<Vec<u8>>)> {
-        self.member().into_iter().flat_map(|member| member.refusals.drain())
+    /// Takes the answers to requests for the switch's addresses here, by the queue or lane that received the requests.
+    pub(super) fn neighbours(&self) -> impl Iterator<Item = (QueueId, Vec<Vec<u8>>)> {
+        self.stages.neighbours.drain().map(|(index, answers)| (self.stages.at(self.id, index), answers))
+    }
+
+    /// Takes the answers to packets that are too long for their next hop behind this port.
+    pub(super) fn refusals(&self) -> impl Iterator<Item = (QueueId, Vec<Vec<u8>>)> {
+        let answers = self.member().into_iter().flat_map(|member| member.refusals.drain());
+        answers.map(|(index, answers)| (self.stages.at(self.id, index), answers))
     }
 
     /// Returns the setup of the port's stages when it opens.

@@ -7,7 +7,7 @@ use crate::port::files::FileUses;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
 use crate::port::{ExchangePlace, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::stats::InterfaceStats;
 use packet::MacAddr;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl PortSite {
         Arc::new(PortSite { shared: shared.clone(), fabric: fabric.clone() })
     }
 
-    fn key(&self, queue: usize) -> QueueKey {
-        self.shared.key(queue)
+    fn queue(&self, queue: usize) -> QueueId {
+        self.shared.queue(queue)
     }
 }
 
@@ -93,23 +93,23 @@ impl Site for PortSite {
     }
 
     fn attach_receive(&self, queue: usize, half: ReceiveHalf) -> Result<(), Kept> {
-        self.fabric.attach_receive(self.key(queue), half)
+        self.fabric.attach_receive(self.queue(queue), half)
     }
 
     fn attach_transmit(&self, queue: usize, half: TransmitHalf) -> Result<(), Kept> {
-        self.fabric.attach_transmit(self.key(queue), half)
+        self.fabric.attach_transmit(self.queue(queue), half)
     }
 
     fn detach_receive(&self, queue: usize) -> Result<Option<ReceiveHalf>, Kept> {
-        self.fabric.detach_receive(self.key(queue))
+        self.fabric.detach_receive(self.queue(queue))
     }
 
     fn detach_transmit(&self, queue: usize) -> Result<Option<TransmitHalf>, Kept> {
-        self.fabric.detach_transmit(self.key(queue))
+        self.fabric.detach_transmit(self.queue(queue))
     }
 
     fn rewire(&self, queue: usize, kick: Option<Event>) -> Result<(), Kept> {
-        self.fabric.rewire(self.key(queue), kick)
+        self.fabric.rewire(self.queue(queue), kick)
     }
 
     fn clear(&self, queues: usize) {

@@ -1,13 +1,14 @@
 //! The report of the switch: all counters at one moment, and MAC tables.
 
 use super::Switch;
-use super::layout::{Domain, Joined, QueueIndex};
+use super::layout::{Domain, Joined, Senders};
 use super::shared::PortShared;
 use super::topology::Topology;
 use crate::clock::{self, Cycles};
 use crate::drops::by_reason;
 use crate::forward::mac_table::Learning;
 use crate::port::record::Recorder;
+use crate::queue_id::QueueId;
 use crate::spec::{PortSpec, WorkerSpec};
 use crate::stats::{LaneStats, LearningStats, MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats};
 use crate::worker::{Pulse, STILL};
@@ -68,12 +69,12 @@ impl Topology {
         let sharing = self.layout.sharing(index);
         let queues = (0..port.reported()).map(|queue| {
             let lane = |(lane, &worker): (usize, &usize)| {
-                let stats = port.lane(queue, lane).stats();
+                let stats = port.counters(port.queue(queue).lane(lane)).stats();
                 LaneStats { worker, rx_packets: stats.rx_packets, rx_bytes: stats.rx_bytes }
             };
             let lanes = sharing.iter().flat_map(|sharing| sharing.workers.iter().enumerate().map(lane));
             QueueStats {
-                worker: Some(self.layout.poller(QueueIndex { port: index, queue })),
+                worker: self.layout.poller(port.queue(queue)),
                 sharing: sharing.map(|sharing| sharing.way.name().into()),
                 lanes: lanes.collect(),
                 ..port.queue_stats(queue)
@@ -89,7 +90,7 @@ impl Topology {
             queues: queues.collect(),
             drops: by_reason(&stage_drops),
             stage_drops,
-            neighbours_answered: port.neighbours().count(),
+            neighbours_answered: port.neighbours_answered(),
             cut_short: port.drops.queue.cut_short(),
             learning: self.learning(index),
             recordings: port.recordings().iter().map(Recorder::stats).collect(),
@@ -99,19 +100,21 @@ impl Topology {
     /// Names the queues that a worker polls, and its parts of those that it shares.
     fn queues_of(&self, worker: usize) -> Vec<String> {
         let layout = &self.layout;
-        let is_reported = |at: &QueueIndex| at.queue < layout.ports[at.port].reported();
-        let name = |at: QueueIndex| format!("{}.{}", layout.ports[at.port].name, at.queue);
-        let polled = layout.polled_by(worker).filter(is_reported).filter_map(|at| match layout.sharing(at.port) {
-            None => Some(name(at)),
-            Some(sharing) => sharing.has_parent().then(|| format!("{}:parent", name(at))),
+        let name = |id: QueueId| {
+            let port = layout.port(id.port).filter(|port| id.queue < port.reported())?;
+            Some(format!("{}.{}", port.name, id.queue))
+        };
+        let polled = layout.polled_by(worker).filter_map(|id| match layout.sharing_of(id) {
+            None => name(id),
+            Some(sharing) => name(id).filter(|_| sharing.has_parent()).map(|name| format!("{name}:parent")),
         });
-        let lanes = layout.lanes_of(worker).filter(|(at, _)| is_reported(at));
-        polled.chain(lanes.map(|(at, lane)| format!("{}:lane{lane}", name(at)))).collect()
+        let lanes = layout.lanes_of(worker).filter_map(|id| Some(format!("{}:lane{}", name(id)?, id.lane?)));
+        polled.chain(lanes).collect()
     }
 
     fn learning(&self, port: usize) -> Option<LearningStats> {
-        let Some(Domain::Bridge { bridge, members }) = self.layout.domain_of(port) else { return None };
-        let (learning, flooded) = bridge.learning(members.iter().position(|&member| member == port)? as u16);
+        let Some(Domain::Bridge { bridge, .. }) = self.layout.domain_of(port) else { return None };
+        let (learning, flooded) = bridge.learning(self.layout.place_of(port)? as u16);
         let Learning { learned, limit, over_limit, no_room } = learning;
         Some(LearningStats { learned, limit, over_limit, no_room, flooded })
     }
@@ -149,22 +152,26 @@ impl Topology {
 
     fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut mappings: Vec<_> = self.layout.joined.iter().zip(&self.mappings).collect();
-        mappings.sort_by_key(|(joined, _)| (joined.physical.port, joined.physical.queue));
+        mappings.sort_by_key(|(joined, _)| (self.layout.index(joined.physical.port), joined.physical.queue));
         mappings.into_iter().map(|(joined, mapping)| mapping.stats(|| self.lends(*joined))).collect()
     }
 
     /// Checks that the worker of a physical queue can borrow from the guest's queue, or explains why not.
     fn lends(&self, Joined { physical: from, guest: to }: Joined) -> Result<(), String> {
-        let [from_port, to_port] = [from, to].map(|queue| &self.spec.ports[queue.port]);
-        if let Some(sharing) = self.layout.sharing(from.port).filter(|sharing| !sharing.has_parent()) {
+        let [Some(from_port), Some(to_port)] =
+            [from, to].map(|queue| self.layout.index(queue.port).map(|index| &self.spec.ports[index]))
+        else {
+            return Err("its port has gone".into());
+        };
+        if let Some(sharing) = self.layout.sharing_of(from).filter(|sharing| !sharing.has_parent()) {
             return Err(format!(
                 "the workers of \"{}\" share it by rx-sharing = \"{}\"",
                 from_port.name,
                 sharing.way.name()
             ));
         }
-        if self.layout.senders_to(to) > 1 {
-            let worker = self.layout.poller(from);
+        if self.layout.senders(to) == Senders::Several {
+            let worker = self.layout.poller(from).unwrap_or_default();
             return Err(format!(
                 "several workers send to \"{}\": let worker {worker} poll all ports that do",
                 to_port.name

@@ -5,7 +5,7 @@ use super::mapping::Mapping;
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::port::Exchange;
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::spec::{BridgeSpec, Spec};
 use crate::worker::Pulse;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The running specification, its layout and its workers. It never changes: another one replaces it.
 pub(super) struct Topology {
     pub(super) spec: Spec,
-    pub(super) layout: Layout,
+    pub(super) layout: Arc<Layout>,
     /// Mappings, a pair of queues each, in the order of [`Layout::joined`].
     pub(super) mappings: Vec<Arc<Mapping>>,
     /// Groups of ports whose functions exchange buffers, in the order of the specification.
@@ -30,7 +30,7 @@ impl Topology {
     /// Returns the bridges, each with its specification and the indices of its ports.
     pub(super) fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Vec<usize>)> {
         let domains = self.layout.domains.iter().filter_map(|domain| match domain {
-            Domain::Bridge { bridge, members } => Some((bridge, members)),
+            Domain::Bridge { bridge, members, .. } => Some((bridge, members)),
             Domain::Patch(_) => None,
         });
         self.spec.bridges.iter().zip(domains).map(|(spec, (bridge, members))| (spec, bridge, members))
@@ -40,10 +40,9 @@ impl Topology {
     pub(super) fn place(&self, pulse: &Pulse) -> String {
         let place = pulse.counters.place.get();
         let activity = place.activity().name();
-        let Some(QueueKey { port, queue }) = place.queue() else { return activity.into() };
+        let Some(QueueId { port, queue, lane }) = place.queue() else { return activity.into() };
         match self.layout.ports.iter().find(|shared| shared.id == port) {
             Some(shared) => {
-                let (queue, lane) = shared.queue_of(queue);
                 let lane = lane.map_or_else(String::new, |lane| format!(" lane {lane}"));
                 format!("port \"{}\" queue {queue}{lane} ({activity})", shared.name)
             }

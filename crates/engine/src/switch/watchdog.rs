@@ -3,7 +3,7 @@
 //! It waits for no other thread, so that it can report when all others hang.
 
 use super::inner::Inner;
-use crate::worker::Change;
+use crate::worker::Life;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,12 @@ impl Inner {
             for pulse in &topology.workers {
                 let index = pulse.index;
                 match pulse.look(Instant::now()) {
-                    Some(Change::Hangs(time)) => tracing::error!(
+                    Some(Life::Hangs(time)) => tracing::error!(
                         "worker {index} has been at {} for {:.1} s; nothing that it serves moves meanwhile",
                         topology.place(pulse),
                         time.as_secs_f64()
                     ),
-                    Some(Change::GoesOn(time)) => {
+                    Some(Life::GoesOn(time)) => {
                         tracing::warn!("worker {index} goes on after {:.1} s", time.as_secs_f64());
                     }
                     None => {}

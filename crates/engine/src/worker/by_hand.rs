@@ -3,14 +3,14 @@
 mod aggregation;
 mod sharing;
 
-use super::{Input, OutputQueue, Plan, Route};
+use super::{Change, Input, OutputQueue, Plan, Route};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
 use crate::forward::mac_table::{Key, MacTable};
 use crate::forward::{BridgePlan, Half, Output, Target, TransmitQueue};
 use crate::monitor::WorkerCounters;
 use crate::port::{RxQueue, TxQueue};
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::spec::{MAX_QUEUES, Vlan};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
@@ -38,24 +38,17 @@ impl ByHand {
         let counters = Arc::<WorkerCounters>::default();
         let mut plan = Plan::new(counters.clone(), cycles.clone(), None, None);
         let mapped = OutputQueue { output: 0, queue: 0 };
-        plan.inputs.push(Input {
-            route: Route {
-                from: QueueKey { port: 0, queue: 0 },
-                target: Target::Patch(0),
-                number: 0,
-                counters: Arc::default(),
-                drops: Arc::default(),
-            },
-            ingress: Some(input),
+        let input = Input {
+            route: Route::new(QueueId::new(0, 0), Target::Patch(0), 0, Arc::default(), Arc::default()),
+            ingress: input,
             rx_buffers_from: lends.then_some(mapped),
             tx_in_place_via: keeps.then_some(mapped),
-        });
+        };
         // As many queues as a guest's port has, of which one is up.
-        let halves = std::iter::once(Some(output)).chain((1..MAX_QUEUES).map(|_| None));
-        let queues = halves.map(|half| TransmitQueue { half: Half::Own(half), counters: Arc::default() });
+        let halves = std::iter::once(Half::Own(output)).chain((1..MAX_QUEUES).map(|_| Half::Down));
+        let queues = halves.map(|half| TransmitQueue { half, counters: Arc::default() });
         let output = Output::new(1, queues.collect(), counters);
-        output.running.set(0, true);
-        plan.outputs.push(output);
+        plan.change(Change { outputs: vec![(0, output)], inputs: vec![input], ..Change::default() });
         ByHand { plan, now: cycles.now() }
     }
 
@@ -69,7 +62,7 @@ impl ByHand {
         let table = MacTable::with_known_key(PORTS.len(), LIMIT, AGEING_SECONDS);
         there.iter().for_each(|&station| table.learn(station, 1, clock::seconds()));
         // No frame goes to the bridge's first port, where they all come from.
-        let bridge = BridgePlan::new(Arc::new(Bridge::of(table, &PORTS)), vec![0; PORTS.len()], 0, true);
+        let bridge = BridgePlan::new(Arc::new(Bridge::of(table, &PORTS)), vec![0; PORTS.len()], 0);
         worker.plan.bridges.push(bridge);
         worker.plan.inputs[0].route.target = Target::Bridge { bridge: 0, from: 0 };
         worker

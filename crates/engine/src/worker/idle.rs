@@ -63,7 +63,7 @@ impl Plan {
     /// whether it slept.
     pub(super) fn sleep(&self, called: impl Fn() -> bool) -> bool {
         let Some(sleeper) = &self.sleeper else { return false };
-        let queues = || self.inputs.iter().filter_map(|input| input.ingress.as_ref());
+        let queues = || self.inputs.iter().map(|input| &input.ingress);
         let mut longest = self.keeps().then_some(HOLD);
         let mut ready = called();
         for wait in queues().map(Ingress::arm).chain(self.shared.arm()) {

@@ -3,11 +3,11 @@
 use super::route::Route;
 use crate::forward::{Output, Target};
 use crate::port::RxQueue;
-use crate::port::zero_copy::{GuestBuffers, ZeroCopyRx};
+use crate::port::zero_copy::Source;
 use crate::stage::ingress::Ingress;
 
 /// A queue of an output of the plan.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutputQueue {
     /// Index of the output in the plan.
     pub(crate) output: usize,
@@ -15,11 +15,10 @@ pub(crate) struct OutputQueue {
     pub(crate) queue: usize,
 }
 
-/// A queue that a worker polls.
+/// A queue that a worker polls. It is up: a guest may have many more queues than it uses.
 pub(crate) struct Input {
     pub(crate) route: Route,
-    /// `None` while the queue is down.
-    pub(crate) ingress: Option<Ingress>,
+    pub(crate) ingress: Ingress,
     /// The queue whose guest lends its buffers to this one, if it is mapped.
     pub(crate) rx_buffers_from: Option<OutputQueue>,
     /// The queue that may keep chains of this one while it sends them, if it is mapped.
@@ -27,22 +26,21 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Returns the half and the guest whose buffers it receives into, if both are available now.
+    /// Returns the half, with the guest whose buffers it receives into, if both can do that now.
     #[inline(always)]
-    pub(super) fn lent<'p>(
-        &self,
-        ingress: &'p Ingress,
-        outputs: &'p [Output],
-    ) -> Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)> {
-        let OutputQueue { output, queue } = self.rx_buffers_from?;
-        Some((ingress.lends()?, outputs[output].guest(queue)?))
+    pub(super) fn source<'p>(&'p self, outputs: &'p [Output]) -> Source<'p> {
+        let lent = || {
+            let OutputQueue { output, queue } = self.rx_buffers_from?;
+            Some((self.ingress.lends()?, outputs[output].guest(queue)?))
+        };
+        Source::new(&*self.ingress.half, lent())
     }
 
     /// Returns the length from which an output sends its frames from the guest's memory, or exchanges them, unread.
     #[inline(always)]
-    pub(super) fn unread_from(&self, ingress: &Ingress, outputs: &[Output]) -> u32 {
+    pub(super) fn unread_from(&self, outputs: &[Output]) -> u32 {
         match (&self.route.target, self.tx_in_place_via) {
-            (&Target::Patch(to), via) if ingress.stages.is_empty() => {
+            (&Target::Patch(to), via) if self.ingress.stages.is_empty() => {
                 outputs[to].unread_from(self.route.number, via.filter(|via| via.output == to).map(|via| via.queue))
             }
             _ => u32::MAX,

@@ -8,7 +8,9 @@ mod input;
 mod parts;
 mod plan;
 mod pulse;
+mod requests;
 mod route;
+mod settle;
 mod shared;
 mod sleeper;
 #[cfg(test)]
@@ -17,11 +19,11 @@ mod turns;
 
 #[cfg(feature = "analysis")]
 pub use by_hand::ByHand;
-pub(crate) use change::Pieces;
+pub(crate) use change::{Change, Removed, Wires};
 pub(crate) use input::{Input, OutputQueue};
 pub(crate) use parts::{LaneInput, ParentInput};
 pub(crate) use plan::Plan;
-pub(crate) use pulse::{Answer, Change, Pulse, STILL, Unresponsive};
+pub(crate) use pulse::{Answer, Life, Pulse, STILL, Unresponsive};
 pub(crate) use route::Route;
 
 use crate::clock::Cycles;
@@ -103,6 +105,8 @@ impl Worker {
 
     /// Makes the worker run `job`, between two bursts, after all earlier jobs.
     pub(crate) fn ask<R: Send + 'static>(&self, job: impl FnOnce(&mut Plan) -> R + Send + 'static) -> Answer<R> {
+        #[cfg(test)]
+        self.pulse.jobs.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (done, result) = sync_channel(1);
         let job: Job = Box::new(move |plan| {
             let _ = done.send(job(plan));

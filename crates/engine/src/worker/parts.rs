@@ -6,15 +6,14 @@ use crate::forward::Output;
 use crate::monitor::{Activity, CurrentPlace, Place};
 use crate::port::Wait;
 use crate::port::zero_copy::GuestBuffers;
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::sharing::{Lane, Parent};
 use crate::stage::ingress::IngressStages;
 
 /// A shared queue whose parent the worker is.
 pub(crate) struct ParentInput {
-    pub(crate) queue: QueueKey,
-    /// `None` while the queue is down.
-    pub(crate) parent: Option<Parent>,
+    pub(crate) queue: QueueId,
+    pub(crate) parent: Parent,
     /// The worker's outputs to which it sends what lanes hand over, in the order of the lanes' outputs.
     pub(crate) outputs: Vec<usize>,
     /// Number by which frames pick a queue.
@@ -28,7 +27,7 @@ impl ParentInput {
     #[inline]
     pub(super) fn guest<'p>(&self, outputs: &'p [Output]) -> Option<&'p GuestBuffers> {
         let OutputQueue { output, queue } = self.rx_buffers_from?;
-        self.parent.as_ref()?.lends()?;
+        self.parent.lends()?;
         outputs[output].guest(queue)
     }
 }
@@ -36,8 +35,7 @@ impl ParentInput {
 /// A shared queue of which the worker processes frames.
 pub(crate) struct LaneInput {
     pub(crate) route: Route,
-    /// `None` while the queue is down.
-    pub(crate) lane: Option<Lane>,
+    pub(crate) lane: Lane,
     pub(crate) stages: IngressStages,
     /// The lane's outputs, which hand over frames that they may not send.
     pub(crate) outputs: Vec<usize>,
@@ -61,29 +59,25 @@ impl SharedInputs {
     #[inline(never)]
     pub(super) fn notify(&mut self, place: &CurrentPlace) {
         for ParentInput { queue, parent, .. } in &self.parents {
-            if let Some(parent) = parent {
-                place.set(Place::of(queue.port, queue.queue).at(Activity::Notify));
-                parent.notify();
-            }
+            place.set(Place::of_id(*queue).at(Activity::Notify));
+            parent.notify();
         }
         for LaneInput { route, lane, .. } in &mut self.lanes {
-            if let Some(lane) = lane {
-                place.set(route.place().at(Activity::Notify));
-                lane.notify();
-            }
+            place.set(route.place.at(Activity::Notify));
+            lane.notify();
         }
     }
 
     /// Asks to be woken, and returns the conditions to wait for.
     pub(super) fn arm(&self) -> impl Iterator<Item = Wait> {
-        let parents = self.parents.iter().filter_map(|input| Some(input.parent.as_ref()?.arm()));
-        let lanes = self.lanes.iter().filter_map(|input| Some(input.lane.as_ref()?.arm().or_after(input.stages.due())));
+        let parents = self.parents.iter().map(|input| input.parent.arm());
+        let lanes = self.lanes.iter().map(|input| input.lane.arm().or_after(input.stages.due()));
         parents.chain(lanes)
     }
 
     /// Asks no longer to be woken.
     pub(super) fn disarm(&self) {
-        self.parents.iter().filter_map(|input| input.parent.as_ref()).for_each(Parent::disarm);
-        self.lanes.iter().filter_map(|input| input.lane.as_ref()).for_each(Lane::disarm);
+        self.parents.iter().for_each(|input| input.parent.disarm());
+        self.lanes.iter().for_each(|input| input.lane.disarm());
     }
 }

@@ -8,6 +8,7 @@ use super::turns::Turns;
 use crate::clock::{self, Cycles};
 use crate::forward::{BridgePlan, Output, Scratch};
 use crate::monitor::{Activity, WorkerCounters};
+use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
 use packet::{BurstStorage, MAX_BURST};
 use std::sync::Arc;
@@ -20,14 +21,13 @@ pub(super) const SAMPLE: u32 = 61;
 
 /// A worker's plan. Only the worker accesses it; the control side changes it by jobs between two bursts.
 pub(crate) struct Plan {
-    /// Queues that are up.
+    /// Queues that it polls.
     pub(super) inputs: Vec<Input>,
-    /// Queues that are down: a guest may have many more queues than it uses.
-    pub(super) resting: Vec<Input>,
     /// Parts of queues that several workers share.
     pub(super) shared: SharedInputs,
     /// Turns of the ports of `inputs`.
     pub(super) turns: Turns,
+    /// Ports to send to, and bridges of these. Each has a slot of its own as long as the worker uses it; the others are empty.
     pub(super) outputs: Vec<Output>,
     pub(super) bridges: Vec<BridgePlan>,
     pub(super) stop: bool,
@@ -53,7 +53,6 @@ impl Plan {
     ) -> Plan {
         Plan {
             inputs: Vec::new(),
-            resting: Vec::new(),
             shared: SharedInputs::default(),
             turns: Turns::new(turn, &cycles),
             outputs: Vec::new(),
@@ -92,43 +91,33 @@ impl Plan {
                 };
                 (input, most) = (&self.inputs[turn.input], turn.frames);
             }
-            let Some(ingress) = &input.ingress else { continue };
-            let half = &*ingress.half;
-            let here = input.route.place();
+            let Ingress { half, stages } = &input.ingress;
+            let half = &**half;
+            let here = input.route.place;
             self.counters.place.set(here.at(Activity::Receive));
             let sample = self.bursts.is_multiple_of(SAMPLE);
             let began = if sample { self.cycles.now() } else { 0 };
-            let has_stages = !ingress.stages.is_empty();
+            let has_stages = !stages.is_empty();
             let mut burst = self.storage.start();
             if has_stages {
-                let Some(frames) = ingress.stages.turn() else { continue };
+                let Some(frames) = stages.turn() else { continue };
                 burst.limit(frames.min(most));
             } else if most < MAX_BURST {
                 burst.limit(most);
             }
             let routing =
                 Routing { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
-            let lent = input.lent(ingress, &self.outputs);
+            let source = input.source(&self.outputs);
             let returned = input.take_returned(half, &self.outputs);
-            burst.set_unread_from(input.unread_from(ingress, &self.outputs));
-            let any = match lent {
-                Some((lend, guest)) => lend.receive_into(guest, &mut burst),
-                None => half.receive(&mut burst),
-            };
-            if !any {
-                if let Some((lend, guest)) = lent
-                    && lend.relend(guest)
-                {
-                    // Without a frame, nothing else in the round notifies a filler that ran out of buffers and waits.
-                    ordering::before_asking();
-                    half.notify();
-                }
+            burst.set_unread_from(input.unread_from(&self.outputs));
+            if !source.receive(&mut burst) {
+                source.idle();
                 if returned {
                     half.recycle();
                     moved = true;
                 }
-                if ingress.stages.is_due() {
-                    routing.process(&input.route, &ingress.stages, &mut burst, &mut self.scratch);
+                if stages.is_due() {
+                    routing.process(&input.route, stages, &mut burst, &mut self.scratch);
                     moved = true;
                 }
                 continue;
@@ -144,8 +133,8 @@ impl Plan {
             }
             self.counters.place.set(here.at(Activity::Forward));
             let frames = if has_stages {
-                let frames = routing.process(&input.route, &ingress.stages, &mut burst, &mut self.scratch);
-                if let Some(((lend, _), mix)) = lent.zip(ingress.stages.mix()) {
+                let frames = routing.process(&input.route, stages, &mut burst, &mut self.scratch);
+                if let Some(((lend, _), mix)) = source.lent().zip(stages.mix()) {
                     lend.adapt(mix);
                 }
                 frames
@@ -156,17 +145,12 @@ impl Plan {
                 watch.enter(RECYCLE);
             }
             self.counters.place.set(here.at(Activity::Recycle));
-            match lent {
-                Some((lend, guest)) => drop(lend.relend(guest)),
-                None => {
-                    if burst.kept() != 0
-                        && let Some(chains) = half.chains()
-                    {
-                        chains.keep(burst.kept());
-                    }
-                    half.recycle();
-                }
+            if burst.kept() != 0
+                && let Some(chains) = half.chains()
+            {
+                chains.keep(burst.kept());
             }
+            source.recycle();
             if sample {
                 watch.stop();
                 self.counters.sampled.add(frames as u64);
@@ -180,10 +164,8 @@ impl Plan {
             // One fence for all rings of the round, as it costs about as much as a frame.
             ordering::before_asking();
             for input in &self.inputs {
-                if let Some(ingress) = &input.ingress {
-                    self.counters.place.set(input.route.place().at(Activity::Notify));
-                    ingress.half.notify();
-                }
+                self.counters.place.set(input.route.place.at(Activity::Notify));
+                input.ingress.half.notify();
             }
             if !self.shared.is_empty() {
                 self.shared.notify(&self.counters.place);

@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Number of slices of that time.
 const SLICES: u32 = 50;
 
+/// Interval of looks at a heartbeat.
+const BEAT: Duration = Duration::from_micros(100);
+
 /// A worker did not respond in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("worker {0} does not respond")]
@@ -27,6 +30,9 @@ pub(crate) struct Pulse {
     pub(crate) index: usize,
     pub(crate) counters: Arc<WorkerCounters>,
     is_unpinned: AtomicBool,
+    /// Jobs that the worker was asked for.
+    #[cfg(test)]
+    pub(crate) jobs: AtomicU64,
     /// Heartbeat plus one at which a control thread gave up waiting, or zero.
     given_up: AtomicU64,
     watched: Mutex<Watched>,
@@ -40,9 +46,9 @@ struct Watched {
     told: bool,
 }
 
-/// A change that the watchdog found.
+/// A sign of life, or of its lack, that the watchdog found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum Life {
     /// The worker has made no round for this long.
     Hangs(Duration),
     /// It makes rounds again, after this long.
@@ -52,7 +58,15 @@ pub(crate) enum Change {
 impl Pulse {
     pub(super) fn new(index: usize, counters: Arc<WorkerCounters>) -> Pulse {
         let watched = Mutex::new(Watched { beat: 0, since: Instant::now(), told: false });
-        Pulse { index, counters, is_unpinned: AtomicBool::new(false), given_up: AtomicU64::new(0), watched }
+        Pulse {
+            index,
+            counters,
+            is_unpinned: AtomicBool::new(false),
+            #[cfg(test)]
+            jobs: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
+            watched,
+        }
     }
 
     /// Notes that the worker runs on any CPU, as it can't be pinned to its own.
@@ -76,6 +90,22 @@ impl Pulse {
         self.given_up.load(Ordering::Relaxed) == self.beat().wrapping_add(1)
     }
 
+    /// Waits until the worker makes a round or sleeps; does not wait if it was given up.
+    pub(crate) fn feel(&self) -> Result<(), Unresponsive> {
+        if self.is_given_up() {
+            return Err(Unresponsive(self.index));
+        }
+        let (beat, began) = (self.beat(), Instant::now());
+        while self.beat() == beat && self.counters.place.get().activity() != Activity::Asleep {
+            if began.elapsed() > PATIENCE {
+                self.given_up.store(beat.wrapping_add(1), Ordering::Relaxed);
+                return Err(Unresponsive(self.index));
+            }
+            std::thread::sleep(BEAT);
+        }
+        Ok(())
+    }
+
     /// Waits for a result of the worker; does not wait if it was given up.
     pub(super) fn wait<R>(&self, result: &Receiver<R>) -> Result<R, Unresponsive> {
         // In slices: if the whole process was stopped for a while, the worker still gets time afterwards.
@@ -94,17 +124,17 @@ impl Pulse {
     }
 
     /// Checks the worker, as the watchdog does regularly. Reports each hang twice: when it begins and when it ends.
-    pub(crate) fn look(&self, now: Instant) -> Option<Change> {
+    pub(crate) fn look(&self, now: Instant) -> Option<Life> {
         let mut watched = self.watched.lock().unwrap();
         let (beat, still) = (self.beat(), now.saturating_duration_since(watched.since));
         if beat != watched.beat || self.counters.place.get().activity() == Activity::Asleep {
             let told = watched.told;
             *watched = Watched { beat, since: now, told: false };
-            return told.then_some(Change::GoesOn(still));
+            return told.then_some(Life::GoesOn(still));
         }
         let hangs = still >= STILL && !watched.told;
         watched.told |= hangs;
-        hangs.then_some(Change::Hangs(still))
+        hangs.then_some(Life::Hangs(still))
     }
 
     /// Returns how long the worker has hung, if the watchdog found that it hangs.
@@ -141,11 +171,11 @@ mod tests {
         counters.idle.add(10);
         assert_eq!(pulse.look(at(0)), None);
         assert_eq!((pulse.look(at(900)), pulse.hung()), (None, None));
-        assert_eq!(pulse.look(at(1200)), Some(Change::Hangs(Duration::from_millis(1200))));
+        assert_eq!(pulse.look(at(1200)), Some(Life::Hangs(Duration::from_millis(1200))));
         assert!(pulse.hung().is_some());
         assert_eq!(pulse.look(at(5000)), None);
         counters.busy.add(10);
-        assert_eq!(pulse.look(at(6000)), Some(Change::GoesOn(Duration::from_secs(6))));
+        assert_eq!(pulse.look(at(6000)), Some(Life::GoesOn(Duration::from_secs(6))));
         assert_eq!((pulse.look(at(6100)), pulse.hung()), (None, None));
         counters.place.set(Place::nowhere(Activity::Asleep));
         assert_eq!(pulse.look(at(60_000)), None, "it may sleep as long as it likes");

@@ -4,7 +4,7 @@ use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use crate::forward::{Arrival, BridgePlan, Output, Scratch, Target};
 use crate::monitor::{Place, WorkerCounters};
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::stage::egress::Outgoing;
 use crate::stage::ingress::IngressStages;
 use packet::{Burst, Frames};
@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 /// Where the frames that a worker gets from one queue go.
 pub(crate) struct Route {
-    /// The queue.
-    pub(crate) from: QueueKey,
+    /// The queue, or the lane.
+    pub(crate) from: QueueId,
+    /// The same as a worker's place.
+    pub(super) place: Place,
     pub(crate) target: Target,
     /// Number by which frames pick a queue: that of the queue that it is mapped to, else its own.
     pub(crate) number: usize,
@@ -22,10 +24,15 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Returns the queue as a worker's place.
-    #[inline(always)]
-    pub(super) fn place(&self) -> Place {
-        Place::of(self.from.port, self.from.queue)
+    /// Returns the way of the frames of a queue, or of a lane. They pick their queues by `number`.
+    pub(crate) fn new(
+        from: QueueId,
+        target: Target,
+        number: usize,
+        counters: Arc<QueueCounters>,
+        drops: Arc<Drops>,
+    ) -> Route {
+        Route { from, place: Place::of_id(from), target, number, counters, drops }
     }
 }
 

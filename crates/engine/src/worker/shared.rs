@@ -27,9 +27,9 @@ impl Plan {
         let (counters, outputs) = (&*self.counters, &self.outputs);
         let input = &mut self.shared.parents[index];
         let guest = input.guest(outputs);
-        let ParentInput { queue, parent: Some(parent), outputs: to, number, .. } = input else { return false };
+        let ParentInput { queue, parent, outputs: to, number, .. } = input;
         let number = *number;
-        let here = Place::of(queue.port, queue.queue);
+        let here = Place::of_id(*queue);
         let sample = self.bursts.is_multiple_of(SAMPLE);
         counters.place.set(here.at(Activity::Release));
         if sample {
@@ -59,12 +59,10 @@ impl Plan {
     /// Claims frames, and processes them.
     fn lane_round(&mut self, index: usize) -> bool {
         let Plan { shared, outputs, bridges, counters, storage, scratch, .. } = self;
-        let LaneInput { route, lane: Some(lane), stages, outputs: own } = &mut shared.lanes[index] else {
-            return false;
-        };
+        let LaneInput { route, lane, stages, outputs: own } = &mut shared.lanes[index];
         let (place, watch) = (&counters.place, &counters.watch);
         let routing = Routing { outputs, bridges, now: self.second, counters };
-        place.set(route.place().at(Activity::Receive));
+        place.set(route.place.at(Activity::Receive));
         let Some(at_once) = stages.turn() else { return false };
         let sample = self.bursts.is_multiple_of(SAMPLE);
         let began = if sample { self.cycles.now() } else { 0 };
@@ -81,7 +79,7 @@ impl Plan {
             watch.start(RECEIVE, began);
             watch.enter(FORWARD);
         }
-        place.set(route.place().at(Activity::Forward));
+        place.set(route.place.at(Activity::Forward));
         let (frames, handed) = claimed.frames();
         let mut count = 0;
         for group in frames.groups() {
@@ -99,7 +97,7 @@ impl Plan {
         if sample {
             watch.enter(RECYCLE);
         }
-        place.set(route.place().at(Activity::Recycle));
+        place.set(route.place.at(Activity::Recycle));
         claimed.complete(stages.mix(), at_once);
         if sample {
             watch.stop();

@@ -1,9 +1,10 @@
 //! The sources that wake a worker that sleeps.
 
+use crate::port::RxQueue;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// Edge-triggered: a kick wakes a worker once, and its counter need not be read.
@@ -21,17 +22,21 @@ impl Sleeper {
         Ok(sleeper)
     }
 
-    /// Adds a descriptor that wakes the worker.
-    pub(super) fn watch(&self, fd: BorrowedFd<'_>) {
-        if let Err(error) = epoll::add(&self.epoll, fd, EventData::new_u64(0), WAKES) {
+    /// Adds a queue that wakes the worker, if it has a descriptor for that.
+    pub(super) fn watch(&self, half: &dyn RxQueue) {
+        if let Some(fd) = half.wake_fd()
+            && let Err(error) = epoll::add(&self.epoll, fd, EventData::new_u64(0), WAKES)
+        {
             tracing::warn!("a queue can't wake its worker: {error}");
         }
     }
 
-    /// Removes a descriptor. Closing it would not suffice: others may have the same file open.
-    pub(super) fn ignore(&self, fd: BorrowedFd<'_>) {
-        // Fails if the descriptor could not be watched.
-        let _ = epoll::delete(&self.epoll, fd);
+    /// Removes a queue. Closing its descriptor would not suffice: others may have the same file open.
+    pub(super) fn ignore(&self, half: &dyn RxQueue) {
+        if let Some(fd) = half.wake_fd() {
+            // Fails if the descriptor could not be watched.
+            let _ = epoll::delete(&self.epoll, fd);
+        }
     }
 
     /// Waits until one of them has work, at most for `longest`, or until a signal arrives.

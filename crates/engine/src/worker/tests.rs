@@ -1,6 +1,6 @@
 //! Tests of a worker between a NIC that brings aggregates and a guest whose buffers the NIC may fill.
 
-use super::{Input, LaneInput, OutputQueue, ParentInput, Plan, Route};
+use super::{Change, Input, LaneInput, OutputQueue, ParentInput, Plan, Route};
 use crate::answers::Answers;
 use crate::clock::{self, Cycles};
 use crate::drops::Drops;
@@ -10,7 +10,7 @@ use crate::monitor::WorkerCounters;
 use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::zero_copy::Mapped;
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::sharing::{Terms, assign};
 use crate::spec::{AggregationSpec, Chains};
 use crate::stage::aggregate::{Member, Relay, Split, rules};
@@ -138,38 +138,31 @@ impl Rig {
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();
         let mut plan = Plan::new(counters.clone(), cycles.clone(), None, None);
-        let output = Half::Own(Some(Egress::new(Box::new(to_guest))));
+        let output = Half::Own(Egress::new(Box::new(to_guest)));
         let output = Output::new(1, vec![TransmitQueue { half: output, counters: Arc::default() }], counters.clone());
-        output.running.set(0, true);
         let drops = output.drops.clone();
-        plan.outputs.push(output);
+        plan.change(Change { outputs: vec![(0, output)], ..Change::default() });
         let rx_buffers_from = is_mapped.then_some(OutputQueue { output: 0, queue: 0 });
-        let queue = QueueKey { port: 0, queue: 0 };
-        let route = |queue, output| Route {
-            from: QueueKey { port: 0, queue },
-            target: Target::Patch(output),
-            number: 0,
-            counters: Arc::default(),
-            drops: Arc::default(),
-        };
+        let queue = QueueId::new(0, 0);
+        let route = |from, output| Route::new(from, Target::Patch(output), 0, Arc::default(), Arc::default());
         if lanes == 0 {
             let ingress = Ingress { half: Box::new(half), stages: [split()].into_iter().collect() };
-            let input = Input { route: route(0, 0), ingress: Some(ingress), rx_buffers_from, tx_in_place_via: None };
-            plan.inputs.push(input);
+            let input = Input { route: route(queue, 0), ingress, rx_buffers_from, tx_in_place_via: None };
+            plan.change(Change { inputs: vec![input], ..Change::default() });
         } else {
             let wake = || Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
             let alarms = (0..lanes).map(|_| Arc::new(Alarm::new(wake()))).collect();
             let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
             let Ok((parent, parts)) = assign(Box::new(half), terms) else { panic!("frames can be held") };
             let (outputs, number) = (vec![0], 0);
-            plan.shared.parents.push(ParentInput { queue, parent: None, outputs, number, rx_buffers_from });
-            plan.attach_parent(queue, parent);
-            for (lane, part) in (1..).zip(parts) {
+            let parent = ParentInput { queue, parent, outputs, number, rx_buffers_from };
+            plan.change(Change { parents: vec![parent], ..Change::default() });
+            for (slot, lane) in (1..).zip(parts) {
                 let half = TransmitQueue { half: Half::HandedOver, counters: Arc::default() };
-                plan.outputs.push(Output::new(1, vec![half], counters.clone()));
-                let (stages, outputs) = ([split()].into_iter().collect(), vec![lane]);
-                plan.shared.lanes.push(LaneInput { route: route(lane, lane), lane: None, stages, outputs });
-                plan.attach_lane(QueueKey { port: 0, queue: lane }, part);
+                let output = Output::new(1, vec![half], counters.clone());
+                let (stages, outputs) = ([split()].into_iter().collect(), vec![slot]);
+                let lane = LaneInput { route: route(queue.lane(slot - 1), slot), lane, stages, outputs };
+                plan.change(Change { outputs: vec![(slot, output)], lanes: vec![lane], ..Change::default() });
             }
         }
         let mut rig = Rig {

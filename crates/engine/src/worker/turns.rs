@@ -10,9 +10,9 @@
 
 use super::input::Input;
 use crate::clock::Cycles;
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use packet::MAX_BURST;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Default time of a turn: a full burst of frames that take 600 nanoseconds each. Frames copied between guests take less.
@@ -137,12 +137,12 @@ impl Turns {
         }
     }
 
-    /// Takes over the inputs of a plan. Ports without any keep what they owe until [`Turns::keep`].
+    /// Takes over the inputs of a plan. Ports without any keep what they owe until [`Turns::forget`].
     pub(super) fn assign(&mut self, inputs: &[Input]) {
         self.assign_queues(inputs.iter().map(|input| input.route.from));
     }
 
-    fn assign_queues(&mut self, inputs: impl Iterator<Item = QueueKey>) {
+    fn assign_queues(&mut self, inputs: impl Iterator<Item = QueueId>) {
         self.away.extend(self.ports.drain(..).map(|account| (account.id, account)));
         let mut numbers = HashMap::new();
         let mut number = |id: u64| {
@@ -151,7 +151,7 @@ impl Turns {
                 self.ports.len() - 1
             })
         };
-        let place = |(input, key): (usize, QueueKey)| Place { input, port: number(key.port), queue: key.queue };
+        let place = |(input, key): (usize, QueueId)| Place { input, port: number(key.port), queue: key.queue };
         self.order = inputs.enumerate().map(place).collect();
         self.order.sort_by_key(|place| place.port);
         for (index, account) in self.ports.iter_mut().enumerate() {
@@ -168,10 +168,9 @@ impl Turns {
         self.current = None;
     }
 
-    /// Forgets ports without inputs, but those of these.
-    pub(super) fn keep(&mut self, resting: &[Input]) {
-        let ids: HashSet<u64> = resting.iter().map(|input| input.route.from.port).collect();
-        self.away.retain(|id, _| ids.contains(id));
+    /// Forgets what ports owe that have no inputs, and will have none.
+    pub(super) fn forget(&mut self, ports: &[u64]) {
+        ports.iter().for_each(|port| drop(self.away.remove(port)));
     }
 
     /// Begins a round at `now`.
@@ -322,8 +321,8 @@ mod tests {
             Rig { turns, loads: loads.to_vec(), now: 0, measured: 0, served: none.clone(), waited: none }
         }
 
-        fn keys(loads: &[Load]) -> impl Iterator<Item = QueueKey> {
-            loads.iter().enumerate().map(|(queue, load)| QueueKey { port: load.port, queue })
+        fn keys(loads: &[Load]) -> impl Iterator<Item = QueueId> {
+            loads.iter().enumerate().map(|(queue, load)| QueueId::new(load.port, queue))
         }
 
         /// Runs for so many cycles; returns how many frames of each queue were forwarded meanwhile.
@@ -483,13 +482,13 @@ mod tests {
         rig.run(10_000_000);
         let owed = rig.turns.ports[1].left;
         let ports =
-            |ports: &[u64]| ports.iter().map(|&port| QueueKey { port, queue: 0 }).collect::<Vec<_>>().into_iter();
+            |ports: &[u64]| ports.iter().map(|&port| QueueId::new(port, 0)).collect::<Vec<_>>().into_iter();
         rig.turns.assign_queues(ports(&[1]));
         rig.turns.assign_queues(ports(&[2, 1]));
         let turn = rig.turns.ports.iter().find(|turn| turn.id == 2).unwrap();
         assert_eq!(turn.left, owed);
         rig.turns.assign_queues(ports(&[1, 3]));
-        rig.turns.keep(&[]);
+        rig.turns.forget(&[2]);
         assert!(rig.turns.away.is_empty() && rig.turns.ports.iter().all(|turn| turn.id != 2));
     }
 

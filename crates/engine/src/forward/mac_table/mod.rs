@@ -248,18 +248,23 @@ impl MacTable {
         young.map(show).collect()
     }
 
-    /// Adopts what `other` learned behind ports that have a `place` here, and continues its counters. Nobody else may
-    /// learn meanwhile.
-    pub fn remember(&self, other: &MacTable, now: u32, place: impl Fn(u16) -> Option<u16>) {
-        for (port, share) in (0..).zip(&other.shares) {
-            if let Some(own) = place(port).map(|port| &self.shares[usize::from(port)]) {
-                own.over_limit.store(share.over_limit.load(Ordering::Relaxed), Ordering::Relaxed);
-                own.no_room.store(share.no_room.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// Adopts what `other` has learned behind ports that have a `place` here, except addresses that are known. Others may learn
+    /// in both tables meanwhile.
+    pub fn adopt(&self, other: &MacTable, now: u32, place: impl Fn(u16) -> Option<u16>) {
+        for Learned { mac, vlan, port, seen } in other.entries(now) {
+            let key = Key::of(mac, vlan);
+            if let (Some(port), Some(seen), None) = (place(port), seen, self.read(key)) {
+                self.note(key, false, port, seen);
             }
         }
-        for Learned { mac, vlan, port, seen } in other.entries(now) {
-            if let (Some(port), Some(seen)) = (place(port), seen) {
-                self.learn(Key::of(mac, vlan), port, seen);
+    }
+
+    /// Adds what `other` has counted for ports that have a `place` here. Nobody counts there any more.
+    pub fn count_on_from(&self, other: &MacTable, place: impl Fn(u16) -> Option<u16>) {
+        for (port, share) in (0..).zip(&other.shares) {
+            if let Some(own) = place(port).map(|port| &self.shares[usize::from(port)]) {
+                own.over_limit.fetch_add(share.over_limit.load(Ordering::Relaxed), Ordering::Relaxed);
+                own.no_room.fetch_add(share.no_room.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
     }

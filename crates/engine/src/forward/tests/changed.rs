@@ -57,7 +57,7 @@ impl TxQueue for Slow {
 pub(in crate::forward) fn slow(count: usize, guest: &Arc<Guest>) -> (Vec<Output>, Vec<Delivered>) {
     let delivered: Vec<Delivered> = (0..count).map(|_| Arc::new(Mutex::default())).collect();
     let output = |(port, delivered): (usize, &Delivered)| {
-        let half = Half::Own(Some(Egress::new(Box::new(Slow(guest.clone(), delivered.clone())))));
+        let half = Half::Own(Egress::new(Box::new(Slow(guest.clone(), delivered.clone()))));
         Output::new(port as u64, vec![TransmitQueue { half, counters: Arc::default() }], Arc::default())
     };
     (delivered.iter().enumerate().map(output).collect(), delivered)

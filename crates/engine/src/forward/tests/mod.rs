@@ -33,7 +33,7 @@ impl TxQueue for Remember {
 pub(super) fn remembering(count: usize) -> (Vec<Output>, Vec<Delivered>) {
     let delivered: Vec<Delivered> = (0..count).map(|_| Arc::default()).collect();
     let output = |(port, delivered): (usize, &Delivered)| {
-        let half = Half::Own(Some(Egress::new(Box::new(Remember(delivered.clone())))));
+        let half = Half::Own(Egress::new(Box::new(Remember(delivered.clone()))));
         Output::new(port as u64, vec![TransmitQueue { half, counters: Arc::default() }], Arc::default())
     };
     (delivered.iter().enumerate().map(output).collect(), delivered)
@@ -59,7 +59,7 @@ impl Rig {
         let (outputs, delivered) = remembering(vlans.len());
         let bridge = Arc::new(Bridge::new(vlans, 4096, 300, statics).unwrap());
         Rig {
-            plan: BridgePlan::new(bridge, (0..vlans.len()).collect(), 0, true),
+            plan: BridgePlan::new(bridge, (0..vlans.len()).collect(), 0),
             outputs,
             delivered,
             drops: Drops::default(),
@@ -161,7 +161,7 @@ fn addresses_that_bridges_keep_to_themselves_pass_only_if_they_may() {
     assert_eq!(rig.dropped(Reason::Reserved), 6);
     let mut bridge = Bridge::new(&[Vlan::Ignore, Vlan::Ignore], 4096, 300, &[]).unwrap();
     bridge.forwards_reserved = true;
-    rig.plan = BridgePlan::new(Arc::new(bridge), vec![0, 1], 0, true);
+    rig.plan = BridgePlan::new(Arc::new(bridge), vec![0, 1], 0);
     assert_eq!(rig.send(0, &frames, 60), [vec![], frames.to_vec()]);
 }
 

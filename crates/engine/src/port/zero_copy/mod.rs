@@ -9,6 +9,7 @@ mod lending;
 mod mapped;
 mod mapping;
 mod share;
+mod source;
 
 pub use guest::GuestBuffers;
 pub(super) use lending::{Lending, PassOn};
@@ -16,6 +17,7 @@ pub use mapped::{LEND_ROOM, Mapped};
 pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
 pub(crate) use mapping::{Guest, GuestEnd, PhysicalEnd, attach};
 pub use share::Mix;
+pub(crate) use source::Source;
 
 use super::{RxQueue, TxQueue};
 use packet::Burst;

@@ -5,6 +5,7 @@ use crate::answers::Answers;
 use crate::drops::Drops;
 use crate::live::Live;
 use crate::port::Sent;
+use crate::queue_id::QueueId;
 use crate::port::frames::to_vec;
 use crate::port::record::Recorder;
 use crate::port::sink::Sink;
@@ -40,10 +41,13 @@ fn notifier() -> Arc<EventNotifier> {
     Arc::new(EventNotifier::new().unwrap())
 }
 
+const QUEUE: QueueId = QueueId::new(1, 0);
+
 /// Returns a setup that asks for no stage.
 fn plain() -> Setup {
     let neighbours = Arc::new(Answers::new(1, crate::neighbour::RING, notifier()));
     Setup {
+        queues: 1,
         drops: drops(),
         reported: Arc::default(),
         staged: false,
@@ -150,7 +154,7 @@ fn recorder(home: &tempfile::TempDir) -> Recorder {
 fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     let home = tempfile::tempdir().unwrap();
     let mut setup = plain();
-    let (ingress, egress) = (IngressStages::of(&setup, 0), Egress::with_stages(Box::new(Sink), &setup, 0));
+    let (ingress, egress) = (IngressStages::of(&setup, QUEUE), Egress::with_stages(Box::new(Sink), &setup, QUEUE));
     assert!(ingress.is_empty() && egress_names(&egress).is_empty());
     let (probe, ..) = probe(None);
     setup.mirrors = vec![mirror(Wire, &probe), mirror(Forward, &probe)];
@@ -159,10 +163,10 @@ fn a_queue_has_the_stages_that_its_port_needs_in_their_order() {
     setup.recorder = Some(recorder(&home));
     setup.tunnel = Some(Arc::new(end(1, 2)));
     setup.member = Some(member(&setup));
-    let ingress = IngressStages::of(&setup, 0);
+    let ingress = IngressStages::of(&setup, QUEUE);
     let all = ["staged", "fault", "record", "mirror", "decapsulate", "split", "mirror"];
     assert_eq!(ingress_names(&ingress), all);
-    let egress = Egress::with_stages(Box::new(Sink), &setup, 0);
+    let egress = Egress::with_stages(Box::new(Sink), &setup, QUEUE);
     assert_eq!(egress_names(&egress), ["mirror", "join", "encapsulate", "record", "mirror"]);
 }
 
@@ -171,13 +175,13 @@ fn stages_come_and_go_while_others_stay() {
     let home = tempfile::tempdir().unwrap();
     let faults = Some(Faults { delay: std::time::Duration::from_secs(3600), ..Faults::default() });
     let mut setup = Setup { faults, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
-    let mut ingress = IngressStages::of(&setup, 0);
-    let mut egress = Egress::with_stages(Box::new(Sink), &setup, 0);
+    let mut ingress = IngressStages::of(&setup, QUEUE);
+    let mut egress = Egress::with_stages(Box::new(Sink), &setup, QUEUE);
     assert!(receive(&ingress, &[vec![7; 60]]).is_empty(), "the frame is delayed");
     for recorded in [true, false, true] {
         setup.recorder = recorded.then(|| recorder(&home));
-        ingress.refresh(&setup, 0);
-        egress.refresh(&setup, 0);
+        ingress.refresh(&setup, QUEUE);
+        egress.refresh(&setup, QUEUE);
         let [receives, sends]: [&[&str]; 2] = match recorded {
             true => [&["fault", "record", "decapsulate"], &["encapsulate", "record"]],
             false => [&["fault", "decapsulate"], &["encapsulate"]],
@@ -193,8 +197,8 @@ fn stages_come_and_go_while_others_stay() {
 fn frames_that_are_recorded_or_changed_do_not_lie_in_a_guests_buffers() {
     let home = tempfile::tempdir().unwrap();
     let needs = |setup: &Setup| {
-        let ingress = IngressStages::of(setup, 0);
-        let egress = Egress::with_stages(Box::new(Sink), setup, 0);
+        let ingress = IngressStages::of(setup, QUEUE);
+        let egress = Egress::with_stages(Box::new(Sink), setup, QUEUE);
         let ingress = ingress.0.iter().any(|stage| stage.needs_private_frames());
         (ingress, egress.stages.iter().any(|stage| stage.needs_private_frames()))
     };
@@ -213,8 +217,8 @@ fn each_point_sees_frames_as_they_are_there() {
     let mirrors = vec![mirror(Wire, &wire), mirror(Forward, &forward)];
     let setup = Setup { mirrors, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
     let sent = Taken::default();
-    let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
-    let ingress = IngressStages::of(&setup, 0);
+    let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, QUEUE);
+    let ingress = IngressStages::of(&setup, QUEUE);
     let frames = [vec![1; 60], vec![2; 200]];
     let watch = Stopwatch::default();
     let outcome = send(&frames, |frames| egress.transmit(Outgoing::Frames(frames), false, &watch));
@@ -230,7 +234,7 @@ fn each_point_sees_frames_as_they_are_there() {
     let other = Egress::with_stages(
         Box::new(Link(sent.clone(), 32)),
         &Setup { tunnel: Some(Arc::new(end(2, 1))), ..plain() },
-        0,
+        QUEUE,
     );
     send(&frames, |frames| other.transmit(Outgoing::Frames(frames), false, &watch));
     let arriving = [take(&sent), vec![vec![4; 60]]].concat();
@@ -243,10 +247,10 @@ fn each_point_sees_frames_as_they_are_there() {
 fn each_stage_counts_what_it_drops() {
     let faults = Some(Faults { drop: 1.0, ..Faults::default() });
     let setup = Setup { faults, tunnel: Some(Arc::new(end(1, 2))), ..plain() };
-    let ingress = IngressStages::of(&setup, 0);
+    let ingress = IngressStages::of(&setup, QUEUE);
     assert!(receive(&ingress, &[vec![1; 60], vec![2; 60]]).is_empty());
     assert_dropped(&setup, &[("fault", "injected", 2)]);
-    let egress = Egress::with_stages(Box::new(Link(Taken::default(), 1)), &setup, 0);
+    let egress = Egress::with_stages(Box::new(Link(Taken::default(), 1)), &setup, QUEUE);
     let frames = [vec![1; 60], vec![2; 1500], vec![3; 60], vec![4; 60]];
     let sent = send(&frames, |frames| egress.transmit(Outgoing::Frames(frames), false, &Stopwatch::default()));
     // The sender to the port counts the frames that its queue did not take.
@@ -268,10 +272,10 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
     let ((some, taken, full), (none, _, down)) = (probe(Some(1)), probe(None));
     let setup = Setup { mirrors: vec![mirror(Wire, &some), mirror(Wire, &none)], ..plain() };
     let frames = vec![vec![5; 60]; 3];
-    let ingress = IngressStages::of(&setup, 0);
+    let ingress = IngressStages::of(&setup, QUEUE);
     assert_eq!(receive(&ingress, &frames), frames);
     let sent = Taken::default();
-    let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, 0);
+    let egress = Egress::with_stages(Box::new(Link(sent.clone(), 32)), &setup, QUEUE);
     let outcome = send(&frames, |frames| egress.transmit(Outgoing::Frames(frames), false, &Stopwatch::default()));
     assert_eq!((outcome.frames, take(&sent).len()), (3, 3));
     assert_eq!(take(&taken).len(), 2, "one of each burst");
@@ -283,7 +287,7 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
 #[test]
 fn cycles_are_told_of_steps_and_of_stages_that_ran() {
     let setup = Setup { tunnel: Some(Arc::new(end(1, 2))), staged: true, ..plain() };
-    let ingress = IngressStages::of(&setup, 0);
+    let ingress = IngressStages::of(&setup, QUEUE);
     let watch = Stopwatch::default();
     let told = |watch: &Stopwatch| cycles(watch).into_keys().collect::<Vec<_>>();
     assert_eq!(told(&watch), ["forward", "receive", "recycle"]);

@@ -3,100 +3,53 @@
 use crate::clock::Cycles;
 use crate::drops::Drops;
 use crate::port::{Kept, ReceiveHalf};
-use crate::queue_key::QueueKey;
 use crate::sharing::{Lane, LockedQueue, Parent, Terms, assign};
 use crate::spec::{Sharing, StaticRoles};
-use crate::switch::layout::{Destination, Layout, QueueIndex};
+use crate::switch::layout::CrewWiring;
 use handover::Alarm;
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The workers of a shared queue.
+/// The workers of a shared queue that is up.
 pub(super) struct Crew {
-    way: Way,
-    /// Each lane's key, and its worker.
-    pub(super) lanes: Vec<(QueueKey, usize)>,
-}
-
-/// How the workers share the queue.
-enum Way {
-    /// This worker is the parent.
-    StaticRole { parent: usize, outputs: usize, stalled_after: Duration, drops: Arc<Drops> },
-    /// The queue is behind a lock, if it is up.
-    Locked(Option<LockedQueue>),
+    pub(super) wiring: CrewWiring,
+    /// The queue, if it is behind a lock.
+    locked: Option<LockedQueue>,
 }
 
 /// The parts of a shared queue, for its workers.
-pub(super) struct Parts {
+pub(super) struct Shares {
     pub(super) parent: Option<Parent>,
     pub(super) lanes: Vec<Lane>,
 }
 
-/// Parts of all shared queues, by key.
-#[derive(Default)]
-pub(super) struct AllParts {
-    pub(super) parents: HashMap<QueueKey, Parent>,
-    pub(super) lanes: HashMap<QueueKey, Lane>,
-}
-
 impl Crew {
-    /// Returns the crew of a queue by the layout, if several workers share it.
-    pub(super) fn of(layout: &Layout, queue: QueueIndex) -> Option<Crew> {
-        let sharing = layout.sharing(queue.port)?;
-        let port = &layout.ports[queue.port];
-        let lanes = (0..).zip(&sharing.workers).map(|(lane, &worker)| (port.lane_key(queue.queue, lane), worker));
-        let outputs = match layout.destination(queue) {
-            Destination::Port(_) => 1,
-            Destination::Bridge(_, members) => members.len(),
-            Destination::Nowhere => 0,
-        };
-        let way = match &sharing.way {
-            Sharing::Rss => return None,
-            Sharing::Locked => Way::Locked(None),
-            Sharing::StaticRole(StaticRoles { stalled_after, .. }) => Way::StaticRole {
-                parent: layout.poller(queue),
-                outputs,
-                stalled_after: *stalled_after,
-                drops: port.drops.forward.clone(),
-            },
-        };
-        Some(Crew { way, lanes: lanes.collect() })
-    }
-
-    /// Returns the worker that is the parent, if there is one.
-    pub(super) fn parent(&self) -> Option<usize> {
-        match self.way {
-            Way::StaticRole { parent, .. } => Some(parent),
-            Way::Locked(_) => None,
-        }
-    }
-
-    /// Divides a queue into the parts of its workers.
-    pub(super) fn divide(&mut self, half: ReceiveHalf, alarm: impl Fn(usize) -> Arc<Alarm>) -> Result<Parts, Kept> {
+    /// Divides a queue among its workers, whose alarms these are, by lane. Frames that stalled workers held are counted in `drops`.
+    pub(super) fn divide(
+        wiring: CrewWiring,
+        half: ReceiveHalf,
+        alarms: Vec<Arc<Alarm>>,
+        drops: &Arc<Drops>,
+    ) -> Result<(Crew, Shares), Kept> {
         let cannot = |_| Kept("several workers cannot share it: give it one worker, or rx-sharing = \"rss\"".into());
-        match &mut self.way {
-            Way::StaticRole { outputs, stalled_after, drops, .. } => {
-                let alarms = self.lanes.iter().map(|(_, worker)| alarm(*worker)).collect();
+        match &wiring.sharing.way {
+            Sharing::StaticRole(StaticRoles { stalled_after, .. }) => {
+                let outputs = wiring.parent.as_ref().map_or(0, |parent| parent.outputs.len());
                 let stalled_after = Cycles::new().per(*stalled_after);
-                let terms = Terms { outputs: *outputs, stalled_after, drops: drops.clone(), alarms };
+                let terms = Terms { outputs, stalled_after, drops: drops.clone(), alarms };
                 let (parent, lanes) = assign(half, terms).map_err(cannot)?;
-                Ok(Parts { parent: Some(parent), lanes })
+                Ok((Crew { wiring, locked: None }, Shares { parent: Some(parent), lanes }))
             }
-            Way::Locked(locked) => {
+            Sharing::Locked | Sharing::Rss => {
                 let queue = LockedQueue::new(half).map_err(cannot)?;
-                let lanes = self.lanes.iter().filter_map(|_| queue.lane().map(Lane::Locked)).collect();
-                *locked = Some(queue);
-                Ok(Parts { parent: None, lanes })
+                let lanes = wiring.lanes.iter().filter_map(|_| queue.lane().map(Lane::Locked)).collect();
+                Ok((Crew { wiring, locked: Some(queue) }, Shares { parent: None, lanes }))
             }
         }
     }
 
-    /// Returns the queue from behind its lock, if it has one. Fails if a worker hangs that has locked it.
-    pub(super) fn unlock(&mut self) -> Result<Option<ReceiveHalf>, Kept> {
-        match &mut self.way {
-            Way::Locked(locked) => locked.take().map_or(Ok(None), |queue| queue.take()),
-            Way::StaticRole { .. } => Ok(None),
-        }
+    /// Returns the queue from behind its lock, if it has one. No worker has a lane any more. Fails if a worker hangs that has
+    /// locked it.
+    pub(super) fn unlock(self) -> Result<Option<ReceiveHalf>, Kept> {
+        self.locked.map_or(Ok(None), |queue| queue.take())
     }
 }

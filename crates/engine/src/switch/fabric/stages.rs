@@ -1,36 +1,48 @@
 //! The stages of the fabric's queues: put around halves as these come, and changed while queues run.
 
-use super::{Fabric, FabricState, Halves, Layout, QueueKey, ReceiveHalf, TransmitHalf};
+use super::changes::Changes;
+use super::queue::{Receive, Transmit};
+use super::{Fabric, FabricState};
 use crate::port::record::Recorder;
+use crate::port::{ReceiveHalf, TransmitHalf};
+use crate::queue_id::QueueId;
 use crate::stage::egress::Egress;
 use crate::stage::ingress::{Ingress, IngressStages};
 use crate::stage::mirror::{Mirror, MirrorTo, Probe};
+use crate::stage::running::Running;
 use crate::stage::setup::Setup;
+use crate::stage::shared::Shared;
 use crate::switch::layout::Mirroring;
 use crate::switch::shared::PortShared;
-use crate::worker::Worker;
+use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Stages of a port.
+pub(super) struct PortStages {
+    setup: Arc<Setup>,
+    /// Transmit queues that are up.
+    running: Arc<Running>,
+    /// The port as mirrors copy to it, while any does.
+    probe: Option<Arc<Probe>>,
+}
 
 impl Fabric {
     /// Makes a port known before its queues are attached. They get the stages that `setup` asks for.
     pub(in crate::switch) fn register(&self, port: u64, setup: Arc<Setup>) {
-        self.state().setups.insert(port, setup);
+        self.state().ports.insert(port, PortStages { setup, running: Arc::default(), probe: None });
     }
 
     /// Starts or stops recording a port. The previous recorder gets no more frames. Queues continue meanwhile. A worker that
     /// does not respond keeps recording until it does.
     pub(in crate::switch) fn record(&self, port: u64, recorder: Option<Recorder>) {
-        let mut state = self.state();
-        let Some(setup) = state.setups.get_mut(&port) else { return };
-        Arc::make_mut(setup).recorder = recorder;
-        state.refresh(port);
-        let setup = &state.setups[&port];
-        let refresh = |worker: &Worker| {
-            let setup = setup.clone();
-            worker.ask(move |plan| plan.refresh(port, &setup))
+        let asked = {
+            let mut state = self.state();
+            let Some(stages) = state.ports.get_mut(&port) else { return };
+            Arc::make_mut(&mut stages.setup).recorder = recorder;
+            let mut changes = Changes::default();
+            state.refresh(port, &mut changes);
+            state.ask(changes)
         };
-        let asked: Vec<_> = state.workers.iter().map(|(_, worker)| refresh(worker)).collect();
-        drop(state);
         for unresponsive in asked.into_iter().filter_map(|answer| answer.wait().err()) {
             tracing::error!("a recording is not what it should be: {unresponsive}");
         }
@@ -38,69 +50,103 @@ impl Fabric {
 }
 
 impl FabricState {
-    /// Puts the stages of its port around a receive half.
-    pub(super) fn ingress(&self, key: QueueKey, half: ReceiveHalf) -> Ingress {
-        let Some(setup) = self.setups.get(&key.port) else { return Ingress::new(half) };
-        setup.prepare(key.queue);
-        Ingress { half, stages: IngressStages::of(setup, key.queue) }
+    /// Returns the transmit queues of a port that are up.
+    pub(super) fn running(&self, port: u64) -> Arc<Running> {
+        self.ports.get(&port).map(|stages| stages.running.clone()).unwrap_or_default()
     }
 
-    /// Returns the stages of a lane of a shared queue.
-    pub(super) fn lane_stages(&self, key: QueueKey) -> IngressStages {
-        let Some(setup) = self.setups.get(&key.port) else { return IngressStages::none() };
-        setup.prepare_stages(key.queue);
-        IngressStages::of(setup, key.queue)
+    /// Puts the stages of its port around a receive half.
+    pub(super) fn ingress(&self, id: QueueId, half: ReceiveHalf) -> Ingress {
+        Ingress { half, stages: self.lane_stages(id) }
+    }
+
+    /// Returns the stages of a queue, or of a lane of one, that frames come from.
+    pub(super) fn lane_stages(&self, id: QueueId) -> IngressStages {
+        let Some(PortStages { setup, .. }) = self.ports.get(&id.port) else { return IngressStages::none() };
+        setup.prepare(id);
+        IngressStages::of(setup, id)
     }
 
     /// Puts the stages of its port around a transmit half.
-    pub(super) fn egress(&self, key: QueueKey, half: TransmitHalf) -> Egress {
-        let Some(setup) = self.setups.get(&key.port) else { return Egress::new(half) };
-        setup.prepare(key.queue);
-        Egress::with_stages(half, setup, key.queue)
+    pub(super) fn egress(&self, id: QueueId, half: TransmitHalf) -> Egress {
+        let Some(PortStages { setup, .. }) = self.ports.get(&id.port) else { return Egress::new(half) };
+        setup.prepare(id);
+        Egress::with_stages(half, setup, id)
     }
 
-    /// Replaces those stages of a port that may change while its queues run, at queues that no single worker has.
-    fn refresh(&mut self, port: u64) {
-        let setup = &self.setups[&port];
-        for (key, ingress) in self.parked_receive.iter_mut().filter(|(key, _)| key.port == port) {
-            ingress.stages.refresh(setup, key.queue);
-        }
-        for (key, egress) in self.parked_transmit.iter_mut().filter(|(key, _)| key.port == port) {
-            egress.refresh(setup, key.queue);
-        }
-        for (key, shared) in self.shared.iter().filter(|(key, _)| key.port == port) {
-            let mut egress = shared.lock();
-            egress.iter_mut().flat_map(|egress| egress.iter_mut()).for_each(|egress| egress.refresh(setup, key.queue));
+    /// Replaces those stages of a port that may change while its queues run.
+    fn refresh(&mut self, port: u64, changes: &mut Changes) {
+        let Some(PortStages { setup, .. }) = self.ports.get(&port) else { return };
+        for (&id, queue) in self.queues.range_mut(QueueId::new(port, 0)..QueueId::new(port + 1, 0)) {
+            for worker in queue.workers() {
+                let refreshed = &mut changes.at(worker).refreshed;
+                if refreshed.iter().all(|(known, _)| *known != port) {
+                    refreshed.push((port, setup.clone()));
+                }
+            }
+            if let Receive::Parked(ingress) = &mut queue.receive {
+                ingress.stages.refresh(setup, id);
+            }
+            match &mut queue.transmit {
+                Transmit::Parked(egress) => egress.refresh(setup, id),
+                Transmit::Shared(shared) => {
+                    let mut egress = shared.lock();
+                    egress.iter_mut().flat_map(|egress| egress.iter_mut()).for_each(|egress| egress.refresh(setup, id));
+                }
+                Transmit::Down | Transmit::Own(_) => {}
+            }
         }
     }
 
-    /// Replaces the stages of all queues that may change while queues run, with the mirrors of `layout`. Queues that
-    /// mirrors copy to are shared by all workers.
-    pub(super) fn mirror(&mut self, layout: &Layout, halves: &mut Halves) {
-        let probe = |mirror: &Mirroring| Arc::new(self.probe(&layout.ports[mirror.to], halves));
+    /// Gives the ports of the layout its mirrors. Queues that mirrors copy to are shared by all workers.
+    pub(super) fn mirror(&mut self, changes: &mut Changes) {
+        let layout = self.layout.clone();
+        let probe = |mirror: &Mirroring| self.probe(&layout.ports[mirror.to]);
         let probes: Vec<_> = layout.mirrors.iter().map(probe).collect();
+        let copied_to: HashMap<_, _> = layout.mirrors.iter().zip(&probes).map(|(of, to)| (layout.ports[of.to].id, to)).collect();
         for port in &layout.ports {
             let mirrors = layout.mirrors.iter().map(|mirror| &mirror.spec).zip(&probes);
             let mirrors = mirrors.filter(|(spec, _)| spec.from.contains(&port.name));
             let mirrors = mirrors.map(|(spec, to)| MirrorTo { direction: spec.direction, at: spec.at, to: to.clone() });
-            let mirrors = mirrors.collect();
-            if let Some(setup) = self.setups.get_mut(&port.id) {
-                Arc::make_mut(setup).mirrors = mirrors;
-                // Queues that mirrors copy to are no longer among the halves.
-                self.refresh(port.id);
+            let mirrors: Vec<_> = mirrors.collect();
+            let Some(stages) = self.ports.get_mut(&port.id) else { continue };
+            if !copied_to.contains_key(&port.id) {
+                stages.probe = None;
             }
-        }
-        for (key, ingress) in &mut halves.receive {
-            self.setups.get(&key.port).iter().for_each(|setup| ingress.stages.refresh(setup, key.queue));
-        }
-        for (key, egress) in halves.transmit.iter_mut() {
-            self.setups.get(&key.port).iter().for_each(|setup| egress.refresh(setup, key.queue));
+            if stages.setup.mirrors != mirrors {
+                Arc::make_mut(&mut stages.setup).mirrors = mirrors;
+                self.refresh(port.id, changes);
+            }
         }
     }
 
-    fn probe(&mut self, port: &PortShared, halves: &mut Halves) -> Probe {
-        let queue = |(queue, counters): (usize, &Arc<_>)| (self.share(port.key(queue), halves), Arc::clone(counters));
+    /// Returns a port as mirrors copy to it.
+    fn probe(&mut self, port: &PortShared) -> Arc<Probe> {
+        if let Some(probe) = self.ports.get(&port.id).and_then(|stages| stages.probe.clone()) {
+            return probe;
+        }
+        let queue = |(queue, counters): (usize, &Arc<_>)| (self.share(port.queue(queue)), Arc::clone(counters));
         let queues = port.queues.iter().enumerate().map(queue).collect();
-        Probe::new(queues, self.running(port.id), port.drops.stage(Mirror::NAME).clone())
+        let probe = Arc::new(Probe::new(queues, self.running(port.id), port.drops.stage(Mirror::NAME).clone()));
+        if let Some(stages) = self.ports.get_mut(&port.id) {
+            stages.probe = Some(probe.clone());
+        }
+        probe
+    }
+
+    /// Returns a queue that several send to. No worker has its half alone.
+    fn share(&mut self, id: QueueId) -> Arc<Shared> {
+        let queue = self.queues.entry(id).or_default();
+        let egress = queue.take_transmit();
+        if let Transmit::Shared(shared) = &queue.transmit {
+            return shared.clone();
+        }
+        let is_up = egress.is_some();
+        let shared = Arc::new(Shared::new(egress));
+        queue.transmit = Transmit::Shared(shared.clone());
+        if is_up {
+            self.running(id.port).set(id.queue, true);
+        }
+        shared
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of what becomes of a guest's buffers when the physical queue stops, and when it does not.
 
 use super::super::fabric::Fabric;
+use super::super::layout::Layout;
 use super::super::shared::{PortShared, SwitchParts};
 use super::super::site::PortSite;
 use super::*;
@@ -9,7 +10,7 @@ use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use crate::port::zero_copy::{self, PhysicalEnd, ZeroCopyQueue};
 use crate::port::{Ending, sink};
-use crate::spec::{Driver, PortQueues, PortSpec, Tenancy};
+use crate::spec::{Driver, PortQueues, PortSpec, Spec, Tenancy};
 use paflow::Rules;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,7 +91,8 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let parts =
         SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
     let shared = PortShared::new(id, &spec, ends, &parts, None);
-    PortSite::of(&Arc::new(shared), &Arc::<Fabric>::default())
+    let nothing = Arc::new(Layout::new(&Spec::default(), vec![], vec![]));
+    PortSite::of(&Arc::new(shared), &Arc::new(Fabric::new(nothing, Arc::default())))
 }
 
 /// Returns a mapping of the physical port to this one.

@@ -12,6 +12,7 @@ use crate::switch::error::Error;
 use crate::switch::mapping::Mapping;
 use crate::switch::tenancy;
 use crate::switch::topology::Topology;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Topology {
@@ -54,23 +55,38 @@ impl Topology {
         spec.exchanges.iter().map(exchange).collect()
     }
 
-    /// Lets bridges adopt what those of `old` learned about ports that are in both. Nobody forwards meanwhile.
-    pub(super) fn remember(&self, old: &Topology) {
-        let now = clock::seconds();
+    /// Lets bridges adopt what those of `old` have learned about ports that are in both. Workers still forward by the old ones.
+    pub(super) fn adopt(&self, old: &Topology) {
+        self.with_bridges_of(old, |bridge, known, now, place| match Arc::ptr_eq(bridge, known) {
+            true => bridge.table.sweep(now, |port| place(port).is_none()),
+            false => bridge.table.adopt(&known.table, now, place),
+        });
+    }
+
+    /// Lets bridges adopt what those of `old` have learned meanwhile, and go on with their counters. No worker forwards by the old
+    /// ones any more.
+    pub(super) fn take_over(&self, old: &Topology) {
+        self.with_bridges_of(old, |bridge, known, now, place| {
+            if !Arc::ptr_eq(bridge, known) {
+                bridge.table.adopt(&known.table, now, place);
+                bridge.count_on_from(known, place);
+            }
+        });
+    }
+
+    /// Calls `act` for each bridge with the one of `old` that has its name, the time, and a function from the ports of that one to
+    /// those of this one: they are the same ports, in the same VLANs.
+    fn with_bridges_of(&self, old: &Topology, act: impl Fn(&Arc<Bridge>, &Arc<Bridge>, u32, &dyn Fn(u16) -> Option<u16>)) {
+        let had: HashMap<_, _> = old.bridges().map(|(spec, bridge, had)| (&spec.name, (bridge, had))).collect();
         for (spec, bridge, members) in self.bridges() {
-            let Some((_, known, had)) = old.bridges().find(|(other, ..)| other.name == spec.name) else { continue };
-            // Index in this bridge of a port of the old one, if it is the same port in the same VLANs.
+            let Some((known, had)) = had.get(&spec.name) else { continue };
+            let places: HashMap<u64, usize> = (0..).zip(members).map(|(place, &port)| (self.layout.ports[port].id, place)).collect();
             let place = |port: u16| {
                 let port = had[usize::from(port)];
-                let is = |&member: &usize| Arc::ptr_eq(&self.layout.ports[member], &old.layout.ports[port]);
-                let place = members.iter().position(is)?;
+                let place = *places.get(&old.layout.ports[port].id)?;
                 (self.spec.ports[members[place]].vlan == old.spec.ports[port].vlan).then_some(place as u16)
             };
-            if Arc::ptr_eq(bridge, known) {
-                bridge.table.sweep(now, |port| place(port).is_none());
-            } else {
-                bridge.remember(known, now, place);
-            }
+            act(bridge, known, clock::seconds(), &place);
         }
     }
 }

@@ -12,9 +12,10 @@ use crate::switch::actions::{exchange_name, mapping_name, mirror_name};
 use crate::switch::mapping::{Ends, Mapping, Seat};
 use crate::switch::shared::PortShared;
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use world::{FRAMES, HONEST, Outsiders, World, outsiders};
 
@@ -51,6 +52,8 @@ struct Parts {
     seated: HashMap<String, Vec<Option<usize>>>,
     workers: Vec<Arc<crate::worker::Pulse>>,
     queues: Vec<Vec<String>>,
+    /// Jobs that workers were asked for.
+    jobs: Vec<u64>,
     recorded: Vec<std::path::PathBuf>,
 }
 
@@ -61,7 +64,7 @@ impl Parts {
         let ports = &topology.layout.ports;
         let polled = |worker| {
             let queues = topology.layout.polled_by(worker);
-            let mut queues: Vec<_> = queues.map(|at| format!("{}.{}", ports[at.port].name, at.queue)).collect();
+            let mut queues: Vec<_> = queues.map(|id| format!("{}.{}", topology.layout.port(id.port).unwrap().name, id.queue)).collect();
             queues.sort();
             queues
         };
@@ -79,6 +82,7 @@ impl Parts {
             mappings: topology.mappings.iter().filter(is_first).map(named).collect(),
             seated: ports.iter().map(|port| (port.name.clone(), seated(port, &topology.mappings))).collect(),
             queues: (0..workers.len()).map(polled).collect(),
+            jobs: workers.iter().map(|pulse| pulse.jobs.load(Ordering::Relaxed)).collect(),
             workers,
             recorded,
             spec: topology.spec.clone(),
@@ -152,9 +156,58 @@ impl Parts {
             let same = self.queues.get(index) == now.queues.get(index);
             compare(Subject::Worker, &index.to_string(), before, after, same);
         }
-        let wanted: std::collections::BTreeSet<_> = now.spec.ports.iter().filter_map(|p| p.record.clone()).collect();
+        let concerned = self.concerned(now, actions);
+        for index in 0..self.workers.len().min(now.workers.len()) {
+            let is_same = address(self.workers.get(index)) == address(now.workers.get(index));
+            let polls = |parts: &Parts| parts.queues[index].iter().any(|queue| concerned.contains(port_of(queue)));
+            if is_same && !polls(self) && !polls(now) {
+                assert_eq!(self.jobs[index], now.jobs[index], "nothing concerns worker {index}: {actions:?}");
+            }
+        }
+        let wanted: BTreeSet<_> = now.spec.ports.iter().filter_map(|p| p.record.clone()).collect();
         assert!(wanted.iter().eq(&now.recorded), "{:?} are to be recorded, and {:?} are", wanted, now.recorded);
     }
+}
+
+impl Parts {
+    /// Returns the ports that these actions concern: those that they name, and those that are connected with them before or now.
+    fn concerned(&self, now: &Parts, actions: &[Action]) -> BTreeSet<String> {
+        let mut groups: Vec<Vec<String>> = Vec::new();
+        for spec in [&self.spec, &now.spec] {
+            groups.extend(spec.patches.iter().map(|pair| pair.to_vec()));
+            groups.extend(spec.bridges.iter().map(|bridge| bridge.ports.clone()));
+            groups.extend(spec.mappings.iter().map(|mapping| vec![mapping.from.port.clone(), mapping.to.port.clone()]));
+        }
+        let mut ports = BTreeSet::new();
+        for action in actions.iter().filter(|action| action.step != Step::Kept) {
+            ports.insert(action.name.clone());
+            ports.extend(action.name.split([' ', ',']).map(str::to_owned));
+            let bridges = [&self.spec, &now.spec].into_iter().flat_map(|spec| &spec.bridges);
+            let of_bridge = bridges.filter(|bridge| action.subject == Subject::Bridge && bridge.name == action.name);
+            ports.extend(of_bridge.flat_map(|bridge| bridge.ports.clone()));
+        }
+        // Workers that begin or cease to send to a port change how others send there.
+        for index in 0..self.queues.len().max(now.queues.len()) {
+            let [had, has]: [BTreeSet<_>; 2] = [self, now].map(|of| of.queues.get(index).into_iter().flatten().collect());
+            let is_same = self.workers.get(index).map(Arc::as_ptr) == now.workers.get(index).map(Arc::as_ptr);
+            let moved = had.union(&has).filter(|queue| !is_same || !had.contains(**queue) || !has.contains(**queue));
+            ports.extend(moved.map(|queue| port_of(queue).to_owned()));
+        }
+        loop {
+            let before = ports.len();
+            for group in groups.iter().filter(|group| group.iter().any(|name| ports.contains(name))).collect::<Vec<_>>() {
+                ports.extend(group.clone());
+            }
+            if ports.len() == before {
+                return ports;
+            }
+        }
+    }
+}
+
+/// Returns the port of a queue by its name.
+fn port_of(queue: &str) -> &str {
+    queue.rsplit_once('.').map_or(queue, |(port, _)| port)
 }
 
 /// Returns the mapping of each queue of a physical port, by address: they must be these.
@@ -180,9 +233,9 @@ proptest! {
         let switch = start(&world);
         let early = |switch: &Switch| switch.macs().into_iter().find(|entry| entry.port == "early").map(|e| e.mac);
         wait_for("the first address to be learned", || early(&switch).is_some());
-        let mut before = Parts::of(&switch);
         let mut counted = switch.snapshot();
         for outsiders in &changes {
+            let before = Parts::of(&switch);
             let actions = switch.reload(world.spec(outsiders)).unwrap();
             let now = Parts::of(&switch);
             before.check(&now, &actions);
@@ -197,7 +250,14 @@ proptest! {
                 let went_on = count(&counted).iter().zip(count(&snapshot)).all(|(a, b)| a.0 <= b.0 && a.1 <= b.1);
                 assert!(went_on && port(&snapshot, name).drops.is_empty(), "{name}: {:?}", port(&snapshot, name));
             }
-            (before, counted) = (now, snapshot);
+            counted = snapshot;
+            let before = Parts::of(&switch);
+            let actions = switch.reload(world.spec(outsiders)).unwrap();
+            let is_kept = |action: &Action| action.step == Step::Kept || action.error.is_some() || action.why == ["opened again"];
+            assert!(actions.iter().all(is_kept), "the specification is the same: {actions:?}");
+            let now = Parts::of(&switch);
+            let failed = actions.iter().any(|action| action.step != Step::Kept);
+            assert!(failed || before.jobs == now.jobs, "{:?} and {:?} jobs: {actions:?}", before.jobs, now.jobs);
         }
         let sent = |name| port(&switch.snapshot(), name).queues[0].tx_packets;
         wait_for("every frame by the ring", || sent("sink") >= FRAMES);

@@ -146,11 +146,12 @@ impl<'s> Transition<'s> {
     /// Has the workers forward by the next topology, which all readers see from now on. Returns the actions taken.
     pub(super) fn forward(self) -> Applied {
         let Transition { inner, open, old, spec, ports, bridges, mappings, exchanges, spawned, applied } = self;
-        let layout = Layout::new(&spec, ports, bridges);
+        let layout = Arc::new(Layout::new(&spec, ports, bridges));
         let standalone = spec.bridges.iter().any(|bridge| bridge.flows == Some(FailMode::Standalone));
         inner.datapath.prepare(layout.workers.len(), standalone);
         let mut new = Topology { spec, layout, mappings, exchanges, workers: Vec::new() };
-        let lost = inner.fabric.arrange(&new.layout, spawned, || new.remember(&old));
+        let lost = inner.fabric.arrange(&new.layout, spawned, || new.adopt(&old));
+        new.take_over(&old);
         for port in new.layout.ports.iter().filter(|port| lost.contains(&port.id)) {
             open.connections.get_mut(&port.name).expect("every port has one").lose(port);
         }

@@ -171,7 +171,7 @@ impl Switch {
         let topology = self.inner.topology();
         let port = topology.layout.ports.iter().find(|port| port.name == name).unwrap();
         let half = Bad { trap: trap.clone(), dropped };
-        self.inner.fabric.attach_receive(port.key(0), Box::new(half)).unwrap();
+        self.inner.fabric.attach_receive(port.queue(0), Box::new(half)).unwrap();
         wait_for("the worker to hang", || trap.holds().then_some(()));
         (trap, is_dropped)
     }
@@ -242,6 +242,25 @@ fn a_worker_that_goes_on_serves_its_guests_again() {
 }
 
 #[test]
+fn a_reload_that_does_not_concern_a_worker_that_hangs_leaves_its_ports_alone() {
+    let spec = |patches| Spec {
+        ports: vec![generator("g"), sink("s"), generator("h"), sink("t")],
+        patches,
+        workers: vec![worker(&["g", "s"], Idle::Sleep), worker(&["h", "t"], Idle::Sleep)],
+        ..Spec::default()
+    };
+    let switch = Switch::start(spec(vec![patch("g", "s"), patch("h", "t")])).unwrap();
+    let (trap, is_dropped) = switch.set_trap("s");
+    switch.inner.apply(spec(vec![patch("g", "s")])).unwrap();
+    assert!(["g", "s", "h", "t"].iter().all(|name| switch.port(name).up), "{:?}", switch.snapshot().ports);
+    assert_eq!(switch.port("h").forwarding, "nowhere");
+    trap.open();
+    switch.passes("g");
+    drop(switch);
+    is_dropped.recv_timeout(END).unwrap();
+}
+
+#[test]
 fn queues_that_a_worker_kept_are_opened_again() {
     let ports = || vec![generator("g"), sink("s"), generator("h"), sink("t")];
     let spec = |patches| Spec {
@@ -254,12 +273,13 @@ fn queues_that_a_worker_kept_are_opened_again() {
     ["g", "h"].iter().for_each(|port| switch.passes(port));
     let (trap, is_dropped) = switch.set_trap("s");
     // A reload checks that all workers respond. This one hangs after that check.
-    switch.inner.apply(spec(vec![patch("g", "s")])).unwrap();
+    switch.inner.apply(spec(vec![patch("h", "t")])).unwrap();
     assert!(!switch.port("g").up && !switch.port("s").up, "{:?}", switch.snapshot().ports);
     switch.passes("h");
     trap.open();
     is_dropped.recv_timeout(END).unwrap();
     wait_for("the ports to be opened", || (switch.port("g").up && switch.port("s").up).then_some(()));
+    switch.reload(spec(vec![patch("g", "s"), patch("h", "t")])).unwrap();
     switch.passes("g");
 }
 
@@ -278,7 +298,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     let switch = Switch::start(spec).unwrap();
     let port = switch.inner.topology().layout.ports[1].clone();
     let fabric = &switch.inner.fabric;
-    fabric.attach_transmit(port.key(1), Box::new(sink::Sink)).unwrap();
+    fabric.attach_transmit(port.queue(1), Box::new(sink::Sink)).unwrap();
     let passes = || {
         let sent = || port.queues[1].sent.packets.get();
         let before = sent();
@@ -286,7 +306,7 @@ fn frames_avoid_a_queue_that_a_worker_attached_too_late() {
     };
     passes();
     let (trap, is_dropped) = switch.set_trap("a");
-    fabric.attach_transmit(port.key(0), Box::new(sink::Sink)).unwrap_err();
+    fabric.attach_transmit(port.queue(0), Box::new(sink::Sink)).unwrap_err();
     trap.open();
     switch.passes("g");
     passes();
@@ -346,7 +366,7 @@ fn a_worker_that_hangs_where_others_send_does_not_hold_them_up() {
     let switch = Switch::start(spec).unwrap();
     ["g", "h"].iter().for_each(|port| switch.passes(port));
     let (trap, (dropped, is_dropped)) = (Arc::new(Trap::default()), mpsc::channel());
-    let key = switch.inner.topology().layout.ports[2].key(0);
+    let key = switch.inner.topology().layout.ports[2].queue(0);
     switch.inner.fabric.detach_transmit(key).unwrap();
     switch.inner.fabric.attach_transmit(key, Box::new(Bad { trap: trap.clone(), dropped })).unwrap();
     let hung =

@@ -127,9 +127,9 @@ fn start_until(spec: Spec, frames: Arc<AtomicU64>) -> (Switch, Arc<Mutex<Arrived
     wait_for("the ports", || switch.snapshot().ports.iter().all(|port| port.up).then_some(()));
     let arrived = Arc::<Mutex<Arrived>>::default();
     let fabric = &switch.inner.fabric;
-    fabric.detach_transmit(port(1).key(0)).unwrap().expect("it is up");
-    fabric.attach_transmit(port(1).key(0), Box::new(Collector(arrived.clone()))).unwrap();
-    fabric.detach_receive(port(0).key(0)).unwrap().expect("it is up");
+    fabric.detach_transmit(port(1).queue(0)).unwrap().expect("it is up");
+    fabric.attach_transmit(port(1).queue(0), Box::new(Collector(arrived.clone()))).unwrap();
+    fabric.detach_receive(port(0).queue(0)).unwrap().expect("it is up");
     // To everybody, so that a bridge floods them.
     let block = (0..NUMBERS).map(|number| {
         let mut bytes = vec![0xff; 64];
@@ -138,7 +138,7 @@ fn start_until(spec: Spec, frames: Arc<AtomicU64>) -> (Switch, Arc<Mutex<Arrived
         bytes
     });
     let source = Source { block: Arc::new(block.collect()), sent: Cell::new(0), frames };
-    fabric.attach_receive(port(0).key(0), Box::new(source)).unwrap();
+    fabric.attach_receive(port(0).queue(0), Box::new(source)).unwrap();
     (switch, arrived)
 }
 
@@ -215,10 +215,10 @@ fn a_worker_that_hangs_keeps_no_frames_from_the_others() {
     passes();
     // Its lane cannot be taken from it.
     let port = switch.inner.topology().layout.ports[0].clone();
-    let why = switch.inner.fabric.detach_receive(port.key(0)).err().expect("a worker has a lane");
+    let why = switch.inner.fabric.detach_receive(port.queue(0)).err().expect("a worker has a lane");
     assert_eq!(why.to_string(), "worker 2 does not respond");
     trap.open();
-    let half = wait_for("the queue", || switch.inner.fabric.detach_receive(port.key(0)).ok());
+    let half = wait_for("the queue", || switch.inner.fabric.detach_receive(port.queue(0)).ok());
     assert!(half.is_some(), "all frames came back");
     drop(switch);
     is_dropped.recv_timeout(END).unwrap();

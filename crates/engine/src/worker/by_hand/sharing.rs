@@ -4,18 +4,18 @@ use super::ByHand;
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::sink::{Nothing, Sink};
 use crate::port::{RxQueue, TxQueue};
-use crate::queue_key::QueueKey;
+use crate::queue_id::QueueId;
 use crate::sharing::{Lane, LockedQueue, Terms, assign};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::IngressStages;
 use crate::stage::shared::Shared;
-use crate::worker::{LaneInput, ParentInput, Route};
+use crate::worker::{Change, LaneInput, ParentInput, Route};
 use handover::Alarm;
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::Arc;
 
-/// The queue that is shared. A lane has the number that comes after its own.
-const QUEUE: QueueKey = QueueKey { port: 0, queue: 0 };
+/// The queue that is shared.
+const QUEUE: QueueId = QueueId::new(0, 0);
 
 impl ByHand {
     /// Returns workers that share `input` by static roles: its parent, and so many with a lane each. They hand over to the parent,
@@ -29,9 +29,8 @@ impl ByHand {
         let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
         let Ok((parent, lanes)) = assign(input, terms) else { panic!("its frames cannot be held") };
         let mut first = ByHand::new(Box::new(Nothing), output, false, false);
-        let (outputs, rx_buffers_from) = (vec![0], None);
-        first.plan.shared.parents.push(ParentInput { queue: QUEUE, parent: None, outputs, number: 0, rx_buffers_from });
-        first.plan.attach_parent(QUEUE, parent);
+        let parent = ParentInput { queue: QUEUE, parent, outputs: vec![0], number: 0, rx_buffers_from: None };
+        first.plan.change(Change { parents: vec![parent], ..Change::default() });
         let mut workers = vec![first];
         for (number, lane) in lanes.into_iter().enumerate() {
             if number > 0 || !works {
@@ -66,17 +65,12 @@ impl ByHand {
     /// Takes a lane, and sends what comes by it to `half`.
     fn take_lane(&mut self, number: usize, lane: Lane, half: Half) {
         let plan = &mut self.plan;
-        let from = QueueKey { queue: number + 1, ..QUEUE };
-        let output = plan.outputs.len();
-        plan.outputs.push(Output::new(
-            1,
-            vec![TransmitQueue { half, counters: Arc::default() }],
-            plan.counters.clone(),
-        ));
-        let (counters, drops) = (Arc::default(), Arc::default());
-        let route = Route { from, target: Target::Patch(output), number: 0, counters, drops };
-        plan.shared.lanes.push(LaneInput { route, lane: None, stages: IngressStages::none(), outputs: vec![output] });
-        plan.attach_lane(from, lane);
+        let slot = plan.outputs.len();
+        let queue = TransmitQueue { half, counters: Arc::default() };
+        let output = Output::new(1, vec![queue], plan.counters.clone());
+        let route = Route::new(QUEUE.lane(number), Target::Patch(slot), 0, Arc::default(), Arc::default());
+        let lane = LaneInput { route, lane, stages: IngressStages::none(), outputs: vec![slot] };
+        plan.change(Change { outputs: vec![(slot, output)], lanes: vec![lane], ..Change::default() });
     }
 }
 

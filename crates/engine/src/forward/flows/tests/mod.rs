@@ -45,10 +45,10 @@ impl Rig {
         let configs = numbered.configs.clone();
         bridge.flows = Some(numbered);
         let (mut outputs, delivered) = remembering(4);
-        outputs.iter_mut().zip(&configs[..]).for_each(|(output, config)| output.config = Some(config.clone()));
+        outputs.iter_mut().zip(&configs[..]).for_each(|(output, config)| output.terms.config = Some(config.clone()));
         Rig {
             datapath,
-            plan: BridgePlan::new(Arc::new(bridge), (0..4).collect(), 0, true),
+            plan: BridgePlan::new(Arc::new(bridge), (0..4).collect(), 0),
             outputs,
             delivered,
             drops: Drops::default(),

@@ -1,0 +1,105 @@
+//! Tests of layouts.
+
+use super::*;
+use crate::live::Live;
+use crate::port::{tap, vhost_user};
+use crate::spec::{Driver, MappingSpec, PortQueues, PortSpec};
+use crate::switch::mapping::Ends;
+use crate::switch::shared::SwitchParts;
+use handover::EventNotifier;
+use paflow::Rules;
+
+/// Lays out `spec`, which has no bridges.
+fn layout(spec: &Spec) -> Layout {
+    let rules = Arc::new(Live::new(Rules::none()));
+    let notifier = Arc::new(EventNotifier::new().unwrap());
+    let parts =
+        SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
+    let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts, None));
+    Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![])
+}
+
+/// Returns a queue of the port with this index.
+fn at(port: u64, queue: usize) -> QueueId {
+    QueueId::new(port + 1, queue)
+}
+
+/// Returns which workers send to a queue: none, one, or several.
+fn senders(layout: &Layout, to: QueueId) -> usize {
+    match layout.senders(to) {
+        Senders::None => 0,
+        Senders::One(_) => 1,
+        Senders::Several => 2,
+    }
+}
+
+#[test]
+fn queues_are_spread_evenly_around_those_that_are_named() {
+    let port = |name| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
+    let pinned = WorkerSpec { queues: vec![PortQueues::one("b", 1)], ..WorkerSpec::default() };
+    let spec = Spec {
+        ports: vec![port("a"), port("b")],
+        patches: vec![["a".into(), "b".into()]],
+        workers: vec![pinned, WorkerSpec::default()],
+        ..Spec::default()
+    };
+    let layout = layout(&spec);
+    assert_eq!(layout.poller(at(1, 1)), Some(0));
+    assert_eq!(layout.polled_by(0).count(), 2);
+    assert_eq!(layout.polled_by(1).count(), 2);
+    assert_eq!(senders(&layout, at(0, 1)), 2);
+}
+
+/// Two queues of a NIC are patched with two guests, the second with one queue of its guest.
+#[test]
+fn queues_of_a_port_are_patched_with_different_ports() {
+    let tap =
+        |name: &str| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
+    let mapping = |queue, to| MappingSpec {
+        from: PortQueues::one("wan", queue),
+        to,
+        pass_through: true,
+        copy_break: 0,
+        tenancy: crate::spec::Tenancy::TrustAll,
+    };
+    let worker = |port, queue| WorkerSpec { queues: vec![PortQueues { port, queue }], ..WorkerSpec::default() };
+    let spec = Spec {
+        ports: vec![tap("wan"), tap("fw"), tap("dpi")],
+        mappings: vec![mapping(1, PortQueues::all("fw")), mapping(0, PortQueues::one("dpi", 1))],
+        workers: vec![
+            worker("wan".into(), None),
+            worker("fw".into(), None),
+            worker("dpi".into(), Some(0)),
+            worker("dpi".into(), Some(1)),
+        ],
+        ..Spec::default()
+    };
+    let layout = layout(&spec);
+    let to = |queue| match layout.destination(queue) {
+        Destination::Port(queues) => queues,
+        _ => panic!("it is patched"),
+    };
+    let from = |port| [0, 1].map(|queue| to(at(port, queue)));
+    assert_eq!(from(0), [Queues::one(at(2, 1)), Queues::all(2)]);
+    assert_eq!(from(1), [Queues::one(at(0, 1)); 2]);
+    // Its first queue is not mapped, and has nowhere else to go.
+    assert_eq!(from(2), [Queues::one(at(0, 0)); 2]);
+    let senders = |port| [0, 1].map(|queue| senders(&layout, at(port, queue)));
+    assert_eq!((senders(0), senders(1), senders(2)), ([2, 1], [1, 1], [0, 1]));
+    let lenders = [at(0, 0), at(0, 1), at(1, 0), at(2, 1)].map(|queue| layout.rx_buffers_from(queue));
+    assert_eq!(lenders, [Some(at(2, 1)), Some(at(1, 0)), None, None]);
+    let senders = [at(0, 0), at(1, 0), at(1, 1), at(2, 1)].map(|queue| layout.tx_in_place_via(queue));
+    assert_eq!(senders, [None, Some(at(0, 1)), None, Some(at(0, 0))]);
+}
+
+#[test]
+fn queues_that_a_guest_decides_on_stay_together() {
+    let driver = Driver::VhostUser(vhost_user::Settings::at("g.sock"));
+    let pinned = WorkerSpec { queues: vec![PortQueues::one("a", 1)], ..WorkerSpec::default() };
+    let ports = ["a", "b"].map(|name| PortSpec::new(name, driver.clone()));
+    let workers = vec![WorkerSpec::default(), pinned];
+    let [a, b]: [Vec<usize>; 2] =
+        assignment(&Spec { ports: ports.into(), workers, ..Spec::default() }).try_into().unwrap();
+    assert_eq!((a[0], a[1], a[2], a[63], a.len()), (0, 1, 0, 0, 64));
+    assert!(b.iter().all(|&worker| worker == b[0]));
+}
