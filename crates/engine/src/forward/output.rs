@@ -98,9 +98,13 @@ impl Output {
 
     /// Takes a step at a queue, which has this index in the port. Returns the half that only this worker had, if that is taken.
     pub(crate) fn step(&mut self, queue: usize, step: HalfStep) -> Option<(QueueId, Egress)> {
-        let taken = self.queues[queue - self.first].step(step);
-        if let Half::Own(_) = self.queues[queue - self.first].half {
-            self.running.set(queue, true);
+        let own = &mut self.queues[queue - self.first];
+        let taken = own.step(step);
+        match &own.half {
+            Half::Own(_) => self.running.set(queue, true),
+            // A worker that did not respond for a while may have set it only now.
+            Half::Down => self.running.set(queue, false),
+            Half::Shared(_) | Half::HandedOver => {}
         }
         taken.map(|egress| (QueueId::new(self.port, queue), egress))
     }

@@ -26,7 +26,7 @@ use crate::queue_id::QueueId;
 use crate::sharing::Parent;
 use crate::spec::WorkerSpec;
 use crate::stage::shared::Stuck;
-use crate::worker::{Pulse, Removed, Unresponsive, Worker};
+use crate::worker::{Answer, Pulse, Removed, Unresponsive, Worker};
 use changes::Changes;
 use post::Post;
 use queue::{Queue, Receive, Transmit};
@@ -67,6 +67,13 @@ impl From<Stuck> for Kept {
     }
 }
 
+impl FabricState {
+    /// Returns the record of a queue.
+    fn queue(&mut self, id: QueueId) -> &mut Queue {
+        self.queues.entry(id).or_default()
+    }
+}
+
 impl Fabric {
     /// Returns a fabric without workers, which counts controllers' packets that are not sent in `unsent`.
     pub(super) fn new(layout: Arc<Layout>, unsent: Arc<Drops>) -> Fabric {
@@ -91,12 +98,12 @@ impl Fabric {
         let attached = {
             let mut state = self.state();
             let ingress = state.ingress(id, half);
-            state.queues.entry(id).or_default().receive = Receive::Parked(ingress);
+            state.queue(id).receive = Receive::Parked(ingress);
             let mut changes = Changes::default();
             let placed = state.place_receive(id, &mut changes);
             placed.and_then(|()| Ok(state.offer(changes)?))
         };
-        let attached = attached.and_then(|asked| Ok(asked.into_iter().try_for_each(|answer| answer.wait().map(drop))?));
+        let attached = attached.and_then(|asked| Ok(self.collect(asked).map(drop)?));
         attached.inspect_err(|_| drop(self.detach_receive(id)))
     }
 
@@ -112,12 +119,14 @@ impl Fabric {
             match &receive {
                 Receive::Polled(wiring) => changes.at(wiring.worker).leave.push(id),
                 Receive::Crew(crew) => changes.leave_crew(id, &crew.wiring),
+                Receive::Stranded(worker) => changes.call(*worker),
                 Receive::Down | Receive::Parked(_) => {}
             }
             (receive, state.ask(changes))
         };
-        let mut removed = Removed::default();
-        asked.into_iter().try_for_each(|answer| answer.wait().map(|some| removed.add(some)))?;
+        let mut removed = self.collect(asked).inspect_err(|Unresponsive(worker)| {
+            self.state().queue(id).receive = Receive::Stranded(*worker);
+        })?;
         drop(removed.lanes.drain(..));
         match receive {
             Receive::Parked(ingress) => Ok(Some(ingress.half)),
@@ -131,8 +140,17 @@ impl Fabric {
                     None => crew.unlock(),
                 }
             }
-            Receive::Down | Receive::Polled(_) => Ok(removed.inputs.pop().map(|(_, ingress)| ingress.half)),
+            Receive::Down | Receive::Stranded(_) | Receive::Polled(_) => {
+                Ok(removed.inputs.pop().map(|(_, ingress)| ingress.half))
+            }
         }
+    }
+
+    /// Waits for all of these answers, and returns them together.
+    fn collect(&self, asked: Vec<Answer<Removed>>) -> Result<Removed, Unresponsive> {
+        let mut removed = Removed::default();
+        asked.into_iter().try_for_each(|answer| answer.wait().map(|some| removed.add(some)))?;
+        Ok(removed)
     }
 
     /// Replaces the kick descriptor of a queue that is polled.
@@ -158,7 +176,7 @@ impl Fabric {
             let mut state = self.state();
             let egress = state.egress(id, half);
             let running = state.running(id.port);
-            let queue = state.queues.entry(id).or_default();
+            let queue = state.queue(id);
             if let Transmit::Shared(shared) = &queue.transmit {
                 *shared.lock()? = Some(egress);
                 running.set(id.queue, true);
@@ -169,8 +187,7 @@ impl Fabric {
             state.place_transmit(id, &mut changes);
             state.offer(changes)
         };
-        let waited = attached.and_then(|asked| asked.into_iter().try_for_each(|answer| answer.wait().map(drop)));
-        waited.inspect_err(|_| drop(self.detach_transmit(id)))?;
+        attached.and_then(|asked| self.collect(asked)).inspect_err(|_| drop(self.detach_transmit(id)))?;
         let state = self.state();
         if state.queues.get(&id).is_some_and(|queue| matches!(queue.transmit, Transmit::Shared(_))) {
             state.running(id.port).set(id.queue, true);
@@ -180,11 +197,11 @@ impl Fabric {
 
     /// Like [`Fabric::detach_receive`], for the transmit half.
     pub(super) fn detach_transmit(&self, id: QueueId) -> Result<Option<TransmitHalf>, Kept> {
-        let taken = {
+        let asked = {
             let mut state = self.state();
-            let running = state.running(id.port);
-            running.set(id.queue, false);
+            state.running(id.port).set(id.queue, false);
             let Some(queue) = state.queues.get_mut(&id) else { return Ok(None) };
+            let mut changes = Changes::default();
             match std::mem::take(&mut queue.transmit) {
                 Transmit::Down => return Ok(None),
                 Transmit::Parked(egress) => return Ok(Some(egress.half)),
@@ -192,15 +209,14 @@ impl Fabric {
                     queue.transmit = Transmit::Shared(shared.clone());
                     return Ok(shared.lock()?.take().map(|egress| egress.half));
                 }
-                Transmit::Own(sender) => {
-                    let mut changes = Changes::default();
-                    state.take_half(id, sender, &mut changes);
-                    state.ask(changes)
-                }
+                Transmit::Own(sender) => state.take_half(id, sender, &mut changes),
+                Transmit::Stranded(worker) => changes.call(worker),
             }
+            state.ask(changes)
         };
-        let mut removed = Removed::default();
-        taken.into_iter().try_for_each(|answer| answer.wait().map(|some| removed.add(some)))?;
+        let mut removed = self.collect(asked).inspect_err(|Unresponsive(worker)| {
+            self.state().queue(id).transmit = Transmit::Stranded(*worker);
+        })?;
         Ok(removed.halves.pop().map(|(_, egress)| egress.half))
     }
 

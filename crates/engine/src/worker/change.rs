@@ -38,6 +38,8 @@ pub(crate) struct Change {
     pub(crate) lanes: Vec<LaneInput>,
     /// Ports of which the worker will poll no queue.
     pub(crate) forgotten: Vec<u64>,
+    /// Whether the worker has to respond even if nothing changes.
+    pub(crate) is_called: bool,
 }
 
 /// The way of a queue's frames, by slots of the plan.
@@ -89,9 +91,10 @@ impl Change {
             parents,
             lanes,
             forgotten,
+            is_called,
         } = self;
         let polls = inputs.len() + parents.len() + lanes.len() + leave.len() + rewired.len() + forgotten.len();
-        polls + outputs.len() + terms.len() + halves.len() + bridges.len() + refreshed.len() == 0
+        !is_called && polls + outputs.len() + terms.len() + halves.len() + bridges.len() + refreshed.len() == 0
     }
 }
 

@@ -254,7 +254,7 @@ impl FabricState {
         let Some(port) = self.layout.port(id.port).cloned() else { return Ok(()) };
         let alarms = wiring.lanes.iter().map(|lane| self.posts[lane.worker].worker.alarm()).collect();
         let (crew, Shares { parent, lanes }) = Crew::divide(wiring.clone(), ingress.half, alarms, &port.drops.forward)?;
-        self.queues.entry(id).or_default().receive = Receive::Crew(crew);
+        self.queue(id).receive = Receive::Crew(crew);
         // Only now do lanes have outputs of their own.
         for lane in &wiring.lanes {
             self.follow(lane.worker, changes);

@@ -26,6 +26,8 @@ pub(super) enum Receive {
     Polled(Wiring),
     /// Several workers, which share it.
     Crew(Crew),
+    /// This worker, which was asked for it and has not responded yet.
+    Stranded(usize),
 }
 
 /// Who has a transmit half.
@@ -40,6 +42,8 @@ pub(super) enum Transmit {
     Own(Sender),
     /// All outputs and mirrors that send there. The queue may be down.
     Shared(Arc<Shared>),
+    /// This worker, which was asked for it and has not responded yet.
+    Stranded(usize),
 }
 
 impl Queue {
@@ -75,7 +79,7 @@ impl Queue {
         let mut workers = match &self.receive {
             Receive::Polled(wiring) => vec![wiring.worker],
             Receive::Crew(crew) => crew.wiring.lanes.iter().map(|lane| lane.worker).collect(),
-            Receive::Down | Receive::Parked(_) => Vec::new(),
+            Receive::Down | Receive::Parked(_) | Receive::Stranded(_) => Vec::new(),
         };
         if let Transmit::Own(sender) = &self.transmit {
             workers.push(sender.worker);

@@ -67,6 +67,10 @@ impl FabricState {
                     let Asked { receive, transmit } = asked.remove(&worker).unwrap_or_default();
                     let ports = receive.iter().chain(&transmit).map(|id| id.port);
                     lost.extend(ports.map(|port| (port, unresponsive.to_string())));
+                    if !ending.has(worker) {
+                        receive.iter().for_each(|id| self.queue(*id).receive = Receive::Stranded(worker));
+                        transmit.iter().for_each(|id| self.queue(*id).transmit = Transmit::Stranded(worker));
+                    }
                 }
             }
         }
@@ -77,7 +81,7 @@ impl FabricState {
                 Ok(half) => {
                     let ingress = half.map(|half| self.ingress(id, half));
                     let receive = ingress.map_or(Receive::Down, Receive::Parked);
-                    self.queues.entry(id).or_default().receive = receive;
+                    self.queue(id).receive = receive;
                 }
                 Err(why) => drop(lost.insert(id.port, why.to_string())),
             }
@@ -150,7 +154,7 @@ impl FabricState {
                     Transmit::Down
                 }
             };
-            self.queues.entry(id).or_default().transmit = next;
+            self.queue(id).transmit = next;
         }
     }
 
@@ -168,11 +172,11 @@ impl FabricState {
     /// Parks halves that workers gave back.
     pub(super) fn park(&mut self, mut removed: Removed) {
         for (id, ingress) in removed.inputs {
-            self.queues.entry(id).or_default().receive = Receive::Parked(ingress);
+            self.queue(id).receive = Receive::Parked(ingress);
         }
         let of_outputs = removed.outputs.drain(..).flat_map(|output| output.into_own());
         for (id, egress) in removed.halves.into_iter().chain(of_outputs) {
-            self.queues.entry(id).or_default().transmit = Transmit::Parked(egress);
+            self.queue(id).transmit = Transmit::Parked(egress);
         }
     }
 }

@@ -93,7 +93,7 @@ impl FabricState {
                     let mut egress = shared.lock();
                     egress.iter_mut().flat_map(|egress| egress.iter_mut()).for_each(|egress| egress.refresh(setup, id));
                 }
-                Transmit::Down | Transmit::Own(_) => {}
+                Transmit::Down | Transmit::Own(_) | Transmit::Stranded(_) => {}
             }
         }
     }
@@ -136,7 +136,7 @@ impl FabricState {
 
     /// Returns a queue that several send to. No worker has its half alone.
     fn share(&mut self, id: QueueId) -> Arc<Shared> {
-        let queue = self.queues.entry(id).or_default();
+        let queue = self.queue(id);
         let egress = queue.take_transmit();
         if let Transmit::Shared(shared) = &queue.transmit {
             return shared.clone();
