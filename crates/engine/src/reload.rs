@@ -57,17 +57,6 @@ pub enum Step {
     Kept,
 }
 
-impl Action {
-    pub(crate) fn new(subject: Subject, name: impl Into<String>, step: Step, why: Vec<String>) -> Action {
-        Action { subject, name: name.into(), step, why, error: None }
-    }
-
-    /// Returns the action for a part that exists and is still wanted, and differs in `why`.
-    pub(crate) fn of_known(subject: Subject, name: impl Into<String>, why: Vec<String>) -> Action {
-        Action::new(subject, name, if why.is_empty() { Step::Kept } else { Step::Changed }, why)
-    }
-}
-
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -13,6 +13,7 @@ mod millrace;
 mod peers;
 mod record;
 mod redis;
+mod reload;
 mod report;
 mod ring_format;
 mod run;
@@ -38,8 +39,8 @@ struct Arguments {
 
 /// Where to begin.
 const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
-both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation`, `simulate` and \
-`latency` write tables, charts and figures into a new directory below bench/results, or into the one that --out names. \
+both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation`, `simulate`, \
+`reload` and `latency` write tables, charts and figures into a new directory below bench/results, or into the one that --out names. \
 docs/performance.md has the figures that are published.";
 
 #[derive(Subcommand)]
@@ -79,6 +80,10 @@ enum Command {
     Redis(redis::Redis),
     /// Send one frame at a time through Millrace: how long it takes, and how much of its processor the idle switch uses
     Latency(compare::LoneFrames),
+    /// Change the configuration of Millrace again and again: how long the frames of a port wait that is not concerned
+    ///
+    /// docs/reload.md has the published results.
+    Reload(reload::Reload),
     /// Run a scenario: traffic through one switch after the other, at every size, rate and number of pairs that its file asks for
     ///
     /// docs/testbed.md explains scenarios. Results are stored run by run: the same command goes on where it was stopped.
@@ -146,6 +151,7 @@ fn main() -> ExitCode {
         Command::Latency(arguments) => {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        Command::Reload(options) => reload::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Run(options) => run::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Host => run::run_host().map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Rfc2544(options) => run::run_rfc2544(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),

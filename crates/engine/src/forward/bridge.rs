@@ -36,7 +36,8 @@ impl Bridge {
 
     /// Returns a bridge of no ports.
     pub(crate) fn none() -> Arc<Bridge> {
-        static NONE: LazyLock<Arc<Bridge>> = LazyLock::new(|| Arc::new(Bridge::of(MacTable::with_known_key(0, 0, 0), &[])));
+        static NONE: LazyLock<Arc<Bridge>> =
+            LazyLock::new(|| Arc::new(Bridge::of(MacTable::with_known_key(0, 0, 0), &[])));
         NONE.clone()
     }
 

@@ -4,9 +4,9 @@ use super::flows::LivePortConfig;
 use super::transmit_queue::{Half, HalfStep, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::monitor::{Activity, Place, WorkerCounters};
-use crate::queue_id::QueueId;
 use crate::port::Sent;
 use crate::port::zero_copy::GuestBuffers;
+use crate::queue_id::QueueId;
 use crate::stage::egress::{Egress, Outgoing};
 use crate::stage::running::{Marks, Running};
 use crate::stage::shared::Stuck;
@@ -222,9 +222,7 @@ impl Output {
     #[inline(always)]
     pub(crate) fn returned(&self, queue: usize, release: &mut dyn FnMut(&[u16])) {
         match self.at(queue).map(|queue| &queue.half) {
-            Some(Half::Own(egress)) => {
-                egress.half.zero_copy().into_iter().for_each(|half| half.returned(release))
-            }
+            Some(Half::Own(egress)) => egress.half.zero_copy().into_iter().for_each(|half| half.returned(release)),
             Some(Half::Shared(shared)) => shared
                 .lock()
                 .iter()

@@ -21,6 +21,7 @@ mod stages;
 
 use super::layout::Layout;
 use crate::drops::Drops;
+use crate::forward::HalfStep;
 use crate::port::{Kept, ReceiveHalf, TransmitHalf};
 use crate::queue_id::QueueId;
 use crate::sharing::Parent;
@@ -158,7 +159,9 @@ impl Fabric {
         let mut state = self.state();
         let FabricState { posts, queues, .. } = &mut *state;
         match queues.get_mut(&id).map(|queue| &mut queue.receive) {
-            Some(Receive::Polled(wiring)) => drop(posts[wiring.worker].worker.offer(move |plan| plan.rewire(id, kick))?),
+            Some(Receive::Polled(wiring)) => {
+                drop(posts[wiring.worker].worker.offer(move |plan| plan.rewire(id, kick))?)
+            }
             Some(Receive::Parked(ingress)) => {
                 if let Some(half) = ingress.half.life_cycle() {
                     half.rewire(kick);
@@ -209,7 +212,7 @@ impl Fabric {
                     queue.transmit = Transmit::Shared(shared.clone());
                     return Ok(shared.lock()?.take().map(|egress| egress.half));
                 }
-                Transmit::Own(sender) => state.take_half(id, sender, &mut changes),
+                Transmit::Own(sender) => state.step(id, sender, HalfStep::Take, &mut changes),
                 Transmit::Stranded(worker) => changes.call(worker),
             }
             state.ask(changes)

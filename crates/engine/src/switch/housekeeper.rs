@@ -53,8 +53,9 @@ impl Inner {
         let Ok(mut open) = self.open.try_lock() else { return };
         let topology = self.topology();
         for (spec, shared) in topology.spec.ports.iter().zip(&topology.layout.ports) {
-            let connection = open.connections.get_mut(&spec.name).expect("every port has one");
-            open::retry(connection, spec, shared, &self.fabric);
+            if let Some(connection) = open.connections.get_mut(&shared.id) {
+                open::retry(connection, spec, shared, &self.fabric);
+            }
         }
     }
 
@@ -62,7 +63,7 @@ impl Inner {
     fn look_for_sockets(&self) {
         let Ok(open) = self.open.try_lock() else { return };
         for port in &self.topology().layout.ports {
-            let lost = open.connections.get(&port.name).and_then(Connection::listener).filter(|l| !l.is_reachable());
+            let lost = open.connections.get(&port.id).and_then(Connection::listener).filter(|l| !l.is_reachable());
             let missing = lost.map(|listener| {
                 format!(
                     "its socket {} was removed or replaced, so that nobody can connect; a reload makes it again",

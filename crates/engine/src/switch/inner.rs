@@ -51,8 +51,8 @@ pub(super) struct Laid {
 /// Connections of the switch's ports.
 #[derive(Default)]
 pub(super) struct Open {
-    /// By name of the port.
-    pub(super) connections: HashMap<String, Connection>,
+    /// By id of the port.
+    pub(super) connections: HashMap<u64, Connection>,
     /// Number of ports that there have been: each gets the next one as its id.
     pub(super) opened: u64,
 }

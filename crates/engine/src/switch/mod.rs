@@ -1,8 +1,8 @@
 //! The control side: owns the ports, follows the specification, and reads the counters.
 
-mod actions;
 mod aggregation;
 mod datapath;
+mod difference;
 mod error;
 mod fabric;
 mod housekeeper;

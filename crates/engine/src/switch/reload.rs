@@ -1,4 +1,4 @@
-//! Reload from one specification to the next: takes the actions that `actions` lists, and no others.
+//! Reload from one specification to the next: makes the difference between them, and no other.
 
 mod applied;
 mod parts;

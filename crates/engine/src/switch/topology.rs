@@ -2,7 +2,6 @@
 
 use super::layout::{Domain, Layout};
 use super::mapping::Mapping;
-use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::port::Exchange;
 use crate::queue_id::QueueId;
@@ -22,11 +21,6 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    /// Returns the port of this name.
-    pub(super) fn port(&self, name: &str) -> Option<&Arc<PortShared>> {
-        self.layout.ports.iter().find(|port| port.name == name)
-    }
-
     /// Returns the bridges, each with its specification and the indices of its ports.
     pub(super) fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Vec<usize>)> {
         let domains = self.layout.domains.iter().filter_map(|domain| match domain {

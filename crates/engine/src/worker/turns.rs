@@ -481,8 +481,7 @@ mod tests {
         let mut rig = Rig::new(&[busy(1, 50), busy(2, 60_000)]);
         rig.run(10_000_000);
         let owed = rig.turns.ports[1].left;
-        let ports =
-            |ports: &[u64]| ports.iter().map(|&port| QueueId::new(port, 0)).collect::<Vec<_>>().into_iter();
+        let ports = |ports: &[u64]| ports.iter().map(|&port| QueueId::new(port, 0)).collect::<Vec<_>>().into_iter();
         rig.turns.assign_queues(ports(&[1]));
         rig.turns.assign_queues(ports(&[2, 1]));
         let turn = rig.turns.ports.iter().find(|turn| turn.id == 2).unwrap();

@@ -15,10 +15,7 @@ pub(crate) struct Source<'p> {
 impl<'p> Source<'p> {
     /// Returns the source of frames of `half`.
     #[inline(always)]
-    pub(crate) fn new(
-        half: &'p dyn RxQueue,
-        lent: Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)>,
-    ) -> Source<'p> {
+    pub(crate) fn new(half: &'p dyn RxQueue, lent: Option<(&'p dyn ZeroCopyRx, &'p GuestBuffers)>) -> Source<'p> {
         Source { half, lent }
     }
 

@@ -46,7 +46,8 @@ impl FabricState {
 
     /// Like [`FabricState::ask`], but asks nobody if one of the workers was given up.
     pub(super) fn offer(&self, changes: Changes) -> Result<Vec<Answer<Removed>>, Unresponsive> {
-        let given_up = changes.0.keys().map(|&worker| &self.posts[worker].worker.pulse).find(|pulse| pulse.is_given_up());
+        let given_up =
+            changes.0.keys().map(|&worker| &self.posts[worker].worker.pulse).find(|pulse| pulse.is_given_up());
         given_up.map_or(Ok(()), |pulse| Err(Unresponsive(pulse.index)))?;
         Ok(self.ask(changes))
     }

@@ -1,10 +1,10 @@
 //! Queues go to the workers that the layout names: first what they send to, then what they poll.
 
+use super::FabricState;
 use super::changes::Changes;
 use super::crew::{Crew, Shares};
 use super::queue::{Receive, Transmit};
 use super::slots::Steps;
-use super::FabricState;
 use crate::forward::{BridgePlan, Half, HalfStep, Output, Target, TransmitQueue};
 use crate::port::Kept;
 use crate::queue_id::QueueId;
@@ -69,8 +69,15 @@ impl FabricState {
         self.follow_bridges(worker, bridges, changes);
     }
 
-    fn follow_outputs(&mut self, worker: usize, Steps { freed, added, changed }: Steps<OutputKey>, changes: &mut Changes) {
-        let at = |state: &FabricState, key: &OutputKey| state.posts[worker].outputs.get(key).map(|(slot, terms)| (slot, terms.clone()));
+    fn follow_outputs(
+        &mut self,
+        worker: usize,
+        Steps { freed, added, changed }: Steps<OutputKey>,
+        changes: &mut Changes,
+    ) {
+        let at = |state: &FabricState, key: &OutputKey| {
+            state.posts[worker].outputs.get(key).map(|(slot, terms)| (slot, terms.clone()))
+        };
         changes.at(worker).outputs.extend(freed.into_iter().map(|slot| (slot, Output::empty())));
         for key in added {
             let Some((slot, terms)) = at(self, &key) else { continue };
@@ -87,7 +94,14 @@ impl FabricState {
         let plan = |key: BridgeKey| {
             let (slot, terms) = post.bridges.get(&key)?;
             let (bridge, outputs) = (terms.bridge.clone(), post.slots(&terms.outputs));
-            Some((slot, if key.lane.is_some() { BridgePlan::of_lane(bridge, outputs, worker) } else { BridgePlan::new(bridge, outputs, worker) }))
+            Some((
+                slot,
+                if key.lane.is_some() {
+                    BridgePlan::of_lane(bridge, outputs, worker)
+                } else {
+                    BridgePlan::new(bridge, outputs, worker)
+                },
+            ))
         };
         let bridges = &mut changes.at(worker).bridges;
         bridges.extend(freed.into_iter().map(|slot| (slot, BridgePlan::empty())));
@@ -161,20 +175,10 @@ impl FabricState {
     }
 
     /// Has a worker take a step at a queue of one of its outputs.
-    fn step(&self, id: QueueId, Sender { worker, output }: Sender, step: HalfStep, changes: &mut Changes) {
+    pub(super) fn step(&self, id: QueueId, Sender { worker, output }: Sender, step: HalfStep, changes: &mut Changes) {
         if let Some(output) = self.posts[worker].outputs.of(&output) {
             changes.at(worker).halves.push((OutputQueue { output, queue: id.queue }, step));
         }
-    }
-
-    /// Has a worker give back the half that only it has.
-    pub(super) fn take_half(&self, id: QueueId, sender: Sender, changes: &mut Changes) {
-        self.step(id, sender, HalfStep::Take, changes);
-    }
-
-    /// Has a worker share the half that only it has.
-    pub(super) fn share_half(&self, id: QueueId, sender: Sender, shared: &Arc<Shared>, changes: &mut Changes) {
-        self.step(id, sender, HalfStep::Share(shared.clone()), changes);
     }
 
     /// Ends the sharing of queues that only one output sends to, or none, by the layout.
@@ -187,7 +191,9 @@ impl FabricState {
             let Ok(mut slot) = shared.lock() else { continue };
             let egress = match senders {
                 // An output that sends there already goes on, without a gap.
-                Senders::One(sender) if slot.is_some() && self.posts[sender.worker].outputs.of(&sender.output).is_some() => {
+                Senders::One(sender)
+                    if slot.is_some() && self.posts[sender.worker].outputs.of(&sender.output).is_some() =>
+                {
                     drop(slot);
                     queue.transmit = Transmit::Own(sender);
                     self.step(id, sender, HalfStep::Own, changes);

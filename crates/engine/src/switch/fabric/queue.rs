@@ -74,6 +74,16 @@ impl Queue {
         }
     }
 
+    /// Forgets halves that these workers keep.
+    pub(super) fn forget_stranded(&mut self, with: impl Fn(usize) -> bool) {
+        if matches!(self.receive, Receive::Stranded(worker) if with(worker)) {
+            self.receive = Receive::Down;
+        }
+        if matches!(self.transmit, Transmit::Stranded(worker) if with(worker)) {
+            self.transmit = Transmit::Down;
+        }
+    }
+
     /// Returns the workers that drive stages of the queue.
     pub(super) fn workers(&self) -> Vec<usize> {
         let mut workers = match &self.receive {

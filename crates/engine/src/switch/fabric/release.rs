@@ -4,6 +4,7 @@ use super::FabricState;
 use super::changes::Changes;
 use super::crew::Crew;
 use super::queue::{Receive, Transmit};
+use crate::forward::HalfStep;
 use crate::port::{Kept, ReceiveHalf};
 use crate::queue_id::QueueId;
 use crate::stage::shared::Shared;
@@ -39,11 +40,81 @@ impl<'s> Ending<'s> {
 /// Reasons why ports have lost queues, by id.
 type Lost = HashMap<u64, String>;
 
-/// Queues that a worker was asked for.
+/// A release under way: from whom the queues are asked that do not stay.
+struct Release<'l> {
+    layout: &'l Layout,
+    ending: Ending<'l>,
+    changes: Changes,
+    /// By worker.
+    asked: HashMap<usize, Asked>,
+    /// Crews that end.
+    crews: Vec<(QueueId, Crew)>,
+}
+
+/// Halves that a worker was asked for.
 #[derive(Default)]
 struct Asked {
     receive: Vec<QueueId>,
-    transmit: Vec<QueueId>,
+    transmit: Vec<(QueueId, Sender)>,
+}
+
+impl Release<'_> {
+    /// Asks for the receive halves that do not stay.
+    fn ask_receive(&mut self, state: &mut FabricState) {
+        for (&id, queue) in &mut state.queues {
+            match std::mem::take(&mut queue.receive) {
+                Receive::Polled(wiring) => {
+                    let is_shared = self.layout.crew_wiring(id).is_some();
+                    let next = self.layout.wiring(id).filter(|_| !is_shared && !self.ending.has(wiring.worker));
+                    if next.is_some_and(|next| wiring.leads_on(&next)) {
+                        queue.receive = Receive::Polled(wiring);
+                    } else {
+                        self.changes.at(wiring.worker).leave.push(id);
+                        self.asked.entry(wiring.worker).or_default().receive.push(id);
+                    }
+                }
+                Receive::Crew(crew) if self.ending.ends_crew(id, &crew, self.layout) => {
+                    self.changes.leave_crew(id, &crew.wiring);
+                    if let Some(parent) = &crew.wiring.parent {
+                        self.asked.entry(parent.worker).or_default().receive.push(id);
+                    }
+                    self.crews.push((id, crew));
+                }
+                other => queue.receive = other,
+            }
+        }
+    }
+
+    /// Asks for the transmit halves that do not stay, or has workers share them.
+    fn ask_transmit(&mut self, state: &mut FabricState) {
+        let own = state.queues.iter().filter_map(|(id, queue)| match queue.transmit {
+            Transmit::Own(sender) => Some((*id, sender)),
+            _ => None,
+        });
+        for (id, sender) in own.collect::<Vec<_>>() {
+            let next = match self.layout.senders(id) {
+                Senders::One(next) if next == sender && !self.ends(sender) => continue,
+                // Without a gap: the worker sends there until it has another way.
+                Senders::Several if !self.ends(sender) => {
+                    let shared = Arc::new(Shared::new(None));
+                    state.step(id, sender, HalfStep::Share(shared.clone()), &mut self.changes);
+                    Transmit::Shared(shared)
+                }
+                _ => {
+                    state.step(id, sender, HalfStep::Take, &mut self.changes);
+                    Transmit::Down
+                }
+            };
+            self.asked.entry(sender.worker).or_default().transmit.push((id, sender));
+            state.queue(id).transmit = next;
+        }
+    }
+
+    /// Reports whether an output ends: with its worker, or with the lane that it is for.
+    fn ends(&self, sender: Sender) -> bool {
+        let of_crew = |lane: QueueId| self.crews.iter().any(|(id, _)| *id == QueueId { lane: None, ..lane });
+        self.ending.has(sender.worker) || sender.output.lane.is_some_and(of_crew)
+    }
 }
 
 impl FabricState {
@@ -52,110 +123,49 @@ impl FabricState {
     /// `layout` are shared from now on. Returns the ports of queues that do not come back, with reasons.
     pub(super) fn release(&mut self, layout: &Layout, spawned: &[Option<Worker>]) -> Lost {
         self.stranded.retain_mut(|parent| !parent.give_up());
-        let ending = Ending::by(spawned);
-        let mut changes = Changes::default();
-        let mut asked: HashMap<usize, Asked> = HashMap::new();
-        let crews = self.release_receive(layout, ending, &mut changes, &mut asked);
-        self.release_transmit(layout, (ending, &crews), &mut changes, &mut asked);
+        let (ending, asked) = (Ending::by(spawned), HashMap::new());
+        let mut release = Release { layout, ending, changes: Changes::default(), asked, crews: Vec::new() };
+        release.ask_receive(self);
+        release.ask_transmit(self);
+        let Release { changes, mut asked, crews, .. } = release;
         let answers: Vec<_> =
             changes.into_some().map(|(worker, change)| (worker, self.ask_one(worker, change))).collect();
         let (mut lost, mut removed) = (Lost::new(), Removed::default());
         for (worker, answer) in answers {
             match answer.wait() {
                 Ok(some) => removed.add(some),
-                Err(unresponsive) => {
-                    let Asked { receive, transmit } = asked.remove(&worker).unwrap_or_default();
-                    let ports = receive.iter().chain(&transmit).map(|id| id.port);
-                    lost.extend(ports.map(|port| (port, unresponsive.to_string())));
-                    if !ending.has(worker) {
-                        receive.iter().for_each(|id| self.queue(*id).receive = Receive::Stranded(worker));
-                        transmit.iter().for_each(|id| self.queue(*id).transmit = Transmit::Stranded(worker));
-                    }
-                }
+                Err(why) => self.strand(worker, asked.remove(&worker).unwrap_or_default(), &why.to_string(), &mut lost),
             }
         }
         // Workers give back the last buffers of queues behind locks with their lanes.
         drop(removed.lanes.drain(..));
         for (id, crew) in crews {
             match self.reunite(id, crew, &mut removed) {
-                Ok(half) => {
-                    let ingress = half.map(|half| self.ingress(id, half));
-                    let receive = ingress.map_or(Receive::Down, Receive::Parked);
-                    self.queue(id).receive = receive;
-                }
+                Ok(None) => {}
+                Ok(Some(half)) => self.queue(id).receive = Receive::Parked(self.ingress(id, half)),
                 Err(why) => drop(lost.insert(id.port, why.to_string())),
             }
         }
         self.park(removed);
+        // A worker that ends is left behind with what it keeps.
+        self.queues.values_mut().for_each(|queue| queue.forget_stranded(|worker| ending.has(worker)));
         lost
     }
 
-    /// Asks for receive halves. Returns the crews that end.
-    fn release_receive(
-        &mut self,
-        layout: &Layout,
-        ending: Ending<'_>,
-        changes: &mut Changes,
-        asked: &mut HashMap<usize, Asked>,
-    ) -> Vec<(QueueId, Crew)> {
-        let mut crews = Vec::new();
-        for (&id, queue) in &mut self.queues {
-            match std::mem::take(&mut queue.receive) {
-                Receive::Polled(wiring) => {
-                    let is_shared = layout.crew_wiring(id).is_some();
-                    let next = layout.wiring(id).filter(|_| !is_shared && !ending.has(wiring.worker));
-                    if next.is_some_and(|next| wiring.leads_on(&next)) {
-                        queue.receive = Receive::Polled(wiring);
-                    } else {
-                        changes.at(wiring.worker).leave.push(id);
-                        asked.entry(wiring.worker).or_default().receive.push(id);
-                    }
-                }
-                Receive::Crew(crew) if ending.ends_crew(id, &crew, layout) => {
-                    changes.leave_crew(id, &crew.wiring);
-                    if let Some(parent) = &crew.wiring.parent {
-                        asked.entry(parent.worker).or_default().receive.push(id);
-                    }
-                    crews.push((id, crew));
-                }
-                other => queue.receive = other,
-            }
+    /// Notes that a worker keeps halves that it was asked for, and their ports.
+    fn strand(&mut self, worker: usize, Asked { receive, transmit }: Asked, why: &str, lost: &mut Lost) {
+        for id in receive {
+            self.queue(id).receive = Receive::Stranded(worker);
+            lost.insert(id.port, why.to_owned());
         }
-        crews
-    }
-
-    /// Asks for transmit halves, or has workers share them.
-    fn release_transmit(
-        &mut self,
-        layout: &Layout,
-        (ending, crews): (Ending<'_>, &[(QueueId, Crew)]),
-        changes: &mut Changes,
-        asked: &mut HashMap<usize, Asked>,
-    ) {
-        // A lane has outputs of its own, which end with it.
-        let of_crew = |lane: QueueId| crews.iter().any(|(id, _)| *id == QueueId { lane: None, ..lane });
-        let ends = |sender: Sender| ending.has(sender.worker) || sender.output.lane.is_some_and(of_crew);
-        let own = self.queues.iter().filter_map(|(id, queue)| match queue.transmit {
-            Transmit::Own(sender) => Some((*id, sender)),
-            _ => None,
-        });
-        for (id, sender) in own.collect::<Vec<_>>() {
-            let next = match layout.senders(id) {
-                Senders::One(next) if next == sender && !ends(sender) => continue,
-                // Without a gap: the worker sends there until it has another way.
-                Senders::Several if !ends(sender) => {
-                    let shared = Arc::new(Shared::new(None));
-                    self.share_half(id, sender, &shared, changes);
-                    Transmit::Shared(shared)
-                }
-                _ => {
-                    self.take_half(id, sender, changes);
-                    asked.entry(sender.worker).or_default().transmit.push(id);
-                    Transmit::Down
-                }
-            };
-            self.queue(id).transmit = next;
+        let mut changes = Changes::default();
+        for (id, sender) in transmit {
+            self.queue(id).transmit = Transmit::Stranded(worker);
+            lost.insert(id.port, why.to_owned());
+            // Nobody else will have it, so that it is not shared either.
+            self.step(id, sender, HalfStep::Take, &mut changes);
         }
+        drop(self.ask(changes));
     }
 
     /// Returns the half of a queue whose crew has ended, if it has come back.

@@ -103,7 +103,8 @@ impl FabricState {
         let layout = self.layout.clone();
         let probe = |mirror: &Mirroring| self.probe(&layout.ports[mirror.to]);
         let probes: Vec<_> = layout.mirrors.iter().map(probe).collect();
-        let copied_to: HashMap<_, _> = layout.mirrors.iter().zip(&probes).map(|(of, to)| (layout.ports[of.to].id, to)).collect();
+        let copied_to: HashMap<_, _> =
+            layout.mirrors.iter().zip(&probes).map(|(of, to)| (layout.ports[of.to].id, to)).collect();
         for port in &layout.ports {
             let mirrors = layout.mirrors.iter().map(|mirror| &mirror.spec).zip(&probes);
             let mirrors = mirrors.filter(|(spec, _)| spec.from.contains(&port.name));

@@ -53,8 +53,7 @@ fn queues_are_spread_evenly_around_those_that_are_named() {
 /// Two queues of a NIC are patched with two guests, the second with one queue of its guest.
 #[test]
 fn queues_of_a_port_are_patched_with_different_ports() {
-    let tap =
-        |name: &str| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
+    let tap = |name: &str| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
     let mapping = |queue, to| MappingSpec {
         from: PortQueues::one("wan", queue),
         to,

@@ -82,7 +82,9 @@ impl Layout {
     fn terms(&self, OutputKey { to, lane }: OutputKey, worker: usize) -> OutputTerms {
         let Some(port) = self.index(to.port) else { return OutputTerms::default() };
         let config = match (self.domain_of(port), self.place_of(port)) {
-            (Some(Domain::Bridge { bridge, .. }), Some(place)) => bridge.flows.as_ref().map(|of| of.configs[place].clone()),
+            (Some(Domain::Bridge { bridge, .. }), Some(place)) => {
+                bridge.flows.as_ref().map(|of| of.configs[place].clone())
+            }
             _ => None,
         };
         // A mapped port sends chains without a copy, and returns them by the queue that they came from.
@@ -100,4 +102,3 @@ impl Layout {
         }
     }
 }
-

@@ -58,6 +58,7 @@ impl Mapping {
     }
 
     /// Returns the queues that it joins.
+    #[cfg(test)]
     pub(super) fn queues(&self) -> MappedQueues {
         self.queues
     }

@@ -5,9 +5,8 @@ use crate::forward::bridge::Bridge;
 use crate::forward::flows::Datapath;
 use crate::forward::mac_table::Key;
 use crate::port::Exchange;
-use crate::reload::{Action, Step, Subject};
-use crate::spec::{BridgeSpec, ExchangeSpec, MappingSpec, Spec, StaticEntry, Vlan};
-use crate::switch::actions::{mapping_name, step};
+use crate::spec::{BridgeSpec, ExchangeSpec, Spec, StaticEntry, Vlan};
+use crate::switch::difference::{Fate, Parts};
 use crate::switch::error::Error;
 use crate::switch::mapping::Mapping;
 use crate::switch::tenancy;
@@ -16,34 +15,34 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Topology {
-    /// Returns the bridges of `spec`, as `actions` change those of this topology.
+    /// Returns the bridges of `spec`, whose fates these are.
     pub(super) fn next_bridges(
         &self,
         spec: &Spec,
-        actions: &[Action],
+        parts: &Parts,
         datapath: &Arc<Datapath>,
     ) -> Result<Vec<Arc<Bridge>>, Error> {
-        let bridge = |wanted: &BridgeSpec| {
-            let known = self.bridges().find(|(had, ..)| had.name == wanted.name);
-            match (step(actions, Subject::Bridge, &wanted.name), known) {
-                (Some(Step::Kept), Some((_, bridge, _))) => Ok(bridge.clone()),
-                _ => new_bridge(wanted, spec, datapath).map(Arc::new),
-            }
+        let had: Vec<_> = self.bridges().map(|(_, bridge, _)| bridge).collect();
+        let bridge = |(wanted, fate): (&BridgeSpec, &Fate)| match fate.is_kept() {
+            Some(index) => Ok(had[index].clone()),
+            None => new_bridge(wanted, spec, datapath).map(Arc::new),
         };
-        spec.bridges.iter().map(bridge).collect()
+        spec.bridges.iter().zip(&parts.fates).map(bridge).collect()
     }
 
-    /// Returns the mappings of `spec`, as `actions` change those of this topology.
-    pub(super) fn next_mappings(&self, spec: &Spec, actions: &[Action]) -> Vec<Arc<Mapping>> {
-        let mapping = |wanted: &MappingSpec, queues| {
-            if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Mapping, &mapping_name(wanted)) {
-                let known = self.mappings.iter().find(|m| m.is_of(wanted) && m.queues() == queues);
-                return known.cloned().expect("it was there before");
+    /// Returns the mappings of `spec`, whose fates these are.
+    pub(super) fn next_mappings(&self, spec: &Spec, parts: &Parts) -> Vec<Arc<Mapping>> {
+        let mut next = Vec::new();
+        for (wanted, fate) in spec.mappings.iter().zip(&parts.fates) {
+            if let Some(index) = fate.goes_on() {
+                let had = &self.spec.mappings[index];
+                next.extend(self.mappings.iter().filter(|mapping| mapping.is_of(had)).cloned());
+            } else {
+                let mapping = |queues| Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues));
+                next.extend(wanted.pairs(spec).into_iter().map(mapping));
             }
-            Arc::new(Mapping::new(wanted.clone(), tenancy::judge(spec, wanted), queues))
-        };
-        let pairs = |wanted| MappingSpec::pairs(wanted, spec).into_iter().map(move |queues| (wanted, queues));
-        spec.mappings.iter().flat_map(pairs).map(|(wanted, queues)| mapping(wanted, queues)).collect()
+        }
+        next
     }
 
     /// Returns the groups of `spec`; those that are as they were stay.
@@ -76,11 +75,16 @@ impl Topology {
 
     /// Calls `act` for each bridge with the one of `old` that has its name, the time, and a function from the ports of that one to
     /// those of this one: they are the same ports, in the same VLANs.
-    fn with_bridges_of(&self, old: &Topology, act: impl Fn(&Arc<Bridge>, &Arc<Bridge>, u32, &dyn Fn(u16) -> Option<u16>)) {
+    fn with_bridges_of(
+        &self,
+        old: &Topology,
+        act: impl Fn(&Arc<Bridge>, &Arc<Bridge>, u32, &dyn Fn(u16) -> Option<u16>),
+    ) {
         let had: HashMap<_, _> = old.bridges().map(|(spec, bridge, had)| (&spec.name, (bridge, had))).collect();
         for (spec, bridge, members) in self.bridges() {
             let Some((known, had)) = had.get(&spec.name) else { continue };
-            let places: HashMap<u64, usize> = (0..).zip(members).map(|(place, &port)| (self.layout.ports[port].id, place)).collect();
+            let places: HashMap<u64, usize> =
+                (0..).zip(members).map(|(place, &port)| (self.layout.ports[port].id, place)).collect();
             let place = |port: u16| {
                 let port = had[usize::from(port)];
                 let place = *places.get(&old.layout.ports[port].id)?;
@@ -93,8 +97,9 @@ impl Topology {
 
 /// Returns a bridge that has learned nothing.
 fn new_bridge(wanted: &BridgeSpec, spec: &Spec, datapath: &Arc<Datapath>) -> Result<Bridge, Error> {
-    let vlan = |name: &String| spec.ports.iter().find(|p| p.name == *name).map(|p| p.vlan.clone());
-    let vlans: Vec<Vlan> = wanted.ports.iter().map(|name| vlan(name).unwrap_or_default()).collect();
+    let vlans: HashMap<_, _> = spec.ports.iter().map(|port| (&port.name, &port.vlan)).collect();
+    let vlans: Vec<Vlan> =
+        wanted.ports.iter().map(|name| vlans.get(name).copied().cloned().unwrap_or_default()).collect();
     let seconds = u32::try_from(wanted.ageing.as_secs()).unwrap_or(u32::MAX / 2);
     let port = |name: &String| wanted.ports.iter().position(|port| port == name).map(|index| index as u16);
     let place = |entry: &StaticEntry| Some((Key::of(entry.mac, entry.vlan), port(&entry.port)?));

@@ -14,23 +14,23 @@ impl Transition<'_> {
     pub(super) fn record_ports(&mut self) {
         self.inner.files.set(self.spec.files());
         let mut begun = Vec::new();
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+        for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
             if port.recorder().as_ref().map(Recorder::path) != spec.record.as_deref() {
                 self.record(spec, port);
-                self.applied.change(&spec.name, "record-to");
+                self.findings.mend(index, "record-to");
                 begun.push(port.id);
             }
         }
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+        for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
             for recorder in port.recordings() {
                 // One that has just failed is tried once more: another recording may have let go of its file.
                 let renewed = recorder.renew();
                 if renewed != Ok(false) && !begun.contains(&port.id) {
-                    self.applied.change(&spec.name, "capture file opened again");
+                    self.findings.mend(index, "capture file opened again");
                 }
                 if let Err(why) = renewed {
                     let problem = format!("cannot record to {}: {why}", recorder.path().display());
-                    self.applied.fail(&spec.name, OpenError::of(spec, problem));
+                    self.findings.fail(index, OpenError::of(spec, problem));
                 }
             }
         }

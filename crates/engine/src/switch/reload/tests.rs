@@ -8,7 +8,7 @@ use crate::port::{generator, pcap, tap};
 use crate::reload::{Action, Step, Subject};
 use crate::spec::{Driver, MappedQueues, Pace, PortSpec, Spec, Vlan};
 use crate::stats::{PortStats, Snapshot};
-use crate::switch::actions::{exchange_name, mapping_name, mirror_name};
+use crate::switch::difference::{exchange_name, mapping_name, mirror_name};
 use crate::switch::mapping::{Ends, Mapping, Seat};
 use crate::switch::shared::PortShared;
 use proptest::prelude::*;
@@ -64,7 +64,8 @@ impl Parts {
         let ports = &topology.layout.ports;
         let polled = |worker| {
             let queues = topology.layout.polled_by(worker);
-            let mut queues: Vec<_> = queues.map(|id| format!("{}.{}", topology.layout.port(id.port).unwrap().name, id.queue)).collect();
+            let mut queues: Vec<_> =
+                queues.map(|id| format!("{}.{}", topology.layout.port(id.port).unwrap().name, id.queue)).collect();
             queues.sort();
             queues
         };
@@ -188,14 +189,16 @@ impl Parts {
         }
         // Workers that begin or cease to send to a port change how others send there.
         for index in 0..self.queues.len().max(now.queues.len()) {
-            let [had, has]: [BTreeSet<_>; 2] = [self, now].map(|of| of.queues.get(index).into_iter().flatten().collect());
+            let [had, has]: [BTreeSet<_>; 2] =
+                [self, now].map(|of| of.queues.get(index).into_iter().flatten().collect());
             let is_same = self.workers.get(index).map(Arc::as_ptr) == now.workers.get(index).map(Arc::as_ptr);
             let moved = had.union(&has).filter(|queue| !is_same || !had.contains(**queue) || !has.contains(**queue));
             ports.extend(moved.map(|queue| port_of(queue).to_owned()));
         }
         loop {
             let before = ports.len();
-            for group in groups.iter().filter(|group| group.iter().any(|name| ports.contains(name))).collect::<Vec<_>>() {
+            for group in groups.iter().filter(|group| group.iter().any(|name| ports.contains(name))).collect::<Vec<_>>()
+            {
                 ports.extend(group.clone());
             }
             if ports.len() == before {

@@ -1,14 +1,13 @@
 //! A reload under way. Each step takes all actions of one kind. In their order no frame reaches a port or a guest's memory that
 //! neither specification allows.
 
-use super::applied::Applied;
+use super::applied::{Applied, Findings};
 use crate::forward::bridge::Bridge;
 use crate::port::Exchange;
 use crate::port::record::Recorder;
-use crate::reload::{Action, Step, Subject};
 use crate::spec::{FailMode, PortSpec, Spec};
 use crate::stage::aggregate::rules;
-use crate::switch::actions::{actions, step};
+use crate::switch::difference::{Difference, Fate};
 use crate::switch::error::Error;
 use crate::switch::inner::{Inner, Open};
 use crate::switch::layout::Layout;
@@ -34,23 +33,25 @@ pub(super) struct Transition<'s> {
     exchanges: Vec<Arc<Exchange>>,
     /// Workers that did not run yet, by index.
     spawned: Vec<Option<Worker>>,
-    pub(super) applied: Applied,
+    difference: Difference,
+    pub(super) findings: Findings,
 }
 
 impl<'s> Transition<'s> {
     /// Compares `spec` with the present topology. On an error nothing was done.
     pub(super) fn prepare(inner: &'s Inner, open: &'s mut Open, spec: Spec) -> Result<Transition<'s>, Error> {
         let old = inner.topology();
-        let actions = actions(&old.spec, &spec);
-        let bridges = old.next_bridges(&spec, &actions, &inner.datapath)?;
+        let difference = Difference::of(&old.spec, &spec);
+        let bridges = old.next_bridges(&spec, &difference.bridges, &inner.datapath)?;
         let spawned = inner.fabric.spawn_missing(&spec.workers_or_default()).map_err(Error::Worker)?;
-        let mappings = old.next_mappings(&spec, &actions);
+        let mappings = old.next_mappings(&spec, &difference.mappings);
         let exchanges = old.next_exchanges(&spec);
         Ok(Transition {
-            ports: next_ports(inner, &mut open.opened, &old, &spec, (&mappings, &exchanges), &actions),
+            ports: next_ports(inner, &mut open.opened, &old, &spec, (&mappings, &exchanges), &difference.ports.fates),
             mappings,
             exchanges,
-            applied: Applied { actions, failed: Vec::new() },
+            findings: Findings::none(spec.ports.len()),
+            difference,
             inner,
             open,
             old,
@@ -62,8 +63,7 @@ impl<'s> Transition<'s> {
 
     /// Sets the rules of ports that aggregate.
     pub(super) fn set_aggregation(&self) {
-        let changes = |action: &Action| action.subject == Subject::Aggregation && action.step != Step::Kept;
-        if self.applied.actions.iter().any(changes) {
+        if self.difference.aggregation.differ() {
             let mut laid = self.inner.laid.lock().unwrap();
             laid.spec.clone_from(&self.spec.aggregation);
             self.inner.rules.set(rules(laid.spec.as_ref(), &laid.flows));
@@ -73,11 +73,8 @@ impl<'s> Transition<'s> {
     /// Closes ports that are removed or reopened: ends the connection to their peer, and releases their resources. Their
     /// sessions drain by themselves.
     pub(super) fn close_ports(&mut self) {
-        let ends =
-            |action: &&Action| action.subject == Subject::Port && matches!(action.step, Step::Removed | Step::Reopened);
-        for action in self.applied.actions.iter().filter(ends) {
-            let port = self.old.port(&action.name).expect("it was there before");
-            drop(self.open.connections.remove(&port.name));
+        for port in self.difference.ports.ended().map(|index| &self.old.layout.ports[index]) {
+            drop(self.open.connections.remove(&port.id));
             let fabric = &self.inner.fabric;
             fabric.clear(port.id, 0..port.reported());
             fabric.record(port.id, None);
@@ -102,25 +99,25 @@ impl<'s> Transition<'s> {
     /// the old topology, to the halves of ports that are closed, so nothing is lent by the new mappings before the workers
     /// have the new plans.
     pub(super) fn seat_queues(&mut self) {
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
+        for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
             let seated = port.ends().set(&spec.name, &self.mappings);
-            seated.unwrap_or_else(|why| self.applied.fail(&spec.name, OpenError::of(spec, why)));
+            seated.unwrap_or_else(|why| self.findings.fail(index, OpenError::of(spec, why)));
         }
     }
 
     /// Makes sockets again that ports which stay open listen on, and that others have removed. Peers that are connected stay.
     pub(super) fn mend_sockets(&mut self) {
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
-            let listener = self.open.connections.get(&spec.name).and_then(Connection::listener);
+        for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
+            let listener = self.open.connections.get(&port.id).and_then(Connection::listener);
             match listener.map_or(Ok(false), |listener| listener.mend()) {
                 Ok(false) => {}
                 Ok(true) => {
-                    self.applied.change(&spec.name, "socket made again");
+                    self.findings.mend(index, "socket made again");
                     port.set_missing(None);
                 }
                 Err(error) => {
-                    self.applied.change(&spec.name, "socket");
-                    self.applied.fail(&spec.name, OpenError::of(spec, error.to_string()));
+                    self.findings.mend(index, "socket");
+                    self.findings.fail(index, OpenError::of(spec, error.to_string()));
                 }
             }
         }
@@ -129,15 +126,15 @@ impl<'s> Transition<'s> {
     /// Opens ports that are added or reopened, and those that could not be opened before.
     pub(super) fn open_ports(&mut self) {
         let mut failed = Vec::new();
-        for (spec, port) in self.spec.ports.iter().zip(&self.ports) {
-            if !self.open.connections.get(&spec.name).is_some_and(Connection::is_settled) {
-                self.applied.change(&spec.name, "opened again");
-                drop(self.open.connections.remove(&spec.name));
+        for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
+            if !self.open.connections.get(&port.id).is_some_and(Connection::is_settled) {
+                self.findings.mend(index, "opened again");
+                drop(self.open.connections.remove(&port.id));
                 let (connection, trouble) = open::open(spec, port, &self.inner.fabric);
                 // A port that is opened but down logs its troubles by itself.
                 failed.extend(trouble.as_ref().filter(|_| !connection.is_settled()).cloned());
-                trouble.into_iter().for_each(|error| self.applied.fail(&spec.name, error));
-                self.open.connections.insert(spec.name.clone(), connection);
+                trouble.into_iter().for_each(|error| self.findings.fail(index, error));
+                self.open.connections.insert(port.id, connection);
             }
         }
         open::lines(&failed).iter().for_each(|line| tracing::warn!("{line}"));
@@ -145,7 +142,9 @@ impl<'s> Transition<'s> {
 
     /// Has the workers forward by the next topology, which all readers see from now on. Returns the actions taken.
     pub(super) fn forward(self) -> Applied {
-        let Transition { inner, open, old, spec, ports, bridges, mappings, exchanges, spawned, applied } = self;
+        let Transition { inner, open, old, spec, ports, bridges, mappings, exchanges, spawned, difference, findings } =
+            self;
+        let applied = findings.report(&difference, &old.spec, &spec);
         let layout = Arc::new(Layout::new(&spec, ports, bridges));
         let standalone = spec.bridges.iter().any(|bridge| bridge.flows == Some(FailMode::Standalone));
         inner.datapath.prepare(layout.workers.len(), standalone);
@@ -153,7 +152,7 @@ impl<'s> Transition<'s> {
         let lost = inner.fabric.arrange(&new.layout, spawned, || new.adopt(&old));
         new.take_over(&old);
         for port in new.layout.ports.iter().filter(|port| lost.contains(&port.id)) {
-            open.connections.get_mut(&port.name).expect("every port has one").lose(port);
+            open.connections.get_mut(&port.id).into_iter().for_each(|connection| connection.lose(port));
         }
         // Frames may go into guests' memory only now that no worker forwards by the old topology.
         new.mappings.iter().for_each(|mapping| mapping.review(verdict(&new.spec, mapping)));
@@ -170,21 +169,22 @@ fn next_ports(
     old: &Topology,
     spec: &Spec,
     (mappings, exchanges): (&[Arc<Mapping>], &[Arc<Exchange>]),
-    actions: &[Action],
+    fates: &[Fate],
 ) -> Vec<Arc<PortShared>> {
     let (rules, relayed, asked) = (&inner.rules, &inner.notifier, &inner.asked);
     let parts = SwitchParts { rules, relayed, asked, exchanges, files: &inner.files };
-    let mut shared = |port: &PortSpec| {
-        let had = old.port(&port.name);
-        if let Some(Step::Kept | Step::Changed) = step(actions, Subject::Port, &port.name) {
-            return had.expect("it was there before").clone();
-        }
+    let mut shared = |(port, fate): (&PortSpec, &Fate)| {
+        let had = match *fate {
+            Fate::Stays { old: index, .. } => return old.layout.ports[index].clone(),
+            Fate::Reopened { old: index, .. } => Some(&old.layout.ports[index]),
+            Fate::Added => None,
+        };
         *opened += 1;
         let shared = PortShared::new(*opened, port, Ends::of(port, mappings), &parts, had.map(Arc::as_ref));
         inner.fabric.register(shared.id, shared.stages().clone());
         Arc::new(shared)
     };
-    spec.ports.iter().map(&mut shared).collect()
+    spec.ports.iter().zip(fates).map(&mut shared).collect()
 }
 
 /// Returns the verdict on a mapping of this specification.

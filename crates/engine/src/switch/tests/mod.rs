@@ -1,5 +1,6 @@
 //! Tests that a worker that hangs holds up nobody else, and of queues that several workers share.
 
+mod moving;
 mod sharing;
 
 use super::*;
