@@ -96,15 +96,15 @@ impl Fabric {
     /// that does not respond drops the half later.
     pub(super) fn attach_receive(&self, id: QueueId, half: ReceiveHalf) -> Result<(), Kept> {
         drop(self.detach_receive(id)?);
-        let attached = {
+        let placed = {
             let mut state = self.state();
+            state.check(state.layout.receivers(id))?;
             let ingress = state.ingress(id, half);
             state.queue(id).receive = Receive::Parked(ingress);
             let mut changes = Changes::default();
-            let placed = state.place_receive(id, &mut changes);
-            placed.and_then(|()| Ok(state.offer(changes)?))
+            state.place_receive(id, &mut changes).map(|()| state.ask(changes))
         };
-        let attached = attached.and_then(|asked| Ok(self.collect(asked).map(drop)?));
+        let attached = placed.and_then(|asked| Ok(self.collect(asked).map(drop)?));
         attached.inspect_err(|_| drop(self.detach_receive(id)))
     }
 
@@ -175,7 +175,7 @@ impl Fabric {
     /// Like [`Fabric::attach_receive`], for the transmit half.
     pub(super) fn attach_transmit(&self, id: QueueId, half: TransmitHalf) -> Result<(), Kept> {
         drop(self.detach_transmit(id)?);
-        let attached = {
+        let asked = {
             let mut state = self.state();
             let egress = state.egress(id, half);
             let running = state.running(id.port);
@@ -188,9 +188,9 @@ impl Fabric {
             queue.transmit = Transmit::Parked(egress);
             let mut changes = Changes::default();
             state.place_transmit(id, &mut changes);
-            state.offer(changes)
+            state.ask(changes)
         };
-        attached.and_then(|asked| self.collect(asked)).inspect_err(|_| drop(self.detach_transmit(id)))?;
+        self.collect(asked).inspect_err(|_| drop(self.detach_transmit(id)))?;
         let state = self.state();
         if state.queues.get(&id).is_some_and(|queue| matches!(queue.transmit, Transmit::Shared(_))) {
             state.running(id.port).set(id.queue, true);

@@ -11,6 +11,7 @@ use crate::sharing::{Lane, Parent};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::setup::Setup;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A change of a plan, in the order in which it is made.
@@ -26,8 +27,8 @@ pub(crate) struct Change {
     pub(crate) halves: Vec<(OutputQueue, HalfStep)>,
     /// What stands in these slots from now on.
     pub(crate) bridges: Vec<(usize, BridgePlan)>,
-    /// Other ways for frames of queues and lanes that stay.
-    pub(crate) rewired: Vec<(QueueId, Wires)>,
+    /// Other ways for frames of queues that stay.
+    pub(crate) rewired: HashMap<QueueId, Wires>,
     /// Ports whose stages change as far as they can while their queues run.
     pub(crate) refreshed: Vec<(u64, Arc<Setup>)>,
     /// Queues to poll alone.
@@ -108,6 +109,9 @@ impl Plan {
             output.own().for_each(|(id, _)| running.set(id.queue, true));
             removed.outputs.push(set(&mut self.outputs, slot, output, Output::empty));
         }
+        while self.outputs.last().is_some_and(|output| output.queues.is_empty()) {
+            self.outputs.pop();
+        }
         for (slot, terms) in change.terms {
             self.outputs[slot].terms = terms;
         }
@@ -117,11 +121,11 @@ impl Plan {
         for (slot, bridge) in change.bridges {
             removed.bridges.push(set(&mut self.bridges, slot, bridge, BridgePlan::empty));
         }
-        for (id, Wires { target, number }) in change.rewired {
-            let inputs = self.inputs.iter_mut().map(|input| &mut input.route);
-            let mut routes = inputs.chain(self.shared.lanes.iter_mut().map(|input| &mut input.route));
-            if let Some(route) = routes.find(|route| route.from == id) {
-                (route.target, route.number) = (target, number);
+        if !change.rewired.is_empty() {
+            for Input { route, .. } in &mut self.inputs {
+                if let Some(Wires { target, number }) = change.rewired.get(&route.from) {
+                    (route.target, route.number) = (*target, *number);
+                }
             }
         }
         change.refreshed.iter().for_each(|(port, setup)| self.refresh(*port, setup));

@@ -24,6 +24,8 @@ const CAPTURE: &str = "watched.pcap";
 
 /// Outcome of a measurement.
 pub struct Measured {
+    /// Time from the start of the program until it answers, with all ports open.
+    pub start: Duration,
     /// Longest time between two frames.
     pub gap: Duration,
     /// Median time of a reload.
@@ -51,7 +53,9 @@ pub fn measure(
     let mut command = Command::new("taskset");
     command.args(["--cpu-list", &options.control_cpu.to_string()]).arg(program);
     let launch = Launch::measured("Millrace", interrupt);
+    let began = Instant::now();
     let mut switch = Start::new(program).by(command).arguments(&["--log", "error"]).launch(launch).start(files)?;
+    let start = began.elapsed();
     interrupt.sleep(MARGIN)?;
     let mut times = Vec::new();
     for number in 0..options.reloads {
@@ -62,7 +66,7 @@ pub fn measure(
     interrupt.sleep(MARGIN)?;
     switch.stop()?;
     times.sort();
-    Ok(Measured { gap: longest_gap(&directory.path().join(CAPTURE))?, reload: times[times.len() / 2] })
+    Ok(Measured { start, gap: longest_gap(&directory.path().join(CAPTURE))?, reload: times[times.len() / 2] })
 }
 
 /// Makes one change, and returns how long that took.

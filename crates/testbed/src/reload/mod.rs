@@ -104,6 +104,8 @@ struct Figure {
     changes: Changes,
     ports: u32,
     program: Program,
+    /// Time from the start of the program until it answers.
+    start_ms: Vec<f64>,
     /// Longest time between two frames.
     gap_ms: Vec<f64>,
     /// Median time of a reload.
@@ -132,6 +134,7 @@ pub fn run(options: &Reload) -> Result<(), ReloadError> {
             changes,
             ports: options.ports,
             program,
+            start_ms: Vec::new(),
             gap_ms: Vec::new(),
             reload_ms: Vec::new(),
         };
@@ -139,8 +142,9 @@ pub fn run(options: &Reload) -> Result<(), ReloadError> {
         for round in 0..options.rounds {
             for ((_, path), row) in programs.iter().zip(&mut rows) {
                 eprintln!("{}, round {}/{}: {:?}", changes.name(options.ports), round + 1, options.rounds, row.program);
-                let Measured { gap, reload } = measure::measure(options, path, changes, &interrupt)?;
+                let Measured { start, gap, reload } = measure::measure(options, path, changes, &interrupt)?;
                 let ms = |time: std::time::Duration| rounded(time.as_secs_f64() * 1e3, 3);
+                row.start_ms.push(ms(start));
                 row.gap_ms.push(ms(gap));
                 row.reload_ms.push(ms(reload));
             }
@@ -148,8 +152,10 @@ pub fn run(options: &Reload) -> Result<(), ReloadError> {
         figures.extend(rows);
     }
     let machine = Machine::detect(&programs[0].1);
-    let notes =
-        [format!("{} reloads in each round; gaps and median times of reloads in ms, by round", options.reloads)];
+    let notes = [format!(
+        "{} reloads in each round; times until the start, gaps and median times of reloads in ms, by round",
+        options.reloads
+    )];
     let record = Record::new(&machine, &notes, figures).with_cores([cores]);
     let (table, chart) = (show::table(&record), show::chart(&record));
     print!("{}", if options.json { record.text() } else { table.clone() });

@@ -18,14 +18,14 @@ impl Program {
 /// Returns the table.
 pub fn table(record: &Record<Figure>) -> String {
     let mut text = String::from(
-        "| beside the watched port | program | longest gap, ms: median | greatest | reload, ms |\n|---|---|---|---|---|\n",
+        "| beside the watched port | program | longest gap, ms: median | greatest | reload, ms | start, ms |\n|---|---|---|---|---|---|\n",
     );
     for figure in &record.figures {
         let middle = |values: &[f64]| median(values.iter().copied()).unwrap_or(0.0);
         let greatest = figure.gap_ms.iter().copied().fold(0.0, f64::max);
-        let (gap, reload) = (middle(&figure.gap_ms), middle(&figure.reload_ms));
+        let [gap, reload, start] = [&figure.gap_ms, &figure.reload_ms, &figure.start_ms].map(|values| middle(values));
         let (changes, program) = (figure.changes.name(figure.ports), figure.program.name());
-        let _ = writeln!(text, "| {changes} | {program} | {gap:.2} | {greatest:.2} | {reload:.1} |");
+        let _ = writeln!(text, "| {changes} | {program} | {gap:.2} | {greatest:.2} | {reload:.1} | {start:.0} |");
     }
     let _ = writeln!(text, "\n{}", record.foot().join("\n"));
     text

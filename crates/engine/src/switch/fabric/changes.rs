@@ -44,11 +44,9 @@ impl FabricState {
         self.posts[worker].worker.ask(move |plan| plan.change(change))
     }
 
-    /// Like [`FabricState::ask`], but asks nobody if one of the workers was given up.
-    pub(super) fn offer(&self, changes: Changes) -> Result<Vec<Answer<Removed>>, Unresponsive> {
-        let given_up =
-            changes.0.keys().map(|&worker| &self.posts[worker].worker.pulse).find(|pulse| pulse.is_given_up());
-        given_up.map_or(Ok(()), |pulse| Err(Unresponsive(pulse.index)))?;
-        Ok(self.ask(changes))
+    /// Checks that none of these workers was given up.
+    pub(super) fn check(&self, workers: impl IntoIterator<Item = usize>) -> Result<(), Unresponsive> {
+        let mut pulses = workers.into_iter().filter_map(|worker| Some(&self.posts.get(worker)?.worker.pulse));
+        pulses.find(|pulse| pulse.is_given_up()).map_or(Ok(()), |pulse| Err(Unresponsive(pulse.index)))
     }
 }

@@ -215,7 +215,7 @@ impl FabricState {
                 && next != *wiring
             {
                 let wires = Wires { target: posts[next.worker].target(&next.to), number: next.number };
-                changes.at(next.worker).rewired.push((*id, wires));
+                changes.at(next.worker).rewired.insert(*id, wires);
                 *wiring = next;
             }
         }

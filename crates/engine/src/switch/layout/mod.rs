@@ -222,6 +222,12 @@ impl Layout {
         self.index(id.port).map(|port| self.assignment[port][id.queue])
     }
 
+    /// Returns all workers that poll a queue.
+    pub(super) fn receivers(&self, id: QueueId) -> impl Iterator<Item = usize> {
+        let shared = self.sharing_of(id).into_iter().flat_map(|sharing| &sharing.workers);
+        self.poller(id).into_iter().chain(shared.copied())
+    }
+
     /// Returns the connection of the port with this index.
     pub(super) fn domain_of(&self, port: usize) -> Option<&Domain> {
         self.positions[port].map(|position| &self.domains[position.domain])
