@@ -11,6 +11,7 @@
 mod changes;
 mod crew;
 mod deliver;
+mod ending;
 mod place;
 mod post;
 mod queue;

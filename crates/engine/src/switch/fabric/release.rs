@@ -3,7 +3,9 @@
 use super::FabricState;
 use super::changes::Changes;
 use super::crew::Crew;
+use super::ending::Ending;
 use super::queue::{Receive, Transmit};
+use super::rest::not_given_back;
 use crate::forward::HalfStep;
 use crate::port::{Kept, ReceiveHalf};
 use crate::queue_id::QueueId;
@@ -12,30 +14,6 @@ use crate::switch::layout::{Layout, Sender, Senders};
 use crate::worker::{Removed, Worker};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Workers that end: by number, those that the layout lacks, and those that others replace.
-#[derive(Clone, Copy)]
-pub(super) struct Ending<'s> {
-    spawned: &'s [Option<Worker>],
-}
-
-impl<'s> Ending<'s> {
-    /// Returns the workers that end when these are added. There is an entry for each worker of the layout.
-    pub(super) fn by(spawned: &'s [Option<Worker>]) -> Ending<'s> {
-        Ending { spawned }
-    }
-
-    pub(super) fn has(self, worker: usize) -> bool {
-        self.spawned.get(worker).is_none_or(Option::is_some)
-    }
-
-    /// Reports whether a crew cannot go on as it is: its wiring is another one, or one of its workers ends.
-    pub(super) fn ends_crew(self, id: QueueId, crew: &Crew, layout: &Layout) -> bool {
-        let lanes = crew.wiring.lanes.iter().map(|lane| lane.worker);
-        let mut workers = lanes.chain(crew.wiring.parent.as_ref().map(|parent| parent.worker));
-        workers.any(|worker| self.has(worker)) || layout.crew_wiring(id).as_ref() != Some(&crew.wiring)
-    }
-}
 
 /// Reasons why ports have lost queues, by id.
 type Lost = HashMap<u64, String>;
@@ -176,7 +154,7 @@ impl FabricState {
             return Ok(Some(parent.into_half()));
         }
         self.stranded.push(parent);
-        Err(super::rest::not_given_back())
+        Err(not_given_back())
     }
 
     /// Parks halves that workers gave back.

@@ -1,7 +1,7 @@
 //! Shared queues come to rest: their parents receive nothing more, and all their frames come back.
 
+use super::ending::Ending;
 use super::queue::Receive;
-use super::release::Ending;
 use super::{Fabric, FabricState};
 use crate::port::Kept;
 use crate::queue_id::QueueId;
