@@ -3,6 +3,7 @@
 //! Only the first bytes of the packet are copied and changed; the rest stays in place, and is sent behind them. More are copied if an
 //! action needs them.
 
+mod field;
 mod headers;
 mod pseudo_header;
 mod ttl;
