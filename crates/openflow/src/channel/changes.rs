@@ -1,7 +1,8 @@
 //! Changes of flows and ports, and the notices that they cause.
 
+use super::notices::PortReason;
 use super::switch::{Event, Switch};
-use crate::flows::{Flow, Removal, aggregation};
+use crate::flows::{Removed, aggregation};
 use crate::tables::{FlowMod, GroupMod, MeterMod};
 use crate::time::Millis;
 use crate::wire::ofp::{message, port_config};
@@ -42,31 +43,24 @@ impl Switch {
             return Err(Error::FlowNotAllowed);
         }
         let removed = change.apply(&mut self.tables, &self.ports, now)?;
-        self.flows_removed(removed, now);
+        self.flows_removed(&removed, now);
         Ok(())
     }
 
     /// Removes expired flows. To be called about once a second.
     pub fn expire(&mut self, now: Millis) {
         let removed = self.tables.expire(now);
-        self.flows_removed(removed, now);
+        self.flows_removed(&removed, now);
     }
 
-    /// Applies a FLOW_MOD, a GROUP_MOD or a METER_MOD. Returns the flows that are removed, and the numbers of their tables.
-    pub(crate) fn change(&mut self, change: &Message, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+    /// Applies a FLOW_MOD, a GROUP_MOD or a METER_MOD. Returns the flows that are removed.
+    pub(crate) fn change(&mut self, change: &Message, now: Millis) -> Result<Vec<Removed>, Error> {
         let (body, tables, ports) = (change.body(), &mut self.tables, &self.ports);
         match change.kind {
             message::FLOW_MOD => FlowMod::read(body)?.apply(tables, ports, now),
             message::GROUP_MOD => tables.change_groups(GroupMod::read(body)?, ports, now),
             message::METER_MOD => tables.change_meters(MeterMod::read(body)?, now),
             _ => Err(Error::BadType),
-        }
-    }
-
-    /// Tells controllers of removed flows.
-    pub(super) fn flows_removed(&mut self, removed: Vec<(u8, Flow, Removal)>, now: Millis) {
-        for (table, flow, reason) in removed {
-            self.flow_removed(table, &flow, reason, now);
         }
     }
 
@@ -96,7 +90,7 @@ impl Switch {
             attached.config = config;
             let port = attached.port.clone();
             self.events.push_back(Event::PortConfig { number: change.number, config });
-            self.port_status(2, &port, config);
+            self.port_status(PortReason::Modify, &port, config);
         }
     }
 
@@ -106,13 +100,13 @@ impl Switch {
             Some(before) if before.port == port => return,
             Some(before) => {
                 before.port = port.clone();
-                (2, before.config)
+                (PortReason::Modify, before.config)
             }
             None => {
                 let config = PortConfig::default();
                 let attached = Attached { port: port.clone(), config, stats: PortStats::default(), since: now };
                 self.ports.insert(port.number, attached);
-                (0, config)
+                (PortReason::Add, config)
             }
         };
         self.port_status(reason, &port, config);
@@ -121,7 +115,7 @@ impl Switch {
     /// Removes a port.
     pub fn remove_port(&mut self, number: u32) {
         if let Some(gone) = self.ports.remove(&number) {
-            self.port_status(1, &gone.port, gone.config);
+            self.port_status(PortReason::Delete, &gone.port, gone.config);
             if gone.config != PortConfig::default() {
                 // A port that comes back is as at first.
                 self.events.push_back(Event::PortConfig { number, config: PortConfig::default() });

@@ -118,7 +118,7 @@ impl Switch {
             messages = &messages[len..];
         }
         self.tables.commit();
-        self.flows_removed(removed, now);
+        self.flows_removed(&removed, now);
         ports.iter().for_each(|change| self.change_port(change));
         Ok(())
     }

@@ -4,9 +4,9 @@ use super::answer::{Answer, Entries, Flows};
 use super::stats::{group_features, table_features, table_stats};
 use super::switch::{ConnectionId, Switch};
 use crate::flows::{Filter, Instructions, Match};
-use crate::tables::{FlowTable, Meters};
+use crate::tables::{FlowTable, Meters, Wanted};
 use crate::time::Millis;
-use crate::wire::ofp::{multipart, port, queue};
+use crate::wire::ofp::{group, meter, multipart, port, queue};
 use crate::wire::{Attached, Error, Message, Put, Reader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -138,7 +138,12 @@ impl Switch {
             }
             multipart::GROUP => {
                 let flows = self.users(|instructions| instructions.groups().collect());
-                self.tables.groups().stats(number(body)?, &self.tables.counters().lanes(), &flows, now)
+                self.tables.groups().stats(
+                    Wanted::of(number(body)?, group::ALL),
+                    &self.tables.counters().lanes(),
+                    &flows,
+                    now,
+                )
             }
             multipart::GROUP_DESC => {
                 empty?;
@@ -150,9 +155,14 @@ impl Switch {
             }
             multipart::METER => {
                 let flows = self.users(|instructions| instructions.meter.into_iter().collect());
-                self.tables.meters().stats(number(body)?, &self.tables.counters().lanes(), &flows, now)?
+                self.tables.meters().stats(
+                    Wanted::of(number(body)?, meter::ALL),
+                    &self.tables.counters().lanes(),
+                    &flows,
+                    now,
+                )?
             }
-            multipart::METER_CONFIG => self.tables.meters().describe(number(body)?)?,
+            multipart::METER_CONFIG => self.tables.meters().describe(Wanted::of(number(body)?, meter::ALL))?,
             multipart::METER_FEATURES => {
                 empty?;
                 VecDeque::from([Meters::features()])

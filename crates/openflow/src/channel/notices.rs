@@ -2,13 +2,21 @@
 
 use super::connection::{Connection, Notice};
 use super::switch::{PacketIn, Switch};
-use crate::flows::{Flow, Match, Removal};
+use crate::flows::{Match, Removed};
 use crate::time::Millis;
 use crate::wire::ofp::{NO_BUFFER, flag, message};
 use crate::wire::{Field, Port, PortConfig, Put, put_message, write_duration};
 
 /// Bytes of a PACKET_IN without its packet: a close upper bound.
 const PACKET_IN_HEAD: usize = 80;
+
+/// The reason for a PORT_STATUS (Section 7.4.3).
+#[derive(Clone, Copy)]
+pub(super) enum PortReason {
+    Add = 0,
+    Delete = 1,
+    Modify = 2,
+}
 
 impl Switch {
     /// Sends a packet to the controllers that want it. Packets are not buffered: they are sent whole, unless they are
@@ -36,23 +44,29 @@ impl Switch {
         })
     }
 
-    /// Tells controllers that a port was added (0), removed (1) or changed (2).
-    pub(super) fn port_status(&mut self, reason: u8, port: &Port, config: PortConfig) {
+    /// Tells controllers that a port has come, gone or changed.
+    pub(super) fn port_status(&mut self, reason: PortReason, port: &Port, config: PortConfig) {
         self.notify(
             Notice::PortStatus,
-            reason,
+            reason as u8,
             |connection| connection.has_room(),
             message::PORT_STATUS,
             |body| {
-                body.u8(reason);
+                body.u8(reason as u8);
                 body.zeros(7);
                 port.write(config, body);
             },
         );
     }
 
+    /// Tells controllers of removed flows.
+    pub(super) fn flows_removed(&mut self, removed: &[Removed], now: Millis) {
+        removed.iter().for_each(|removed| self.flow_removed(removed, now));
+    }
+
     /// Tells controllers of a removed flow, if its FLOW_MOD asked for that.
-    pub(super) fn flow_removed(&mut self, table: u8, flow: &Flow, reason: Removal, now: Millis) {
+    fn flow_removed(&mut self, removed: &Removed, now: Millis) {
+        let Removed { table, ref flow, reason } = *removed;
         if flow.flags & flag::SEND_FLOW_REM == 0 {
             return;
         }

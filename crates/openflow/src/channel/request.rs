@@ -80,7 +80,7 @@ impl Switch {
             }
             message::FLOW_MOD | message::GROUP_MOD | message::METER_MOD => {
                 let removed = self.change(request, now)?;
-                self.flows_removed(removed, now);
+                self.flows_removed(&removed, now);
             }
             message::PORT_MOD => {
                 let change = PortMod::read(body)?;

@@ -57,6 +57,14 @@ impl Filter {
     }
 }
 
+/// A flow that was removed.
+pub(crate) struct Removed {
+    /// Its table.
+    pub table: u8,
+    pub flow: Flow,
+    pub reason: Removal,
+}
+
 /// The reason why a flow was removed (Section 7.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // The names say it.

@@ -11,7 +11,7 @@ mod text;
 pub use action::{Action, SetKey};
 pub(crate) use action::{Contains, Known, Scope, in_set_order, read_list};
 pub use aggregation::ServiceChain;
-pub(crate) use flow::Filter;
+pub(crate) use flow::{Filter, Removed};
 pub use flow::{Flow, Removal};
 pub use instruction::Instructions;
 pub use matching::Match;

@@ -146,7 +146,7 @@ pub(super) fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u12
         return;
     }
     if offsets.ip == Some(4) && matches!(covered, Covered::Header | Covered::Address) {
-        adjust(packet, Some(offsets.network + 10), change, false);
+        adjust(packet, Some(offsets.network + 10), change, Zero::Value);
     }
     if covered == Covered::Header {
         return;
@@ -159,22 +159,33 @@ pub(super) fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u12
             let difference = crc32c::change(&old[16 - len..], &new[16 - len..], after).to_le_bytes();
             packet[start + 8..start + 12].iter_mut().zip(difference).for_each(|(byte, change)| *byte ^= change);
         }
-        TCP => adjust(packet, transport.map(|at| at + TCP_CHECKSUM), change, false),
-        UDP => adjust(packet, transport.map(|at| at + UDP_CHECKSUM), change, true),
+        TCP => adjust(packet, transport.map(|at| at + TCP_CHECKSUM), change, Zero::Value),
+        UDP => adjust(packet, transport.map(|at| at + UDP_CHECKSUM), change, Zero::None),
         // ICMPv6 covers the addresses, ICMP does not.
-        ICMPV6 if offsets.ip == Some(6) => adjust(packet, transport.map(|at| at + ICMP_CHECKSUM), change, false),
-        ICMP if covered == Covered::Transport => adjust(packet, transport.map(|at| at + ICMP_CHECKSUM), change, false),
+        ICMPV6 if offsets.ip == Some(6) => adjust(packet, transport.map(|at| at + ICMP_CHECKSUM), change, Zero::Value),
+        ICMP if covered == Covered::Transport => {
+            adjust(packet, transport.map(|at| at + ICMP_CHECKSUM), change, Zero::Value)
+        }
         _ => {}
     }
 }
 
-/// Updates the checksum at `at` by a change of the bytes that it covers. In UDP, zero means no checksum.
-fn adjust(packet: &mut [u8], at: Option<usize>, change: Change, udp: bool) {
+/// The meaning of a checksum that is zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Zero {
+    /// That of any other value.
+    Value,
+    /// There is no checksum (RFC 768).
+    None,
+}
+
+/// Updates the checksum at `at` by a change of the bytes that it covers.
+fn adjust(packet: &mut [u8], at: Option<usize>, change: Change, zero: Zero) {
     let Some(field) = at.and_then(|at| packet.get_mut(at..)?.first_chunk_mut::<2>()) else { return };
     let old = u16::from_be_bytes(*field);
-    if udp && old == 0 {
+    if zero == Zero::None && old == 0 {
         return;
     }
     let new = change.apply(old);
-    *field = if udp { checksum::never_zero(new) } else { new }.to_be_bytes();
+    *field = if zero == Zero::None { checksum::never_zero(new) } else { new }.to_be_bytes();
 }

@@ -4,7 +4,7 @@ use super::groups::{GroupMod, Groups};
 use super::meters::{MeterMod, Meters};
 use super::shared::{Before, Shared};
 use super::table::FlowTable;
-use crate::flows::{Flow, Instructions, Known, Removal, aggregation};
+use crate::flows::{Instructions, Known, Removal, Removed, aggregation};
 use crate::forwarding::{Counters, Lookup, Rule, Rules};
 use crate::keys::Key;
 use crate::limits::FORWARDING;
@@ -97,27 +97,25 @@ impl Tables {
         &self.shared.groups
     }
 
-    /// Changes groups. Outputs must go to one of the `ports`. Returns the flows that are removed with their groups, and the numbers
-    /// of their tables.
+    /// Changes groups. Outputs must go to one of the `ports`. Returns the flows that are removed with their groups.
     pub(crate) fn change_groups(
         &mut self,
         change: GroupMod<'_>,
         ports: &Ports,
         now: Millis,
-    ) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+    ) -> Result<Vec<Removed>, Error> {
         let Shared { groups, rules, counters, .. } = &mut self.shared;
         let deleted = match change {
-            GroupMod::Set { id, is_new, kind, buckets } => {
+            GroupMod::Set(set) => {
                 let known = Known { ports, groups: &(), meters: &() };
                 // A description takes less than the group that it makes.
-                if !rules.may_grow(GROWTH * buckets.0.len()) {
+                if !rules.may_grow(GROWTH * set.buckets.0.len()) {
                     return Err(Error::GroupsFull);
                 }
-                rules.set_group(id, Some(groups.set((id, is_new), kind, buckets, known, counters, now)?));
+                rules.set_group(set.id, Some(groups.set(set, known, counters, now)?));
                 return Ok(Vec::new());
             }
-            GroupMod::Delete(id) => groups.delete(Some(id)),
-            GroupMod::DeleteAll => groups.delete(None),
+            GroupMod::Delete(wanted) => groups.delete(wanted),
         };
         deleted.iter().for_each(|id| rules.set_group(*id, None));
         let uses = |instructions: &Instructions| instructions.groups().any(|id| deleted.contains(&id));
@@ -129,20 +127,15 @@ impl Tables {
         &self.shared.meters
     }
 
-    /// Changes meters. Returns the flows that are removed with their meters, and the numbers of their tables.
-    pub(crate) fn change_meters(
-        &mut self,
-        change: MeterMod<'_>,
-        now: Millis,
-    ) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+    /// Changes meters. Returns the flows that are removed with their meters.
+    pub(crate) fn change_meters(&mut self, change: MeterMod<'_>, now: Millis) -> Result<Vec<Removed>, Error> {
         let Shared { meters, rules, counters, .. } = &mut self.shared;
         let deleted = match change {
-            MeterMod::Set { id, is_new, flags, bands } => {
-                rules.set_meter(id, Some(meters.set((id, is_new), flags, bands, counters, now)?));
+            MeterMod::Set(set) => {
+                rules.set_meter(set.id, Some(meters.set(set, counters, now)?));
                 return Ok(Vec::new());
             }
-            MeterMod::Delete(id) => meters.delete(Some(id)),
-            MeterMod::DeleteAll => meters.delete(None),
+            MeterMod::Delete(wanted) => meters.delete(wanted),
         };
         deleted.iter().for_each(|id| rules.set_meter(*id, None));
         let uses = |instructions: &Instructions| instructions.meter.is_some_and(|id| deleted.contains(&id));
@@ -172,28 +165,14 @@ impl Tables {
     }
 
     /// Removes the flows whose instructions are `meant` from the tables that forward, for a reason.
-    fn delete_where(
-        &mut self,
-        meant: impl Fn(&Instructions) -> bool,
-        reason: Removal,
-        now: Millis,
-    ) -> Vec<(u8, Flow, Removal)> {
-        let mut removed = Vec::new();
-        for table in &mut self.tables[..usize::from(FORWARDING)] {
-            let flows = table.delete_where(&mut self.shared, &meant, reason, now);
-            removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
-        }
-        removed
+    fn delete_where(&mut self, meant: impl Fn(&Instructions) -> bool, reason: Removal, now: Millis) -> Vec<Removed> {
+        let tables = self.tables[..usize::from(FORWARDING)].iter_mut();
+        tables.flat_map(|table| table.delete_where(&mut self.shared, &meant, reason, now)).collect()
     }
 
-    /// Removes expired flows. Returns them, and the numbers of their tables.
-    pub(crate) fn expire(&mut self, now: Millis) -> Vec<(u8, Flow, Removal)> {
-        let mut removed = Vec::new();
-        for table in &mut self.tables {
-            let flows = table.expire(&mut self.shared, now);
-            removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
-        }
-        removed
+    /// Removes expired flows, and returns them.
+    pub(crate) fn expire(&mut self, now: Millis) -> Vec<Removed> {
+        self.tables.iter_mut().flat_map(|table| table.expire(&mut self.shared, now)).collect()
     }
 
     /// Takes the counters of flows from a data path. To be called before the first flow is added.

@@ -1,7 +1,8 @@
 //! FLOW_MOD (Section 7.3.4.1): reads it, checks it, and applies it to a table.
 
 use super::all::Tables;
-use crate::flows::{Filter, Flow, Instructions, Known, Match, Removal, Scope, ServiceChain, aggregation};
+use super::table::OldCounts;
+use crate::flows::{Filter, Flow, Instructions, Known, Match, Removed, Scope, ServiceChain, aggregation};
 use crate::time::Millis;
 use crate::wire::ofp::{NO_BUFFER, flag};
 use crate::wire::{Error, Ports, Reader};
@@ -89,19 +90,14 @@ impl<'a> FlowMod<'a> {
         })
     }
 
-    /// Applies it, at time `now`. Outputs must go to one of the `ports`. Returns the removed flows, with the number of their table.
-    pub fn apply(&self, tables: &mut Tables, ports: &Ports, now: Millis) -> Result<Vec<(u8, Flow, Removal)>, Error> {
+    /// Applies it, at time `now`. Outputs must go to one of the `ports`. Returns the removed flows.
+    pub fn apply(&self, tables: &mut Tables, ports: &Ports, now: Millis) -> Result<Vec<Removed>, Error> {
         let (meant, shared) = tables.meant_mut(self.table);
         let (Some(first), rest) = (meant.first(), meant.len() > 1) else { return Err(Error::FlowTableId) };
         let number = first.number();
         match self.command {
             Command::Delete | Command::DeleteStrict => {
-                let mut removed = Vec::new();
-                for table in meant {
-                    let flows = table.delete(shared, &self.filter, now);
-                    removed.extend(flows.into_iter().map(|(flow, reason)| (table.number(), flow, reason)));
-                }
-                return Ok(removed);
+                return Ok(meant.iter_mut().flat_map(|table| table.delete(shared, &self.filter, now)).collect());
             }
             _ if self.buffer != NO_BUFFER => return Err(Error::BufferUnknown),
             // Only deletions can be of all tables.
@@ -118,9 +114,9 @@ impl<'a> FlowMod<'a> {
             return Err(Error::ActionArgument);
         }
         let table = &mut meant[0];
-        let reset = self.flags & flag::RESET_COUNTS != 0;
+        let counts = if self.flags & flag::RESET_COUNTS != 0 { OldCounts::Reset } else { OldCounts::Keep };
         if self.command != Command::Add {
-            return table.modify(shared, &self.filter, &instructions, reset).map(|()| Vec::new());
+            return table.modify(shared, &self.filter, &instructions, counts).map(|()| Vec::new());
         }
         if number == aggregation::TABLE {
             ServiceChain::of(&self.filter.matches)?;
@@ -141,6 +137,6 @@ impl<'a> FlowMod<'a> {
             packets: 0,
             bytes: 0,
         };
-        table.add(shared, flow, !reset).map(|()| Vec::new())
+        table.add(shared, flow, counts).map(|()| Vec::new())
     }
 }

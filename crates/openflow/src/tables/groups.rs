@@ -1,5 +1,6 @@
 //! GROUP_MOD (Section 7.3.4.3): reads groups, checks them, and keeps what controllers ask for.
 
+use super::wanted::Wanted;
 use crate::flows::{Contains, Known, Match, Scope, in_set_order, read_list};
 use crate::forwarding::{Bucket, Counters, Group, GroupKind, Lane, Tally, To};
 use crate::time::Millis;
@@ -34,11 +35,19 @@ struct Entry {
 /// A GROUP_MOD.
 pub(crate) enum GroupMod<'a> {
     /// Add a group, or change it.
-    Set { id: u32, is_new: bool, kind: GroupKind, buckets: Reader<'a> },
-    /// Remove one.
-    Delete(u32),
-    /// Remove all.
-    DeleteAll,
+    Set(SetGroup<'a>),
+    /// Remove these.
+    Delete(Wanted),
+}
+
+/// A group that is added or changed.
+pub(crate) struct SetGroup<'a> {
+    pub id: u32,
+    /// Whether it is to be added, and not changed.
+    is_new: bool,
+    kind: GroupKind,
+    /// The buckets, as received.
+    pub buckets: Reader<'a>,
 }
 
 impl<'a> GroupMod<'a> {
@@ -58,11 +67,10 @@ impl<'a> GroupMod<'a> {
                 if id > group::MAX {
                     return Err(Error::GroupInvalid);
                 }
-                Ok(GroupMod::Set { id, is_new: command == 0, kind, buckets: body })
+                Ok(GroupMod::Set(SetGroup { id, is_new: command == 0, kind, buckets: body }))
             }
-            2 if id == group::ALL => Ok(GroupMod::DeleteAll),
-            2 if id > group::MAX => Err(Error::GroupInvalid),
-            2 => Ok(GroupMod::Delete(id)),
+            2 if id > group::MAX && id != group::ALL => Err(Error::GroupInvalid),
+            2 => Ok(GroupMod::Delete(Wanted::of(id, group::ALL))),
             _ => Err(Error::GroupCommand),
         }
     }
@@ -72,13 +80,12 @@ impl Groups {
     /// Adds a group, or changes it; returns it.
     pub fn set(
         &mut self,
-        (id, is_new): (u32, bool),
-        kind: GroupKind,
-        buckets: Reader<'_>,
+        set: SetGroup<'_>,
         known: Known<'_>,
         counters: &Arc<Counters>,
         now: Millis,
     ) -> Result<Arc<Group>, Error> {
+        let SetGroup { id, is_new, kind, buckets } = set;
         match (is_new, self.contains(id)) {
             (true, true) => return Err(Error::GroupExists),
             (false, false) => return Err(Error::GroupUnknown),
@@ -95,9 +102,8 @@ impl Groups {
     }
 
     /// Removes a group, or all; returns their numbers.
-    pub fn delete(&mut self, id: Option<u32>) -> BTreeSet<u32> {
-        let all = self.entries.keys().copied();
-        let meant: BTreeSet<u32> = all.filter(|known| id.is_none_or(|id| id == *known)).collect();
+    pub fn delete(&mut self, wanted: Wanted) -> BTreeSet<u32> {
+        let meant: BTreeSet<u32> = self.entries.keys().copied().filter(|id| wanted.has(*id)).collect();
         self.entries.retain(|id, _| !meant.contains(id));
         self.version += u64::from(!meant.is_empty());
         meant
@@ -114,15 +120,15 @@ impl Groups {
         Some((*id, out))
     }
 
-    /// Returns the statistics of the groups that `wanted` means: one, or all. `flows` has the number of flows that use each.
+    /// Returns the statistics of groups. `flows` has the number of flows that use each.
     pub fn stats(
         &self,
-        wanted: u32,
+        wanted: Wanted,
         lanes: &[Arc<Lane>],
         flows: &BTreeMap<u32, u32>,
         now: Millis,
     ) -> VecDeque<Vec<u8>> {
-        let meant = self.entries.iter().filter(|(id, _)| wanted == group::ALL || wanted == **id);
+        let meant = self.entries.iter().filter(|(id, _)| wanted.has(**id));
         let stats = |(id, entry): (&u32, &Arc<Entry>)| {
             let mut out = Vec::new();
             out.u16((40 + 16 * entry.group.buckets.len()) as u16);

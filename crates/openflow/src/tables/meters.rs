@@ -1,5 +1,6 @@
 //! METER_MOD (Section 7.3.4.4): reads meters, checks them, and keeps what controllers ask for.
 
+use super::wanted::Wanted;
 use crate::flows::Contains;
 use crate::forwarding::{Band, Counters, Excess, Lane, Meter, Tally, TokenBucket};
 use crate::time::Millis;
@@ -39,11 +40,19 @@ struct Entry {
 /// A METER_MOD.
 pub(crate) enum MeterMod<'a> {
     /// Add a meter, or change it.
-    Set { id: u32, is_new: bool, flags: u16, bands: Reader<'a> },
-    /// Remove one.
-    Delete(u32),
-    /// Remove all.
-    DeleteAll,
+    Set(SetMeter<'a>),
+    /// Remove these.
+    Delete(Wanted),
+}
+
+/// A meter that is added or changed.
+pub(crate) struct SetMeter<'a> {
+    pub id: u32,
+    /// Whether it is to be added, and not changed.
+    is_new: bool,
+    flags: u16,
+    /// The bands, as received.
+    bands: Reader<'a>,
 }
 
 impl<'a> MeterMod<'a> {
@@ -54,9 +63,8 @@ impl<'a> MeterMod<'a> {
         let is_valid = (1..=meter::MAX).contains(&id);
         match command {
             0..=2 if !is_valid && (command, id) != (2, meter::ALL) => Err(Error::MeterInvalid),
-            0 | 1 => Ok(MeterMod::Set { id, is_new: command == 0, flags, bands: body }),
-            2 if id == meter::ALL => Ok(MeterMod::DeleteAll),
-            2 => Ok(MeterMod::Delete(id)),
+            0 | 1 => Ok(MeterMod::Set(SetMeter { id, is_new: command == 0, flags, bands: body })),
+            2 => Ok(MeterMod::Delete(Wanted::of(id, meter::ALL))),
             _ => Err(Error::MeterCommand),
         }
     }
@@ -64,14 +72,8 @@ impl<'a> MeterMod<'a> {
 
 impl Meters {
     /// Adds a meter, or changes it; returns it.
-    pub fn set(
-        &mut self,
-        (id, is_new): (u32, bool),
-        flags: u16,
-        bands: Reader<'_>,
-        counters: &Arc<Counters>,
-        now: Millis,
-    ) -> Result<Arc<Meter>, Error> {
+    pub fn set(&mut self, set: SetMeter<'_>, counters: &Arc<Counters>, now: Millis) -> Result<Arc<Meter>, Error> {
+        let SetMeter { id, is_new, flags, bands } = set;
         match (is_new, self.contains(id)) {
             (true, true) => return Err(Error::MeterExists),
             (false, false) => return Err(Error::MeterUnknown),
@@ -91,24 +93,23 @@ impl Meters {
     }
 
     /// Removes a meter, or all; returns their numbers.
-    pub fn delete(&mut self, id: Option<u32>) -> BTreeSet<u32> {
-        let all = self.entries.keys().copied();
-        let meant: BTreeSet<u32> = all.filter(|known| id.is_none_or(|id| id == *known)).collect();
+    pub fn delete(&mut self, wanted: Wanted) -> BTreeSet<u32> {
+        let meant: BTreeSet<u32> = self.entries.keys().copied().filter(|id| wanted.has(*id)).collect();
         self.entries.retain(|id, _| !meant.contains(id));
         self.version += u64::from(!meant.is_empty());
         meant
     }
 
-    /// Returns the meters that `wanted` means: one, or all.
-    fn meant(&self, wanted: u32) -> Result<impl Iterator<Item = (&u32, &Arc<Entry>)>, Error> {
-        if wanted != meter::ALL && !self.contains(wanted) {
-            return Err(Error::MeterUnknown);
+    /// Returns meters; an error if the only one that is wanted does not exist.
+    fn meant(&self, wanted: Wanted) -> Result<impl Iterator<Item = (&u32, &Arc<Entry>)>, Error> {
+        match wanted {
+            Wanted::One(id) if !self.contains(id) => Err(Error::MeterUnknown),
+            _ => Ok(self.entries.iter().filter(move |(id, _)| wanted.has(**id))),
         }
-        Ok(self.entries.iter().filter(move |(id, _)| wanted == meter::ALL || wanted == **id))
     }
 
-    /// Returns the descriptions of the meters that `wanted` means.
-    pub fn describe(&self, wanted: u32) -> Result<VecDeque<Vec<u8>>, Error> {
+    /// Returns the descriptions of meters.
+    pub fn describe(&self, wanted: Wanted) -> Result<VecDeque<Vec<u8>>, Error> {
         let describe = |(id, entry): (&u32, &Arc<Entry>)| {
             let mut out = Vec::new();
             out.u16((8 + entry.raw.len()) as u16);
@@ -120,10 +121,10 @@ impl Meters {
         Ok(self.meant(wanted)?.map(describe).collect())
     }
 
-    /// Returns the statistics of the meters that `wanted` means. `flows` has the number of flows that use each.
+    /// Returns the statistics of meters. `flows` has the number of flows that use each.
     pub fn stats(
         &self,
-        wanted: u32,
+        wanted: Wanted,
         lanes: &[Arc<Lane>],
         flows: &BTreeMap<u32, u32>,
         now: Millis,

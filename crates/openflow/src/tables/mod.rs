@@ -8,9 +8,11 @@ mod groups;
 mod meters;
 mod shared;
 mod table;
+mod wanted;
 
 pub use all::Tables;
 pub(crate) use flow_mod::FlowMod;
 pub(crate) use groups::{GroupMod, MAX_GROUPS};
 pub(crate) use meters::{MeterMod, Meters};
 pub use table::FlowTable;
+pub(crate) use wanted::Wanted;

@@ -2,13 +2,20 @@
 
 use super::entry::Entry;
 use super::shared::Shared;
-use crate::flows::{Filter, Flow, Instructions, Match, Removal};
+use crate::flows::{Filter, Flow, Instructions, Match, Removal, Removed};
 use crate::forwarding::{FlowId, Lane, Program, Rule};
 use crate::time::Millis;
 use crate::wire::Error;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Whether the counters of a flow that is replaced or modified go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldCounts {
+    Keep,
+    Reset,
+}
 
 /// A flow table.
 #[derive(Debug)]
@@ -89,8 +96,8 @@ impl FlowTable {
         self.flows().any(|flow| flow.priority == priority && flow.matches.overlaps(matches))
     }
 
-    /// Adds a flow, replacing one with the same match and priority, whose counters it takes over if `keep_counters`.
-    pub(super) fn add(&mut self, shared: &mut Shared, mut flow: Flow, keep_counters: bool) -> Result<(), Error> {
+    /// Adds a flow, replacing one with the same match and priority, whose counters it takes over if these are kept.
+    pub(super) fn add(&mut self, shared: &mut Shared, mut flow: Flow, counts: OldCounts) -> Result<(), Error> {
         let replaced = shared.rules.exact(self.number, &flow.matches, flow.priority);
         let before = replaced.map(|rule| rule.flow);
         let bytes = Rule::bytes_of(&Program::from(&flow.instructions));
@@ -104,7 +111,7 @@ impl FlowTable {
             && let Some(mut before) = self.flows.remove(&id)
         {
             self.matched += before.look(&lanes, flow.created);
-            if keep_counters {
+            if counts == OldCounts::Keep {
                 (flow.packets, flow.bytes) = (before.flow.packets, before.flow.bytes);
             }
             shared.note(self.number, id, || Some(before));
@@ -151,7 +158,7 @@ impl FlowTable {
         shared: &mut Shared,
         filter: &Filter,
         instructions: &Instructions,
-        reset_counters: bool,
+        counts: OldCounts,
     ) -> Result<(), Error> {
         let (lanes, meant) = (shared.counters.lanes(), self.meant(shared, filter));
         if !shared.rules.may_grow(meant.len().saturating_mul(2 * Program::from(instructions).bytes())) {
@@ -159,12 +166,12 @@ impl FlowTable {
         }
         for id in meant {
             let Some(entry) = self.flows.get_mut(&id) else { continue };
-            if reset_counters {
+            if counts == OldCounts::Reset {
                 self.matched += entry.look(&lanes, entry.flow.used);
             }
             shared.note(self.number, id, || Some(entry.clone()));
             entry.flow.instructions = instructions.clone();
-            if reset_counters {
+            if counts == OldCounts::Reset {
                 (entry.flow.packets, entry.flow.bytes) = (0, 0);
             }
             shared.rules.insert(self.number, &entry.flow.matches, entry.flow.priority, entry.rule(self.number, id));
@@ -173,14 +180,19 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Removes a flow, and returns it with all that was counted for it up to now.
-    fn remove(&mut self, shared: &mut Shared, id: FlowId, lanes: &[Arc<Lane>], now: Millis) -> Option<Flow> {
-        let mut entry = self.flows.remove(&id)?;
-        self.matched += entry.look(lanes, now);
-        shared.rules.remove(self.number, &entry.flow.matches, entry.flow.priority);
-        shared.note(self.number, id, || Some(entry.clone()));
-        self.version += 1;
-        Some(entry.flow)
+    /// Removes flows, each for a reason. Returns them with all that was counted for them up to now.
+    fn remove(&mut self, shared: &mut Shared, flows: Vec<(FlowId, Removal)>, now: Millis) -> Vec<Removed> {
+        let lanes = shared.counters.lanes();
+        let mut removed = Vec::with_capacity(flows.len());
+        for (id, reason) in flows {
+            let Some(mut entry) = self.flows.remove(&id) else { continue };
+            self.matched += entry.look(&lanes, now);
+            shared.rules.remove(self.number, &entry.flow.matches, entry.flow.priority);
+            shared.note(self.number, id, || Some(entry.clone()));
+            self.version += 1;
+            removed.push(Removed { table: self.number, flow: entry.flow, reason });
+        }
+        removed
     }
 
     /// Undoes a change of a flow, whose rule is as before already.
@@ -193,9 +205,9 @@ impl FlowTable {
     }
 
     /// Removes the flows that `filter` selects.
-    pub(super) fn delete(&mut self, shared: &mut Shared, filter: &Filter, now: Millis) -> Vec<(Flow, Removal)> {
-        let (meant, lanes) = (self.meant(shared, filter), shared.counters.lanes());
-        meant.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, Removal::Delete))).collect()
+    pub(super) fn delete(&mut self, shared: &mut Shared, filter: &Filter, now: Millis) -> Vec<Removed> {
+        let meant = self.meant(shared, filter).into_iter().map(|id| (id, Removal::Delete)).collect();
+        self.remove(shared, meant, now)
     }
 
     /// Removes the flows whose instructions are `meant`, for a reason.
@@ -205,15 +217,14 @@ impl FlowTable {
         meant: impl Fn(&Instructions) -> bool,
         reason: Removal,
         now: Millis,
-    ) -> Vec<(Flow, Removal)> {
-        let all = self.flows.iter().filter(|(_, entry)| meant(&entry.flow.instructions));
-        let ids: Vec<FlowId> = all.map(|(id, _)| *id).collect();
-        let lanes = shared.counters.lanes();
-        ids.into_iter().filter_map(|id| Some((self.remove(shared, id, &lanes, now)?, reason))).collect()
+    ) -> Vec<Removed> {
+        let meant = self.flows.iter().filter(|(_, entry)| meant(&entry.flow.instructions));
+        let meant = meant.map(|(id, _)| (*id, reason)).collect();
+        self.remove(shared, meant, now)
     }
 
     /// Removes the flows that have expired.
-    pub(super) fn expire(&mut self, shared: &mut Shared, now: Millis) -> Vec<(Flow, Removal)> {
+    pub(super) fn expire(&mut self, shared: &mut Shared, now: Millis) -> Vec<Removed> {
         let over = |timeout: u16, since: Millis| timeout != 0 && now.saturating_sub(since) >= u64::from(timeout) * 1000;
         let end = |flow: &Flow| {
             if over(flow.hard_timeout, flow.created) {
@@ -222,8 +233,7 @@ impl FlowTable {
                 over(flow.idle_timeout, flow.used).then_some(Removal::IdleTimeout)
             }
         };
-        let ended: Vec<_> = self.flows.iter().filter_map(|(id, entry)| Some((*id, end(&entry.flow)?))).collect();
-        let lanes = shared.counters.lanes();
-        ended.into_iter().filter_map(|(id, reason)| Some((self.remove(shared, id, &lanes, now)?, reason))).collect()
+        let ended = self.flows.iter().filter_map(|(id, entry)| Some((*id, end(&entry.flow)?))).collect();
+        self.remove(shared, ended, now)
     }
 }
