@@ -3,7 +3,7 @@
 use crate::wire::{Error, Put};
 use std::collections::BTreeMap;
 
-/// Bundles of a controller at most, and bytes of the messages in them.
+/// Maximum number of a controller's bundles, and of bytes of the messages in them.
 const MAX_BUNDLES: usize = 16;
 const MAX_BYTES: usize = 32 << 20;
 

@@ -82,7 +82,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Applies a PORT_MOD, which was checked.
+    /// Applies a PORT_MOD that [`Self::check_port_change`] has accepted.
     pub(super) fn change_port(&mut self, change: &PortMod) {
         let Some(attached) = self.ports.get_mut(&change.number) else { return };
         let config = PortConfig(attached.config.0 & !change.mask | change.config & change.mask);
@@ -117,7 +117,7 @@ impl Switch {
         if let Some(gone) = self.ports.remove(&number) {
             self.port_status(PortReason::Delete, &gone.port, gone.config);
             if gone.config != PortConfig::default() {
-                // A port that comes back is as at first.
+                // A port that comes back has no restrictions.
                 self.events.push_back(Event::PortConfig { number, config: PortConfig::default() });
             }
         }

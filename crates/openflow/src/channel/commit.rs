@@ -8,7 +8,7 @@ use crate::time::Millis;
 use crate::wire::ofp::{VERSION, bundle, message};
 use crate::wire::{Error, Message, Put, Reader, put_message};
 
-/// Flows at most that the changes of a bundle look at, beside those that they name.
+/// Maximum number of flows that the changes of a bundle look at, besides those that they name.
 const MAX_VISITS: usize = 10_000_000;
 
 impl Switch {
@@ -36,7 +36,7 @@ impl Switch {
         let bundles = &mut connection.bundles;
         match kind {
             bundle::OPEN if bundles.contains(number) => {
-                // Its sender does not know what is in it.
+                // Its sender does not know its content.
                 bundles.remove(number);
                 return Err(Error::BundleExists);
             }
@@ -61,7 +61,7 @@ impl Switch {
             out.u32(bundle::ONF);
             out.u32(bundle::CONTROL);
             out.u32(number);
-            // Each answer has the number behind that of its request.
+            // The number of each answer follows that of its request.
             out.u16(kind + 1);
             out.u16(flags);
         });
@@ -88,7 +88,7 @@ impl Switch {
         connection.bundles.add(number, flags, &body.0[..len])
     }
 
-    /// Makes the changes of a bundle. If one fails, the controller is told which, and nothing has changed.
+    /// Makes the changes of a bundle. If one fails, the controller is told which one, and nothing changes.
     fn commit(&mut self, id: ConnectionId, mut messages: &[u8], now: Millis) -> Result<(), Error> {
         let before = self.tables.begin();
         let (mut removed, mut ports, mut visited) = (Vec::new(), Vec::new(), 0);

@@ -16,7 +16,7 @@ pub const BACKLOG: usize = 1 << 20;
 /// Bytes of unsent output at which requests have to wait.
 const UNREAD: usize = 64 << 10;
 
-/// Type of an error whose code is of an extension, which is named behind it.
+/// Type of an error whose code is an extension's. The extension is named behind it.
 const EXTENSION: u16 = 0xffff;
 
 /// A controller's role (Section 6.3.6).

@@ -7,7 +7,7 @@ use crate::time::Millis;
 use crate::wire::ofp::{NO_BUFFER, flag, message};
 use crate::wire::{Field, Port, PortConfig, Put, put_message, write_duration};
 
-/// Bytes of a PACKET_IN without its packet: a close upper bound.
+/// Bytes of a PACKET_IN without its packet: a tight upper bound.
 const PACKET_IN_HEAD: usize = 80;
 
 /// The reason for a PORT_STATUS (Section 7.4.3).
@@ -89,7 +89,7 @@ impl Switch {
         );
     }
 
-    /// Sends a notice to all controllers that want it and have room for it. Reports whether there are any, and all have.
+    /// Sends a notice to all controllers that want it and have room for it. Returns false if no controller wants it, or one has no room.
     fn notify(
         &mut self,
         notice: Notice,

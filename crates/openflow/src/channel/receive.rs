@@ -9,7 +9,7 @@ use crate::wire::{Error, Message};
 impl Switch {
     /// Takes bytes that a controller sent, at time `now`. On an error, send the rest of the output and close.
     ///
-    /// If a barrier follows an event, all after the barrier stays in the input: handle the events, and call this again while
+    /// If a barrier follows an event, everything behind the barrier stays in the input: handle the events, and call this again while
     /// [`Self::is_left`].
     pub fn receive(&mut self, id: ConnectionId, bytes: &[u8], now: Millis) -> Result<(), Closed> {
         let connection = self.connections.get_mut(&id).ok_or(Closed::Unknown)?;

@@ -146,7 +146,7 @@ impl Switch {
             _ => return Err(Error::RoleBad),
         };
         if let Some(Role::Master | Role::Slave) = role {
-            // Generations wrap around, so their distance tells which one is older.
+            // Generations wrap around, so their difference tells which one is older.
             if self.generation.is_some_and(|seen| (generation.wrapping_sub(seen) as i64) < 0) {
                 return Err(Error::RoleStale);
             }
@@ -178,7 +178,7 @@ fn packet_out(mut body: Reader, known: Known<'_>) -> Result<Event, Error> {
     if buffer != NO_BUFFER {
         return Err(Error::BufferUnknown);
     }
-    // Without actions it is dropped: what and where it is does not matter.
+    // Without actions the packet is dropped: its content and its port do not matter.
     if actions.is_empty() {
         return Ok(Event::PacketOut { in_port, actions: Vec::new(), data: Vec::new() });
     }

@@ -7,7 +7,7 @@ use crate::time::Millis;
 use crate::wire::ofp::{action, instruction};
 use crate::wire::{FIELDS, Field, Put, write_duration};
 
-/// Types of actions that packets can be given.
+/// Types of actions that flows of tables that forward can have.
 const ACTIONS: [u16; 13] = [
     action::OUTPUT,
     action::COPY_TTL_OUT,
@@ -114,7 +114,7 @@ pub(super) fn table_features(table: &FlowTable) -> Vec<u8> {
     out
 }
 
-/// Builds an `ofp_group_features`: what groups of every kind can do.
+/// Builds an `ofp_group_features`: the abilities of each kind of group.
 pub(super) fn group_features() -> Vec<u8> {
     let mut out = Vec::new();
     out.u32(0b1111);

@@ -1,4 +1,4 @@
-//! The switch: its tables, its ports, and its connected controllers. `changes`, `request` and `receive` add what it does.
+//! The switch: its tables, its ports, and its connected controllers. The other files of this folder add its methods.
 
 use super::connection::{Connection, Notice};
 use crate::flows::{Action, Flow, ServiceChain};
@@ -49,11 +49,11 @@ pub enum Event {
         /// The packet.
         data: Vec<u8>,
     },
-    /// Forbid this at a port, and nothing else any more.
+    /// Forbid exactly this at a port.
     PortConfig {
         /// The port's number.
         number: u32,
-        /// What is forbidden.
+        /// The restrictions.
         config: PortConfig,
     },
 }
@@ -65,7 +65,7 @@ pub enum PacketInReason {
     NoMatch = 0,
     /// Another flow sent the packet.
     Action = 1,
-    /// A flow takes one from the packet's time to live, and none is left.
+    /// A flow decrements the packet's time to live, which is over.
     InvalidTtl = 2,
 }
 
@@ -76,7 +76,7 @@ impl PacketInReason {
     }
 }
 
-/// Reasons of packets that controllers want: a bit for each.
+/// The reasons for which controllers want packets: a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedPackets(pub u32);
 
@@ -113,7 +113,7 @@ pub struct PacketIn<'a> {
 ///
 /// A controller is answered only as fast as it reads: a request stays in the input while much output is unsent or a long
 /// answer is incomplete. While [`Self::is_busy`], send output, call [`Self::receive`] without new bytes, and read none
-/// from the controller: this bounds its buffers to little more than twice [`crate::BACKLOG`], beside 32 MiB of bundles.
+/// from the controller: this bounds its buffers to little more than twice [`crate::BACKLOG`], besides 32 MiB of bundles.
 ///
 /// After [`Self::receive`], first pass changes to the data path ([`Tables::version`]) and handle the events, and only
 /// then send [`Self::output`]: otherwise a barrier is answered too early.

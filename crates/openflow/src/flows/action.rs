@@ -33,11 +33,11 @@ pub enum Action {
     PopMpls(u16),
     /// Set the TTL of the outermost MPLS label.
     SetMplsTtl(u8),
-    /// Take one from the TTL of the outermost MPLS label; a packet without any left is dropped.
+    /// Decrement the TTL of the outermost MPLS label; a packet whose TTL runs out is dropped.
     DecMplsTtl,
     /// Set the TTL of IPv4, or the hop limit of IPv6.
     SetIpTtl(u8),
-    /// Take one from the TTL of IPv4 or the hop limit of IPv6; a packet without any left is dropped.
+    /// Decrement the TTL of IPv4 or the hop limit of IPv6; a packet whose TTL runs out is dropped.
     DecIpTtl,
     /// Copy the TTL of the second header to the outermost: from IP or MPLS to MPLS.
     CopyTtlOut,
@@ -64,7 +64,7 @@ pub(crate) trait Contains: std::fmt::Debug {
     fn contains(&self, number: u32) -> bool;
 }
 
-/// Nothing is in it.
+/// The empty set.
 impl Contains for () {
     fn contains(&self, _: u32) -> bool {
         false
@@ -88,7 +88,7 @@ impl Scope<'_> {
             Scope::PacketOut(known) | Scope::Forwarding(known) | Scope::Bucket(known) => {
                 known.ports.contains_key(&number)
             }
-            // There, the kind of action is what is wrong.
+            // Outputs are wrong there: the caller refuses them.
             Scope::Aggregation => true,
         }
     }
@@ -102,7 +102,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Reports whether the packets are unknown: an action that one can't take leaves it as it is.
+    /// Reports whether the packets are unknown. An action that does not apply to a packet then leaves it as it is.
     fn is_any(self) -> bool {
         matches!(self, Scope::PacketOut(_) | Scope::Bucket(_))
     }
@@ -222,7 +222,7 @@ fn has_mpls(known: &Match) -> bool {
     known.has_field(Field::MplsLabel)
 }
 
-/// Checks that packets can take an action.
+/// Checks that an action applies to the packets, as `possible` says.
 fn takes(possible: bool, scope: Scope<'_>) -> Result<(), Error> {
     if possible || scope.is_any() { Ok(()) } else { Err(Error::ActionInconsistent) }
 }

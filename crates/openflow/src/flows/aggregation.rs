@@ -1,4 +1,4 @@
-//! The aggregation table in OpenFlow, and how controllers set it.
+//! The aggregation table as controllers set it.
 //!
 //! It is the last table, [`TABLE`]. A flow in it matches a service chain and nothing else: one VID (`vlan_vid`) or one VNI
 //! (`tunnel_id`). It sets the next hop, in one of two ways:

@@ -16,7 +16,7 @@ pub struct Instructions {
     pub meter: Option<u32>,
     /// Actions that are applied at once, in their order.
     pub applied: Arc<[Action]>,
-    /// Whether actions written before are forgotten.
+    /// Whether the action set is cleared first.
     pub clears: bool,
     /// Actions that are written to the action set, in its order.
     pub written: Arc<[Action]>,

@@ -1,5 +1,5 @@
-//! Finds the flow of highest priority for a key: one hash lookup per mask in use (tuple space search). Changes share all that they do
-//! not touch with snapshots taken before.
+//! Finds the flow of highest priority for a key: one hash lookup per mask in use (tuple space search). After a change, all that it
+//! did not touch is still shared with earlier snapshots.
 
 use crate::flows::Match;
 use crate::keys::Key;
@@ -18,7 +18,7 @@ struct Tuple<T> {
     priorities: RedBlackTreeMapSync<u16, usize>,
 }
 
-/// Flows with one mask and one masked key, nearly always one.
+/// The flows with one mask and one masked key: nearly always a single one.
 type Ranked<T> = Box<[(u16, T)]>;
 
 /// A map from matches with priorities to values. A clone is a snapshot, for a thread that only looks up.

@@ -1,4 +1,4 @@
-//! Counters of flows, which workers write while others read.
+//! Counters of flows: workers write them while others read.
 //!
 //! Each worker counts in a lane of its own. A flow has a slot, which is a cell in every lane. A slot is used again as soon as nobody
 //! refers to it any more: until then, a worker that still goes by an older table counts for the flow that it knows.
@@ -7,7 +7,7 @@ use crate::wire::Put;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Cells that a lane allocates at once.
+/// Number of cells that a lane allocates at once.
 const CHUNK: usize = 1 << 12;
 /// Greatest number of chunks: 4 million cells.
 const CHUNKS: usize = 1 << 10;
@@ -56,7 +56,7 @@ pub struct Slot {
     counters: Arc<Counters>,
 }
 
-/// A slot, and what was counted in it before.
+/// A slot, and the count that it began with.
 #[derive(Clone, Debug)]
 pub struct Tally {
     slot: Arc<Slot>,
@@ -133,7 +133,7 @@ impl Slot {
         self.index
     }
 
-    /// Returns all that was ever counted in the slot, by these lanes.
+    /// Returns the count of these lanes in the slot, which earlier flows may have used.
     pub fn sum(&self, lanes: &[Arc<Lane>]) -> Count {
         let mut sum = Count::default();
         for cell in lanes.iter().filter_map(|lane| lane.cell(self.index)) {
@@ -164,7 +164,7 @@ impl Tally {
         self.slot.index()
     }
 
-    /// Returns what these lanes have counted.
+    /// Returns the count of these lanes.
     pub fn sum(&self, lanes: &[Arc<Lane>]) -> Count {
         self.slot.sum(lanes).since(self.before)
     }
@@ -178,7 +178,7 @@ impl Tally {
 }
 
 impl Count {
-    /// Returns what was counted since an earlier look.
+    /// Returns the difference to an earlier count.
     pub fn since(self, before: Count) -> Count {
         Count { packets: self.packets.wrapping_sub(before.packets), bytes: self.bytes.wrapping_sub(before.bytes) }
     }

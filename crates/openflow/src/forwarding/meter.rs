@@ -6,7 +6,7 @@ use super::token_bucket::TokenBucket;
 /// A meter.
 #[derive(Debug)]
 pub struct Meter {
-    /// Whether it measures packets, and not bits.
+    /// Whether it measures packets instead of bits.
     pub counts_packets: bool,
     /// Its bands, in the order in which the controller listed them.
     pub bands: Box<[Band]>,
@@ -14,25 +14,25 @@ pub struct Meter {
     pub tally: Tally,
 }
 
-/// A rate, and what happens to packets beyond it.
+/// A rate, and the treatment of packets beyond it.
 #[derive(Debug)]
 pub struct Band {
     /// Packets or kilobits per second.
     pub rate: u32,
     /// The rate as a limit.
     pub bucket: TokenBucket,
-    /// What happens to packets beyond it.
+    /// The treatment of packets beyond it.
     pub excess: Excess,
     /// Where these packets are counted.
     pub tally: Tally,
 }
 
-/// What happens to a packet beyond a rate.
+/// The treatment of a packet beyond a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// It is dropped.
     Drop,
-    /// Its DSCP is changed for one whose drop precedence is higher by so many levels.
+    /// Its DSCP is changed for one whose drop precedence is higher by this number of levels.
     Remark(u8),
 }
 

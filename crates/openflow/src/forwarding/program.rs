@@ -12,7 +12,7 @@ pub struct Program {
     pub steps: Box<[Step]>,
     /// The changes after the last output, which matter if the packet goes on.
     pub rest: Box<[Action]>,
-    /// Whether actions written before are forgotten.
+    /// Whether the action set is cleared first.
     pub clears: bool,
     /// Actions that are written to the packet's action set, in its order.
     pub written: Box<[Action]>,
@@ -46,7 +46,7 @@ pub enum To {
     Normal,
     /// All controllers.
     Controller {
-        /// Whether they get its bytes, too.
+        /// Whether they also get its bytes.
         whole: bool,
     },
 }
@@ -97,7 +97,7 @@ impl Program {
         }
     }
 
-    /// Returns the program that drops packets, and what was written to their action sets.
+    /// Returns the program that drops packets: it also clears their action sets.
     pub fn drop() -> Program {
         Program { clears: true, ..Program::default() }
     }
@@ -114,7 +114,7 @@ impl Program {
         actions * size_of::<Action>() + self.steps.len() * size_of::<Step>()
     }
 
-    /// Reports whether all packets are the same after it.
+    /// Reports whether it leaves all packets as they are, and drops none by a meter.
     pub fn keeps(&self) -> bool {
         self.meter.is_none() && self.rest.is_empty() && self.steps.iter().all(|step| step.actions.is_empty())
     }

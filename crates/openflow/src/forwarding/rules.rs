@@ -1,4 +1,4 @@
-//! The flows as the data path needs them: their lookup, and what they do.
+//! The flows as the data path needs them: their lookup, and their programs.
 
 use super::classifier::{Classifier, Lookup};
 use super::counters::Slot;
@@ -44,7 +44,7 @@ impl Rule {
         Rule::bytes_of(&self.program)
     }
 
-    /// Estimates the bytes of a flow with this program, which has its instructions once more.
+    /// Estimates the bytes of a flow with this program. The flow also has the instructions that the program is made from.
     pub fn bytes_of(program: &Program) -> usize {
         /// A flow without actions: with its rule, its places in maps, and its counters.
         const FLOW: usize = 1 << 10;
@@ -52,8 +52,8 @@ impl Rule {
     }
 }
 
-/// The rules of all tables. A clone is a snapshot for a thread that only looks up; it costs as much as the number of tables, and a
-/// change after it as much as one rule.
+/// The rules of all tables. A clone is a snapshot for a thread that only looks up. It takes time in proportion to the number of
+/// tables, and a change after it as much as one rule.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// By table.
@@ -83,7 +83,7 @@ impl Rules {
         self.rules.get(slot)
     }
 
-    /// Reports whether there is room for another rule of a table, with this mask and so many bytes. `replaced` is the one that it replaces.
+    /// Reports whether there is room for another rule of a table, with this mask and this many bytes. `replaced` is the one that it replaces.
     pub fn has_room(&self, table: u8, mask: &Key, bytes: usize, replaced: Option<&Rule>) -> bool {
         let freed = replaced.map_or(0, Rule::bytes);
         let fits = self.bytes - freed + bytes <= MAX_BYTES;
@@ -97,7 +97,7 @@ impl Rules {
             || self.classifiers.get(usize::from(table)).is_some_and(|classifier| classifier.has_mask(mask))
     }
 
-    /// Reports whether flows may become so many bytes larger.
+    /// Reports whether flows may grow by this many bytes.
     pub fn may_grow(&self, bytes: usize) -> bool {
         self.bytes.saturating_add(bytes) <= MAX_BYTES
     }

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Ticks of a bucket's clock in a nanosecond, as a power of two: 64. They last for nine years.
 const TICKS: u32 = 6;
 
-/// Bits behind the point of the ticks that a unit takes.
+/// Fractional bits of the number of ticks that a unit takes.
 const FRACTION: u32 = 20;
 
 /// A bucket that fills with a fixed rate, and from which units are taken: bits, or packets.
 ///
-/// It is kept as the time at which it will be full again, as in the virtual scheduling algorithm of ITU-T I.371: this is one number, so
-/// that threads take from it by one exchange.
+/// It is kept as the time at which it will be full again, as in the virtual scheduling algorithm of ITU-T I.371. That is a single
+/// number, which threads change by one atomic exchange.
 #[derive(Debug)]
 pub struct TokenBucket {
-    /// Ticks in which a unit is filled in, with a fraction.
+    /// Ticks that it takes to fill in a unit, with [`FRACTION`] fractional bits.
     per_unit: u64,
-    /// Ticks in which all of it is filled in.
+    /// Ticks that it takes to fill the whole bucket.
     depth: u64,
     /// The tick at which it is full again.
     full: AtomicU64,
@@ -32,13 +32,13 @@ impl TokenBucket {
         bucket
     }
 
-    /// Returns the ticks in which so many units are filled in.
+    /// Returns the number of ticks that it takes to fill in this many units.
     #[inline(always)]
     fn ticks(&self, units: u64) -> u64 {
         u64::try_from((u128::from(units) * u128::from(self.per_unit)) >> FRACTION).unwrap_or(u64::MAX >> 1)
     }
 
-    /// Takes units at a time in nanoseconds. Returns false, and takes none, if there are too few. A full bucket has enough for
+    /// Takes this many units at a time in nanoseconds. Returns false, and takes none, if there are too few. A full bucket has enough for
     /// anything: then a packet that is larger than the bucket passes, and the next one waits for longer.
     #[inline(always)]
     pub fn take(&self, now: u64, units: u64) -> bool {

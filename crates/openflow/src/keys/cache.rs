@@ -2,7 +2,7 @@
 
 use super::key::{COMMON, Key, NEIGHBOUR, WORDS};
 
-/// Slots that a key can be in.
+/// Number of slots that a key can be in.
 const WAYS: usize = 2;
 
 /// A cache of lookup results by key. Bounded, evicts on collision, and never allocates after its creation; each thread has
@@ -14,9 +14,9 @@ pub struct Cache<K, V> {
     seed: u64,
 }
 
-/// What packets are told apart by.
+/// A key by which packets are told apart.
 pub trait CacheKey: Copy {
-    /// Returns a hash that nobody can predict who does not know the seed.
+    /// Returns a hash that only those who know the seed can predict.
     fn hash(&self, seed: u64) -> u64;
 
     /// Reports whether both are equal, without a call to memcmp.

@@ -2,12 +2,12 @@
 
 use packet::ip_protocol::{AUTHENTICATION, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ROUTING};
 
-/// What follows the extension headers of a packet.
+/// The header behind the extension headers of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Followed {
     /// Its protocol, or that of the last header that is there.
     pub protocol: u8,
-    /// Where it begins; nowhere in later fragments.
+    /// Its offset; `None` in later fragments.
     pub at: Option<usize>,
     /// Whether the bytes end before that is known.
     pub is_cut: bool,

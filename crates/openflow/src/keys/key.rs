@@ -22,7 +22,7 @@ pub(crate) const TRANSPORT_PRESENT: u64 = 1 << 48;
 /// The bit of word 8 that marks a message about a neighbour: in all other keys the words from 10 on are zero.
 pub(crate) const NEIGHBOUR: u64 = 1 << 49;
 
-/// Words of a key that is of no such message.
+/// Number of words of any other key.
 pub(super) const COMMON: usize = 10;
 
 /// Bits of the table's number in word 8.
@@ -191,7 +191,7 @@ impl Key {
         }
     }
 
-    /// Returns a number that differs for different keys, mostly, and that nobody has to keep secret.
+    /// Returns a hash without a secret: it is always the same for the same key.
     pub fn digest(&self) -> u64 {
         self.0.iter().fold(0, |digest: u64, word| {
             let product = u128::from(digest ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xe703_7ed1_a0b4_28db;

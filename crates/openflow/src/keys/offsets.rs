@@ -1,4 +1,4 @@
-//! Where the headers of a packet begin.
+//! The offsets at which the headers of a packet begin.
 
 use super::extension_headers::{Followed, skip};
 use packet::{ethertype, header_len, ip_protocol};
@@ -9,17 +9,17 @@ pub(super) const NO_ETHERTYPE: u16 = 0x05ff;
 /// The least EtherType: what is below is a length (IEEE 802.3 §3.2.6).
 const LEAST_ETHERTYPE: u16 = 0x0600;
 
-/// The LLC and SNAP headers in front of an EtherType (RFC 1042), and their length with it.
+/// The LLC and SNAP headers in front of an EtherType (RFC 1042).
 const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
-/// See above.
+/// Length of these headers and the EtherType.
 pub(crate) const SNAP_LEN: usize = 8;
 
-/// Types of ICMPv6 messages with addresses of neighbours (RFC 4861 §4.3, §4.4).
+/// Type of the ICMPv6 message that asks for a neighbour's address (RFC 4861 §4.3).
 pub(crate) const NEIGHBOUR_SOLICITATION: u8 = 135;
-/// The other one.
+/// Type of the ICMPv6 message that tells a neighbour's address (RFC 4861 §4.4).
 pub(crate) const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
-/// See the module.
+/// The headers of a packet that were found.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offsets {
     pub tagged: bool,
@@ -186,7 +186,7 @@ impl Offsets {
     pub fn neighbour_option(&self, packet: &[u8], kind: u8) -> Option<usize> {
         let wanted = if kind == NEIGHBOUR_SOLICITATION { 1 } else { 2 };
         let mut at = self.neighbour(packet, kind)? + 16;
-        // At most as many as a sane packet has.
+        // No sane packet has more options.
         for _ in 0..4 {
             let [option, len, ..] = *packet.get(at..)?.first_chunk::<8>()?;
             if option == wanted && len == 1 {

@@ -11,7 +11,7 @@ const WORDS: usize = RAW_BYTES / 8;
 
 /// The bytes of a packet that its [`Key`](crate::Key) is made of, and its port: packets with equal ones have equal keys. Only common
 /// packets have one: TCP, UDP or SCTP over IPv4 or IPv6, with at most one VLAN tag, and without options, extension headers or a
-/// fragment's offset. It takes a third of the instructions that a key takes. By default it is that of no packet.
+/// fragment's offset. It takes a third of the instructions that a key takes. The default is the key of no packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RawKey {
     words: [u64; WORDS],
@@ -49,8 +49,8 @@ const fn mask(network: usize, v6: bool) -> [u64; WORDS] {
 }
 
 impl RawKey {
-    /// Returns the key of a packet of `len` bytes that begins with these (behind its end, any may stand), received at port `in_port`
-    /// and from no tunnel; `None` if it is not common.
+    /// Returns the key of a packet of `len` bytes that begins with `head` and came in at port `in_port`, but from no tunnel; `None` if it
+    /// is not common. A shorter packet may be followed by any bytes.
     #[inline(always)]
     pub fn of(head: &[u8; RAW_BYTES], len: usize, in_port: u32) -> Option<RawKey> {
         let kind = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);

@@ -1,4 +1,4 @@
-//! Where the fields of a packet are, and the checksums that cover them.
+//! The places of fields in a packet, and the checksums that cover them.
 
 use super::pseudo_header;
 use crate::keys::{NEIGHBOUR_ADVERTISEMENT, NEIGHBOUR_SOLICITATION, Offsets};
@@ -8,22 +8,22 @@ use packet::crc32c;
 use packet::header_len::SCTP as SCTP_HEADER;
 use packet::ip_protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 
-/// Where the checksums are in transport headers.
+/// Offsets of the checksums in transport headers.
 const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
 const ICMP_CHECKSUM: usize = 2;
 
-/// Bytes of a transport header that actions change at most: those of a message about a neighbour, with its target and four options.
+/// Maximum number of bytes of a transport header that actions may change: a message about a neighbour has a target and four options.
 const LONGEST: usize = 8 + 16 + 4 * 8;
 
-/// Where a field is in a packet: the bytes that are changed, and the bits of them that are the field's.
+/// The place of a field in a packet: the bytes that are changed, and the bits of them that are the field's.
 struct Place {
     at: usize,
     len: usize,
     shift: u32,
 }
 
-/// Returns where a field is; the bytes begin at an even offset of what a checksum covers.
+/// Returns the place of a field. Its bytes begin at an even offset of those that a checksum covers.
 #[inline(always)]
 fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
     let ip = offsets.network;
@@ -70,7 +70,7 @@ fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
     }
 }
 
-/// Which checksums cover a field.
+/// The checksums that cover a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Covered {
     /// Nothing.
@@ -96,7 +96,7 @@ fn covered(packet: &[u8], offsets: &Offsets, field: Field) -> Covered {
     }
 }
 
-/// Reports whether what actions change of a transport header may be behind these bytes of a packet.
+/// Reports whether a part of the transport header that actions may change is behind these bytes of a packet.
 pub(super) fn may_be_beyond(packet: &[u8], offsets: &Offsets) -> bool {
     offsets.is_cut || offsets.transport.is_some_and(|at| at + LONGEST > packet.len())
 }

@@ -11,7 +11,7 @@ use packet::header_len::{MAC_ADDRESSES, MPLS, VLAN_TAG};
 /// Bytes in front, for added VLAN tags and MPLS labels.
 const ROOM: usize = 32;
 
-/// Bytes of a packet that are copied at most.
+/// Maximum number of bytes that are copied from a packet.
 const MOST: usize = 2 * HEADER_BYTES;
 
 /// The headers of one packet.
@@ -58,7 +58,7 @@ impl Headers {
         self.end - ROOM
     }
 
-    /// Returns the key of the packet as it is now, received at port `in_port`: of as many bytes as that of any packet.
+    /// Returns the key of the packet as it is now, received at port `in_port`: of at most as many bytes as that of any packet.
     pub fn key(&self, in_port: u32) -> Option<Key> {
         let bytes = self.bytes();
         Key::extract(&bytes[..bytes.len().min(HEADER_BYTES)], in_port, self.tunnel_id)
@@ -83,7 +83,7 @@ impl Headers {
     /// packet from an offset on, if they are needed.
     pub fn apply(&mut self, action: &Action, more: impl Fn(usize, &mut [u8])) -> Result<(), Undone> {
         if self.is_part() && self.bytes().len() < HEADER_BYTES {
-            // Tags or labels were removed: what is behind them may be wanted.
+            // Tags or labels were removed: the bytes behind them may be needed.
             self.take_more(&more);
         }
         match *action {
@@ -126,7 +126,7 @@ impl Headers {
         if is_beyond(self, &offsets) { Err(Undone::TooDeep) } else { Ok(offsets) }
     }
 
-    /// Raises the drop precedence of an assured-forwarding class (RFC 2597) by so many levels, as far as there are any. Other packets
+    /// Raises the drop precedence of an assured-forwarding class (RFC 2597) by this number of levels, up to the highest. Other packets
     /// stay as they are.
     pub fn raise_drop_precedence(&mut self, levels: u8) {
         let packet = &mut self.bytes[self.start..self.end];

@@ -1,4 +1,4 @@
-//! Which addresses of an IPv6 header the checksums above it cover: an extension header may hold the one that counts instead.
+//! The addresses of an IPv6 header that the checksums behind it cover: an extension header may hold another one that counts.
 
 use crate::keys::{Offsets, skip};
 use packet::header_len::IPV6;

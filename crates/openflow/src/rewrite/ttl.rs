@@ -6,7 +6,7 @@ use crate::keys::Offsets;
 use packet::checksum::Change;
 use packet::header_len::MPLS;
 
-/// Where the TTL is in an MPLS label, in IPv4 and in IPv6.
+/// Offsets of the TTL in an MPLS label, in IPv4 and in IPv6.
 const MPLS_TTL: usize = 3;
 const IPV4_TTL: usize = 8;
 const IPV6_TTL: usize = 7;
@@ -44,12 +44,12 @@ pub(super) fn apply(packet: &mut [u8], action: &Action) -> Result<(), Undone> {
     Ok(())
 }
 
-/// Takes one from a TTL, of which something must be left.
+/// Decrements a TTL, unless that leaves nothing of it.
 fn decremented(ttl: u8) -> Result<u8, Undone> {
     if ttl > 1 { Ok(ttl - 1) } else { Err(Undone::Expired) }
 }
 
-/// Copies the TTL between the outermost label and what follows it.
+/// Copies the TTL between the outermost label and the header behind it.
 fn copy(packet: &mut [u8], at: usize, out: bool) {
     let (outer, next) = (at + MPLS_TTL, at + MPLS);
     let is_last = packet[at + 2] & 1 == 1;

@@ -1,6 +1,6 @@
-//! What can not be done to a packet.
+//! The reasons why an action fails.
 
-/// The reason for which an action can't be done on a packet, which must be dropped.
+/// The reason why an action can't be done on a packet, which must be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// Its time to live is over. It is as it was before the action.

@@ -14,7 +14,7 @@ use crate::wire::{Error, Ports};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Bytes of a group for each byte of its description, at most: a bucket takes 16 there, an action 8.
+/// Maximum ratio of the bytes of a group to those of its description, which has 16 for a bucket and 8 for an action.
 const GROWTH: usize = 16;
 
 /// All tables.
@@ -42,7 +42,7 @@ impl Tables {
         &self.tables[..usize::from(FORWARDING)]
     }
 
-    /// Returns the tables that forward, to set what they can hold.
+    /// Returns the tables that forward, to set their limits.
     pub fn forwarding_mut(&mut self) -> &mut [FlowTable] {
         &mut self.tables[..usize::from(FORWARDING)]
     }
@@ -147,7 +147,7 @@ impl Tables {
         self.tables.iter().map(FlowTable::len).sum()
     }
 
-    /// Begins a bundle of changes. Returns what [`Self::roll_back`] needs; [`Self::commit`] ends it, too.
+    /// Begins a bundle of changes. [`Self::commit`] ends it, and so does [`Self::roll_back`], which takes the result.
     pub(crate) fn begin(&mut self) -> Before {
         self.shared.begin()
     }
@@ -175,7 +175,7 @@ impl Tables {
         self.tables.iter_mut().flat_map(|table| table.expire(&mut self.shared, now)).collect()
     }
 
-    /// Takes the counters of flows from a data path. To be called before the first flow is added.
+    /// Takes the counters of flows from a data path. Call it before the first flow is added.
     pub fn count_in(&mut self, counters: Arc<Counters>) {
         debug_assert!(self.tables.iter().all(FlowTable::is_empty), "flows have slots in other counters");
         self.shared.counters = counters;
@@ -186,8 +186,8 @@ impl Tables {
         &self.shared.counters
     }
 
-    /// Takes over what workers have counted: packets counted since the last look were there `now`. Takes time in proportion to the
-    /// number of flows.
+    /// Takes over the workers' counts: packets counted since the last look came `now`. This takes time in proportion to the number of
+    /// flows.
     pub fn look(&mut self, now: Millis) {
         let lanes = self.shared.counters.lanes();
         self.forwarding_mut().iter_mut().for_each(|table| table.look(&lanes, now));

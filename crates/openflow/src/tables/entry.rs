@@ -5,17 +5,17 @@ use crate::forwarding::{Count, FlowId, Lane, Program, Rule, Slot};
 use crate::time::Millis;
 use std::sync::Arc;
 
-/// A flow, and where workers count its packets.
+/// A flow, and the slot in which workers count its packets.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub flow: Flow,
     pub slot: Arc<Slot>,
-    /// All that was counted in the slot up to the last look, also for earlier flows.
+    /// The count of the slot at the last look, with the packets of earlier flows.
     pub told: Count,
 }
 
 impl Entry {
-    /// Returns what the data path needs of it.
+    /// Returns the part that the data path needs.
     pub fn rule(&self, table: u8, id: FlowId) -> Rule {
         let Flow { matches, priority, cookie, instructions, .. } = &self.flow;
         Rule {
@@ -28,7 +28,7 @@ impl Entry {
         }
     }
 
-    /// Takes over what workers have counted since the last look. Returns the number of packets.
+    /// Takes over the workers' counts since the last look. Returns the number of packets.
     pub fn look(&mut self, lanes: &[Arc<Lane>], now: Millis) -> u64 {
         let sum = self.slot.sum(lanes);
         let Count { packets, bytes } = sum.since(self.told);

@@ -9,11 +9,11 @@ use crate::wire::{Error, Put, Reader, write_duration};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Groups at most, and buckets of each.
+/// Maximum number of groups, and of buckets in each.
 pub(crate) const MAX_GROUPS: usize = 4096;
 const MAX_BUCKETS: usize = 256;
 
-/// Bytes of a group's buckets at most, so that its description fits into a message.
+/// Maximum length of a group's buckets: its description must fit into a message.
 const MAX_BYTES: usize = 16 << 10;
 
 /// All groups.
@@ -101,7 +101,7 @@ impl Groups {
         Ok(group)
     }
 
-    /// Removes a group, or all; returns their numbers.
+    /// Removes groups; returns their numbers.
     pub fn delete(&mut self, wanted: Wanted) -> BTreeSet<u32> {
         let meant: BTreeSet<u32> = self.entries.keys().copied().filter(|id| wanted.has(*id)).collect();
         self.entries.retain(|id, _| !meant.contains(id));
@@ -172,7 +172,7 @@ fn read_buckets(
         if weight != 0 && kind != GroupKind::Select {
             return Err(Error::GroupInvalid);
         }
-        // Groups of the others need no liveness, and groups are not watched (Section 6.5).
+        // Groups of other types do not depend on liveness, and only ports can be watched (Section 6.5).
         let watches = matches!(kind, GroupKind::Select | GroupKind::FastFailover);
         if watch_group != port::ANY || watched.is_some() && !watches {
             return Err(Error::GroupWatchUnsupported);
@@ -181,7 +181,7 @@ fn read_buckets(
             return Err(Error::GroupWatch);
         }
         let mut actions = in_set_order(&read_list(body, Scope::Bucket(known), &mut Match::any())?);
-        // It is the last one of a set.
+        // An output is the last action of a set.
         let to = actions.pop_if(|action| To::of(action).is_some()).and_then(|action| To::of(&action));
         if buckets.len() == MAX_BUCKETS {
             return Err(Error::GroupBuckets);

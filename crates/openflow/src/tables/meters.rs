@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// Meters at most, and bands of each.
+/// Maximum number of meters, and of bands in each.
 const MAX_METERS: usize = 4096;
 const MAX_BANDS: usize = 8;
 
-/// A burst without a size is that part of a second's packets.
+/// A burst whose size is not given is this fraction of a second's packets: one tenth.
 const BURSTS: u64 = 10;
 
-/// Bytes of a band.
+/// Length of a band in a message.
 const BAND: usize = 16;
 
 /// All meters.
@@ -92,7 +92,7 @@ impl Meters {
         Ok(meter)
     }
 
-    /// Removes a meter, or all; returns their numbers.
+    /// Removes meters; returns their numbers.
     pub fn delete(&mut self, wanted: Wanted) -> BTreeSet<u32> {
         let meant: BTreeSet<u32> = self.entries.keys().copied().filter(|id| wanted.has(*id)).collect();
         self.entries.retain(|id, _| !meant.contains(id));

@@ -1,4 +1,4 @@
-//! What all tables share, and how the changes of a bundle are undone.
+//! The state that all tables share, and the way back from a bundle that fails.
 
 use super::entry::Entry;
 use super::groups::Groups;
@@ -25,7 +25,7 @@ pub(super) struct Shared {
 /// Flows by table and identifier, as they were before a bundle; new ones were not there.
 pub(super) type Changed = BTreeMap<(u8, FlowId), Option<Box<Entry>>>;
 
-/// What all tables share as it was before a bundle.
+/// The shared state as it was before a bundle.
 #[derive(Debug)]
 pub(crate) struct Before {
     rules: Rules,
@@ -57,13 +57,13 @@ impl Shared {
         self.changed = None;
     }
 
-    /// Ends a bundle and undoes its changes, except those of flows: returns how these were.
+    /// Ends a bundle and undoes its changes, except those of flows: it returns them as they were before.
     pub fn roll_back(&mut self, before: Before) -> Changed {
         (self.rules, self.groups, self.meters) = (before.rules, before.groups, before.meters);
         self.changed.take().unwrap_or_default()
     }
 
-    /// Notes in a bundle that a flow changes, which was like this before.
+    /// Notes in a bundle that a flow changes. `before` returns the flow without the change; `None` if it is new.
     pub fn note(&mut self, table: u8, id: FlowId, before: impl FnOnce() -> Option<Entry>) {
         if let Some(changed) = &mut self.changed {
             changed.entry((table, id)).or_insert_with(|| before().map(Box::new));

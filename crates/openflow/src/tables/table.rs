@@ -86,7 +86,7 @@ impl FlowTable {
         self.missed = missed;
     }
 
-    /// Takes over what workers have counted: packets counted since the last look were there `now`.
+    /// Takes over the workers' counts: packets counted since the last look came `now`.
     pub(super) fn look(&mut self, lanes: &[Arc<Lane>], now: Millis) {
         self.matched += self.flows.values_mut().map(|entry| entry.look(lanes, now)).sum::<u64>();
     }
@@ -141,7 +141,7 @@ impl FlowTable {
         self.flows.range(range).map(|(id, entry)| (*id, &entry.flow)).find(|(_, flow)| filter.means(flow))
     }
 
-    /// Returns the identifiers of the flows that `filter` selects. It searches for one that is named exactly.
+    /// Returns the identifiers of the flows that `filter` selects. It looks up one that is named exactly.
     fn meant(&self, shared: &Shared, filter: &Filter) -> Vec<FlowId> {
         match filter.strict {
             Some(priority) => {
@@ -180,7 +180,7 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Removes flows, each for a reason. Returns them with all that was counted for them up to now.
+    /// Removes flows, each for a reason. Returns them with their counts up to now.
     fn remove(&mut self, shared: &mut Shared, flows: Vec<(FlowId, Removal)>, now: Millis) -> Vec<Removed> {
         let lanes = shared.counters.lanes();
         let mut removed = Vec::with_capacity(flows.len());
@@ -195,7 +195,7 @@ impl FlowTable {
         removed
     }
 
-    /// Undoes a change of a flow, whose rule is as before already.
+    /// Undoes a change of a flow. Its rule must be as before already.
     pub(super) fn undo(&mut self, id: FlowId, before: Option<Box<Entry>>) {
         match before {
             Some(entry) => self.flows.insert(id, *entry),

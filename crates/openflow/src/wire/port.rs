@@ -28,7 +28,7 @@ pub struct Port {
     pub configurable: bool,
 }
 
-/// What controllers forbid at a port: bits of [`crate::ofp::port_config`].
+/// Restrictions that controllers put on a port: bits of [`crate::ofp::port_config`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortConfig(pub u32);
 
