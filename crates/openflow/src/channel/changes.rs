@@ -47,7 +47,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes expired flows. To be called about once a second.
+    /// Removes expired flows. Call it about once a second.
     pub fn expire(&mut self, now: Millis) {
         let removed = self.tables.expire(now);
         self.flows_removed(&removed, now);

@@ -178,7 +178,7 @@ impl Tally {
 }
 
 impl Count {
-    /// Returns the difference to an earlier count.
+    /// Returns the count since an earlier one.
     pub fn since(self, before: Count) -> Count {
         Count { packets: self.packets.wrapping_sub(before.packets), bytes: self.bytes.wrapping_sub(before.bytes) }
     }

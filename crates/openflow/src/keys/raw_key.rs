@@ -26,17 +26,17 @@ const PORTS: usize = 4;
 
 /// The bits that keys are made of, by version of IP (4, 6) and tag.
 static MASKS: [[[u64; WORDS]; 2]; 2] =
-    [[mask(NETWORK[0], false), mask(NETWORK[1], false)], [mask(NETWORK[0], true), mask(NETWORK[1], true)]];
+    [[mask(4, NETWORK[0]), mask(4, NETWORK[1])], [mask(6, NETWORK[0]), mask(6, NETWORK[1])]];
 
 /// Returns a mask of all bytes up to the ports, except lengths, identifiers, fragmentation, times to live and checksums.
-const fn mask(network: usize, v6: bool) -> [u64; WORDS] {
+const fn mask(version: u8, network: usize) -> [u64; WORDS] {
     let mut words = [0; WORDS];
-    let end = network + PORTS + if v6 { header_len::IPV6 } else { header_len::IPV4 };
+    let end = network + PORTS + if version == 6 { header_len::IPV6 } else { header_len::IPV4 };
     let mut at = 0;
     while at < end {
-        let is_left_out = match v6 {
-            false => at >= network + 2 && at < network + 9 || at == network + 10 || at == network + 11,
-            true => at == network + 4 || at == network + 5 || at == network + 7,
+        let is_left_out = match version {
+            4 => at >= network + 2 && at < network + 9 || at == network + 10 || at == network + 11,
+            _ => at == network + 4 || at == network + 5 || at == network + 7,
         };
         if !is_left_out {
             let mut bytes = [0; 8];
@@ -50,7 +50,7 @@ const fn mask(network: usize, v6: bool) -> [u64; WORDS] {
 
 impl RawKey {
     /// Returns the key of a packet of `len` bytes that begins with `head` and came in at port `in_port`, but from no tunnel; `None` if it
-    /// is not common. A shorter packet may be followed by any bytes.
+    /// is not common. Behind a shorter packet, `head` may have any bytes.
     #[inline(always)]
     pub fn of(head: &[u8; RAW_BYTES], len: usize, in_port: u32) -> Option<RawKey> {
         let kind = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);

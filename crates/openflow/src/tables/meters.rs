@@ -14,7 +14,7 @@ use std::sync::Arc;
 const MAX_METERS: usize = 4096;
 const MAX_BANDS: usize = 8;
 
-/// A burst whose size is not given is this fraction of a second's packets: one tenth.
+/// A burst without a size holds a second's packets divided by this.
 const BURSTS: u64 = 10;
 
 /// Length of a band in a message.
