@@ -8,7 +8,7 @@
 //! Packets begin in table 0, and flows send them on to later tables. There are no queues or buffers.
 //! Unsupported requests are refused with the error that the specification defines.
 //!
-//! Each room uses only those to its right:
+//! Each module uses only those to its right, `limits` and `time`:
 //!
 //! ```text
 //! channel ──► tables ──► forwarding ──┐

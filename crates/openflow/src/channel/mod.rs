@@ -1,5 +1,5 @@
 //! The [`Switch`] at the other end of the controllers' channels: it handles their requests, answers them, and sends notices. Its state
-//! stands in `switch.rs`; each other file adds messages of one kind, or what a channel keeps.
+//! stands in `switch.rs`; each other file adds one kind of message, or a part of a channel's state.
 
 mod answer;
 mod bundle;
