@@ -5,17 +5,15 @@ use crate::confine::{Confined, PrivilegeError, confine};
 use crate::control::{Flow, Handler, Mended, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
-use crate::openflow::{Datapath, Service, SharedSwitch};
+use crate::openflow::{Service, SharedSwitch};
 use crate::serve::{ListenError, Listener, Stop};
 use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::spec::Spec;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
-use openflow::{Action, Counters, PacketIn, PortConfig, Rules, WantedPackets};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::iterator::Handle;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
@@ -120,7 +118,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
             scope.spawn(|| metrics.serve(&handler, &stop));
         }
         if let Some(openflow) = openflow {
-            scope.spawn(|| openflow.serve(&*daemon, &stop));
+            scope.spawn(|| openflow.serve(&daemon.switch, &stop));
         }
         signals.obey(|signal| daemon.obey(signal));
         stop.set();
@@ -157,9 +155,7 @@ impl Daemon {
             Signal::Reload => _ = self.reload(),
         }
     }
-}
 
-impl Daemon {
     /// Explains why a file that was readable at startup may no longer be.
     fn explain(&self, error: &LoadError) -> String {
         match error {
@@ -183,56 +179,6 @@ impl Daemon {
             }
             _ => error.to_string(),
         }
-    }
-}
-
-impl Datapath for Daemon {
-    fn snapshot(&self) -> Snapshot {
-        self.switch.snapshot()
-    }
-
-    fn lay_flows(&self, flows: Vec<AggregationFlow>) {
-        self.switch.lay_aggregation_flows(flows);
-    }
-
-    fn set_flows(&self, rules: Rules) {
-        self.switch.set_flows(rules);
-    }
-
-    fn flow_counters(&self) -> Arc<Counters> {
-        self.switch.flow_counters()
-    }
-
-    fn missed(&self) -> Vec<u64> {
-        self.switch.missed()
-    }
-
-    fn packet_out(&self, in_port: u32, actions: &[Action], data: &[u8]) {
-        self.switch.packet_out(in_port, actions, data);
-    }
-
-    fn configure_port(&self, number: u32, config: PortConfig) {
-        self.switch.configure_port(number, config);
-    }
-
-    fn want_packets(&self, wanted: WantedPackets) {
-        self.switch.want_packets(wanted);
-    }
-
-    fn packet_ins(&self, take: &mut dyn FnMut(&PacketIn<'_>) -> bool) {
-        self.switch.packet_ins(take);
-    }
-
-    fn relayed_flows(&self, take: &mut dyn FnMut(&[u8])) {
-        self.switch.relayed_flows(take);
-    }
-
-    fn notifier(&self) -> BorrowedFd<'_> {
-        self.switch.notifier()
-    }
-
-    fn clear_notifier(&self) {
-        self.switch.answer();
     }
 }
 

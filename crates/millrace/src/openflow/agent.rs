@@ -1,7 +1,6 @@
 //! State shared by all channels: the protocol state machine and its exchange with the data path.
 
 use super::complaints::Complaints;
-use super::datapath::Datapath;
 use super::ports::Ports;
 use crate::control::Flow;
 use crate::serve::Stop;
@@ -100,12 +99,12 @@ impl SharedSwitch {
 /// State shared by all channels, with the data path.
 pub(super) struct Agent<'d> {
     shared: SharedSwitch,
-    datapath: &'d dyn Datapath,
+    datapath: &'d engine::Switch,
     pub(super) complaints: Complaints,
 }
 
 impl<'d> Agent<'d> {
-    pub(super) fn new(shared: SharedSwitch, datapath: &'d dyn Datapath) -> Self {
+    pub(super) fn new(shared: SharedSwitch, datapath: &'d engine::Switch) -> Self {
         shared.state().switch.tables_mut().count_in(datapath.flow_counters());
         Self { shared, datapath, complaints: Complaints::new() }
     }
@@ -131,7 +130,7 @@ impl<'d> Agent<'d> {
             *laid = tables.aggregation().version();
             let aggregation = snapshot.unwrap_or_else(|| self.datapath.snapshot()).aggregation;
             let by_vni = aggregation.is_some_and(|stats| stats.service_chain_id == "vni");
-            self.datapath.lay_flows(chains(switch.next_hops(), by_vni));
+            self.datapath.lay_aggregation_flows(chains(switch.next_hops(), by_vni));
         }
         if *wanted != switch.wanted_packets() {
             *wanted = switch.wanted_packets();
@@ -168,7 +167,7 @@ impl<'d> Agent<'d> {
                 return;
             }
             if !fds[1].revents().is_empty() {
-                self.datapath.clear_notifier();
+                self.datapath.answer();
                 self.show_packets();
                 self.take_relayed();
             }
@@ -177,14 +176,14 @@ impl<'d> Agent<'d> {
 
     fn show_packets(&self) {
         let mut guard = self.shared.state();
-        self.datapath.packet_ins(&mut |packet| guard.switch.packet_in(packet));
+        self.datapath.packet_ins(|packet| guard.switch.packet_in(packet));
         guard.ring();
     }
 
     /// Handles relayed flows. Their senders get no answer: there is no way back.
     fn take_relayed(&self) {
         let mut frames = Vec::new();
-        self.datapath.relayed_flows(&mut |frame| frames.push(frame.to_vec()));
+        self.datapath.relayed_flows(|frame| frames.push(frame.to_vec()));
         if frames.is_empty() {
             return;
         }
@@ -239,7 +238,7 @@ impl<'d> Agent<'d> {
 
 impl AgentState {
     /// Takes over ports and counters of the data path, and ends flows whose time is over.
-    fn look(&mut self, datapath: &dyn Datapath, snapshot: &Snapshot, now: Millis) {
+    fn look(&mut self, datapath: &engine::Switch, snapshot: &Snapshot, now: Millis) {
         let began = Instant::now();
         let AgentState { switch, ports, .. } = self;
         ports.update(switch, snapshot, now);

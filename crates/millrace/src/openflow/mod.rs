@@ -3,18 +3,16 @@
 //!
 //! The `openflow` crate implements the protocol; this module adds sockets, clocks and access to the switch: `service` owns
 //! sockets and threads, `seek` keeps a channel open to a controller, `channel` serves one, `agent` is shared by all of
-//! them and knows the [`Datapath`].
+//! them and knows the switch that they control.
 
 mod agent;
 mod channel;
 mod complaints;
-mod datapath;
 mod ports;
 mod seek;
 mod service;
 
 pub use agent::SharedSwitch;
-pub use datapath::Datapath;
 pub use service::Service;
 
 #[cfg(test)]

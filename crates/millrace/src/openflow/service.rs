@@ -1,10 +1,10 @@
 //! The sockets and threads of all channels.
 
 use super::agent::{Agent, SharedSwitch};
-use super::datapath::Datapath;
 use super::{channel, seek};
 use crate::config::{ListenAddress, Openflow};
 use crate::serve::{ListenError, Listener, Stop, serve};
+use engine::Switch;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ impl Service {
         self.shared.clone()
     }
 
-    /// Serves controllers until `stop`.
-    pub fn serve(self, datapath: &dyn Datapath, stop: &Stop) {
+    /// Serves controllers of this switch until `stop`.
+    pub fn serve(self, datapath: &Switch, stop: &Stop) {
         let agent = &Agent::new(self.shared, datapath);
         std::thread::scope(|scope| {
             for listener in &self.listeners {

@@ -1,70 +1,17 @@
 //! Tests of the channel with `ovs-ofctl`, over TCP and a unix socket.
 
-use super::{Datapath, Service};
-use crate::config::{ListenAddress, Openflow};
+use super::Service;
+use crate::config::Config;
 use crate::serve::Stop;
-use engine::stats::{AggregationFlow, AggregationStats, NextHopStats, PortStats, QueueStats, Snapshot};
-use openflow::{Action, Counters, PacketIn, PortConfig, Rules, WantedPackets};
-use std::os::fd::{AsFd, BorrowedFd};
+use engine::Switch;
+use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-struct Recorder {
-    laid: Mutex<Vec<Vec<(u32, u16)>>>,
-    snapshot: Mutex<Snapshot>,
-    /// Never readable.
-    silence: Stop,
-}
-
-impl Recorder {
-    fn new() -> Self {
-        Self { laid: Mutex::default(), snapshot: Mutex::default(), silence: Stop::new().unwrap() }
-    }
-}
-
-impl Datapath for Recorder {
-    fn snapshot(&self) -> Snapshot {
-        self.snapshot.lock().unwrap().clone()
-    }
-
-    fn lay_flows(&self, flows: Vec<AggregationFlow>) {
-        self.laid.lock().unwrap().push(flows.iter().map(|flow| (flow.sc, flow.nfi)).collect());
-    }
-
-    fn set_flows(&self, rules: Rules) {
-        assert_eq!(rules.len(), 0, "there is no room for any");
-    }
-
-    fn flow_counters(&self) -> Arc<Counters> {
-        Arc::default()
-    }
-
-    fn missed(&self) -> Vec<u64> {
-        vec![0; 16]
-    }
-
-    fn configure_port(&self, _: u32, _: PortConfig) {}
-
-    fn packet_out(&self, _: u32, _: &[Action], _: &[u8]) {
-        panic!("no bridge has `openflow`");
-    }
-
-    fn want_packets(&self, _: WantedPackets) {}
-
-    fn packet_ins(&self, _: &mut dyn FnMut(&PacketIn<'_>) -> bool) {}
-
-    fn relayed_flows(&self, _: &mut dyn FnMut(&[u8])) {}
-
-    fn notifier(&self) -> BorrowedFd<'_> {
-        self.silence.as_fd()
-    }
-
-    fn clear_notifier(&self) {}
-}
-
-fn config(listen: Vec<ListenAddress>) -> Openflow {
-    Openflow { listen, controllers: Vec::new(), datapath_id: 0x1234 }
+/// Returns the configuration of a switch that controllers can reach.
+fn config(directory: &Path, file: &str) -> Config {
+    let text = format!("{file}\n[openflow]\nlisten = ['127.0.0.1:0', 'unix:of.sock']\ndatapath-id = 0x1234\n");
+    Config::parse(&directory.join("m.toml"), &text).unwrap_or_else(|report| panic!("{report}")).0
 }
 
 /// Runs `ovs-ofctl -O OpenFlow13 COMMAND SWITCH ARGUMENTS`; returns whether it succeeded, and its output.
@@ -76,16 +23,23 @@ fn ofctl(switch: &str, command: &str, arguments: &[&str]) -> (bool, String) {
     (output.status.success() && !text.contains("OFPT_ERROR"), text)
 }
 
-/// Serves while `client` runs with the addresses for `ovs-ofctl`.
-fn with_service(datapath: &Recorder, client: impl FnOnce(&str, &str)) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("of.sock");
-    let listen = vec![ListenAddress::Tcp("127.0.0.1:0".parse().unwrap()), ListenAddress::Unix(path.clone())];
-    let service = Service::bind(&config(listen)).unwrap();
+/// Runs `ovs-ofctl`, which succeeds; returns its output.
+fn good(switch: &str, command: &str, arguments: &[&str]) -> String {
+    let (good, text) = ofctl(switch, command, arguments);
+    assert!(good, "{command} {arguments:?}: {text}");
+    text
+}
+
+/// Runs a switch while `client` runs with it, and with its addresses for `ovs-ofctl`.
+fn with_switch(directory: &Path, file: &str, client: impl FnOnce(&Switch, &str, &str)) {
+    let config = config(directory, file);
+    let service = Service::bind(&config.openflow.unwrap()).unwrap();
     let tcp = format!("tcp:{}", service.tcp_addresses().next().unwrap());
+    let unix = format!("unix:{}", directory.join("of.sock").display());
+    let switch = Switch::start(config.spec).unwrap();
     let stop = Stop::new().unwrap();
     std::thread::scope(|scope| {
-        scope.spawn(|| service.serve(datapath, &stop));
+        scope.spawn(|| service.serve(&switch, &stop));
         // Set also if the client panics, or the scope would wait forever.
         struct SetOnDrop<'a>(&'a Stop);
         impl Drop for SetOnDrop<'_> {
@@ -94,68 +48,97 @@ fn with_service(datapath: &Recorder, client: impl FnOnce(&str, &str)) {
             }
         }
         let _stop = SetOnDrop(&stop);
-        client(&tcp, &format!("unix:{}", path.display()));
+        client(&switch, &tcp, &unix);
     });
+}
+
+/// Waits until `holds`.
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what} should have come");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A switch that aggregates, for the sections that follow.
+const AGGREGATION: &str = "port = [{name='wan', driver='sink', aggregate=true}]
+[aggregation]
+mac = '02:00:00:00:00:01'
+addresses = ['192.0.2.1']
+next-hop = [{nfi=7, mac='02:00:00:00:00:02', ip='192.0.2.2'}, {nfi=8, mac='02:00:00:00:00:03', ip='192.0.2.3'}]
+flow = [{sc=101, nfi=7}]";
+
+/// Returns the aggregation table: service chains and next hops.
+fn table(switch: &Switch) -> Vec<(u32, u16)> {
+    switch.aggregation_flows().iter().map(|flow| (flow.sc, flow.nfi)).collect()
 }
 
 #[test]
 fn controllers_set_next_hops_and_nothing_else() {
-    let datapath = Recorder::new();
-    with_service(&datapath, |tcp, unix| {
-        let last = || datapath.laid.lock().unwrap().last().cloned().unwrap_or_default();
-        let good = |switch: &str, command: &str, arguments: &[&str]| {
-            let (good, text) = ofctl(switch, command, arguments);
-            assert!(good, "{command} {arguments:?}: {text}");
-            text
-        };
+    let directory = tempfile::tempdir().unwrap();
+    with_switch(directory.path(), AGGREGATION, |switch, tcp, unix| {
+        assert_eq!(table(switch), [(101, 7)]);
         good(tcp, "add-flow", &["table=16,dl_vlan=100,actions=write_metadata:7"]);
-        assert_eq!(last(), [(100, 7)]);
+        assert_eq!(table(switch), [(100, 7), (101, 7)]);
         good(unix, "add-flow", &["table=16,dl_vlan=101,actions=write_metadata:0"]);
         // This switch looks up VLANs: a VNI is stored, but has no effect.
         good(unix, "add-flow", &["table=16,tun_id=5000,actions=write_metadata:8"]);
-        assert_eq!(last(), [(100, 7), (101, 0)]);
+        assert_eq!(table(switch), [(100, 7)]);
         assert!(good(tcp, "dump-flows", &["table=16"]).contains("dl_vlan=100 actions=write_metadata:0x7"));
         good(tcp, "del-flows", &["table=16,dl_vlan=100"]);
-        assert_eq!(last(), [(101, 0)]);
+        assert_eq!(table(switch), []);
         for (flow, error) in [
             ("table=0,priority=1,in_port=1,actions=drop", "OFPFMFC_TABLE_FULL"),
             ("table=16,in_port=1,actions=write_metadata:7", "OFPBMC_BAD_WILDCARDS"),
+            ("table=16,dl_vlan=100,actions=write_metadata:9", "OFPBAC_BAD_ARGUMENT"),
         ] {
             let (good, text) = ofctl(tcp, "add-flow", &[flow]);
             assert!(!good && text.contains(error), "{flow}: {text}");
         }
-        let next_hops = vec![NextHopStats { nfi: 9, ..NextHopStats::default() }];
-        datapath.snapshot.lock().unwrap().aggregation =
-            Some(AggregationStats { service_chain_id: "vni".into(), next_hops, ..AggregationStats::default() });
-        good(tcp, "add-flow", &["table=16,tun_id=5001,actions=write_metadata:9"]);
-        assert_eq!(last(), [(5000, 8), (5001, 9)]);
-        good(tcp, "add-flow", &["table=16,tun_id=5002,hard_timeout=1,actions=write_metadata:9"]);
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while last().len() != 2 {
-            assert!(Instant::now() < deadline, "the flow should have ended: {:?}", last());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        good(tcp, "del-flows", &["table=16"]);
+        assert_eq!(table(switch), [(101, 7)], "the configuration's flow is in force again");
+    });
+}
+
+#[test]
+fn next_hops_are_set_by_vni_until_their_flows_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = format!("{AGGREGATION}\nservice-chain-id = 'vni'");
+    with_switch(directory.path(), &file, |switch, tcp, _| {
+        good(tcp, "add-flow", &["table=16,tun_id=5001,actions=write_metadata:8"]);
+        good(tcp, "add-flow", &["table=16,dl_vlan=100,actions=write_metadata:8"]);
+        assert_eq!(table(switch), [(101, 7), (5001, 8)]);
+        good(tcp, "add-flow", &["table=16,tun_id=5002,hard_timeout=1,actions=write_metadata:8"]);
+        wait_for("the flow's end", || table(switch).len() == 2);
+        assert_eq!(table(switch), [(101, 7), (5001, 8)]);
     });
 }
 
 #[test]
 fn ports_are_shown_with_what_they_have_counted() {
-    let datapath = Recorder::new();
-    let queue = |packets| QueueStats { rx_packets: packets, tx_bytes: 7, ..QueueStats::default() };
-    let drops = [("busy".to_owned(), 4), ("bad-buffer".to_owned(), 5)].into();
-    let port =
-        PortStats { name: "wan".into(), up: true, queues: vec![queue(1), queue(2)], drops, ..Default::default() };
-    let nf = PortStats { name: "nf".into(), ..PortStats::default() };
-    datapath.snapshot.lock().unwrap().ports = vec![port, nf.clone()];
-    with_service(&datapath, |tcp, _| {
-        let (_, text) = ofctl(tcp, "show", &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = |first: &str| {
+        format!(
+            "port = [{first}{{name='nf', driver='sink'}},
+                     {{name='more', driver='generator', size=100, frames=4}},
+                     {{name='guest', driver='vhost-user', socket='guest.sock'}}]
+             patch = [{{ports=['more', 'guest']}}{}]",
+            if first.is_empty() { "" } else { ", {ports=['wan', 'nf']}" }
+        )
+    };
+    let wan = "{name='wan', driver='generator', size=100, frames=3}, ";
+    with_switch(directory.path(), &file(wan), |switch, tcp, _| {
+        let show = |number: &str| good(tcp, "dump-ports", &[number]);
+        wait_for("the wan's frames", || show("2").contains("tx pkts=3, bytes=300, drop=0"));
+        wait_for("the lost frames", || show("4").contains("tx pkts=0, bytes=0, drop=4"));
+        assert!(show("1").contains("rx pkts=3, bytes=300, drop=0"), "{}", show("1"));
+        let text = good(tcp, "show", &[]);
         assert!(text.contains("dpid:0000000000001234") && text.contains("1(wan)") && text.contains("2(nf)"), "{text}");
-        assert!(text.contains("LINK_DOWN"), "{text}");
-        let (_, text) = ofctl(tcp, "dump-ports", &["1"]);
-        assert!(text.contains("rx pkts=3,") && text.contains("drop=5"), "{text}");
-        assert!(text.contains("bytes=14, drop=4"), "{text}");
-        datapath.snapshot.lock().unwrap().ports = vec![nf];
-        let (_, text) = ofctl(tcp, "dump-ports-desc", &[]);
+        let text = good(tcp, "dump-ports-desc", &["4"]);
+        assert!(text.contains("4(guest)") && text.contains("LINK_DOWN"), "{text}");
+        switch.reload(config(directory.path(), &file("")).spec).unwrap();
+        let text = good(tcp, "dump-ports-desc", &[]);
         assert!(!text.contains("wan") && text.contains("2(nf)"), "{text}");
     });
 }

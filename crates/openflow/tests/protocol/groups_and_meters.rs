@@ -59,7 +59,7 @@ fn groups_are_set_used_and_end_with_their_flows() {
     assert_eq!(refused(group_mod(9, 0, 8, &[])), (6, 11));
     assert_eq!(refused(message(15, 1, &[0, 0, 0, 0, 0, 0, 0, 8, 0, 8, 0, 0, 0, 0, 0, 0])), (6, 12));
 
-    // What the specification leaves open: weights may be left out, and buckets of a select group may watch ports.
+    // The specification leaves this open: weights may be left out, and buckets of a select group may watch ports.
     rig.done(id, &group_mod(0, 1, 9, &[to(1), to(2)]));
     rig.done(id, &group_mod(1, 1, 9, &[(1, 1, output(1)), (2, any, output(2))]));
     rig.done(id, &group_mod(1, 3, 9, &[(0, 1, output(1)), (0, 2, output(2))]));

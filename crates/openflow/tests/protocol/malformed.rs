@@ -119,7 +119,7 @@ proptest! {
             rig.switch.expire(100_000);
             rig.take(id);
         }
-        // Whatever is in the bundle by now takes effect, or fails, and the channel still works.
+        // The messages in the bundle take effect, or fail, and the channel still works.
         rig.ask(id, &bundle(2300, [2, 4 << 16 | 3], &[]));
         let answers = rig.ask(id, &message(20, 5, &[]));
         prop_assert_eq!(answers.last().map(|answer| (answer.kind, answer.xid)), Some((21, 5)));

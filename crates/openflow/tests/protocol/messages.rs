@@ -434,7 +434,7 @@ fn ports_are_configured_by_controllers() {
     assert!(!PortConfig(1).sends() && !PortConfig(1).receives() && PortConfig(1).shows_misses());
     assert!(!PortConfig(4).receives() && PortConfig(4).sends());
     assert!(!PortConfig(32).sends() && PortConfig(32).receives() && !PortConfig(64).shows_misses());
-    // What is not in the mask stays.
+    // Bits outside the mask stay.
     rig.ask(id, &change(2, 2, 64, 64, 0));
     assert_eq!(configured(&mut rig), [(2, PortConfig(65))]);
     assert_eq!(rig.ask(id, &change(2, 2, 65, 65, 0)), [], "nothing has changed");

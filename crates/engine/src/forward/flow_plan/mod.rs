@@ -55,12 +55,17 @@ pub(crate) struct Injection<'a> {
 /// State that look-ups keep from burst to burst.
 struct Lookups {
     flows: Reader<Flows>,
-    /// Paths from the first table on, of common packets.
-    common: Cache<RawKey, Path>,
-    /// Paths of others, and those from later tables on.
-    cache: Cache<Key, Path>,
+    caches: Caches,
     heads: Box<Heads>,
     work: Box<Work>,
+}
+
+/// Paths that were found before.
+struct Caches {
+    /// From the first table on, of common packets.
+    common: Cache<RawKey, Path>,
+    /// Of others, and from later tables on.
+    others: Cache<Key, Path>,
 }
 
 impl FlowPlan {
@@ -84,8 +89,10 @@ impl FlowPlan {
             clock: Cycles::new(),
             lookups: RefCell::new(Lookups {
                 flows: Reader::new(datapath.live.clone()),
-                common: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
-                cache: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
+                caches: Caches {
+                    common: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
+                    others: Cache::new(REMEMBERED, RandomState::new().hash_one(worker)),
+                },
                 heads: Box::default(),
                 work: Box::new(work),
             }),
@@ -105,17 +112,17 @@ impl FlowPlan {
         if !bridge.output(&arrival, arrival.from).receives() {
             return arrival.drops.add(Reason::NoReceive, arrival.frames.len() as u64);
         }
-        let Lookups { flows, common, cache, heads, work } = &mut *self.lookups.borrow_mut();
+        let Lookups { flows, caches, heads, work } = &mut *self.lookups.borrow_mut();
         flows.refresh();
         let judged = arrival.frames.judge_heads(heads);
         let received = Received { bridge, arrival, judged, in_port: self.numbers[arrival.from] };
-        self.look_up(received, flows.value(), (common, cache), work, scratch);
+        self.look_up(received, flows.value(), caches, work, scratch);
     }
 
     /// Sends packets of a controller.
     pub(crate) fn inject(&self, bridge: &LearningPlan, injection: Injection<'_>, scratch: &mut Scratch) {
         let Injection { emissions, outputs, drops, now } = injection;
-        let Lookups { flows, common, cache, heads, work } = &mut *self.lookups.borrow_mut();
+        let Lookups { flows, caches, heads, work } = &mut *self.lookups.borrow_mut();
         flows.refresh();
         let flows: &Flows = flows.value();
         let mut injected = self.injected.borrow_mut();
@@ -126,10 +133,10 @@ impl FlowPlan {
             let arrival = Arrival { frames, from, queue: 0, now, outputs, drops };
             let received = Received { bridge, arrival, judged: frames.judge_heads(heads), in_port };
             match way {
-                Way::Table => self.look_up(received, flows, (common, cache), work, scratch),
+                Way::Table => self.look_up(received, flows, caches, work, scratch),
                 Way::To(to) => {
                     work.walks[0] = Walk::sending(to);
-                    self.run(received, flows, cache, work, scratch);
+                    self.run(received, flows, &mut caches.others, work, scratch);
                 }
                 Way::Nowhere(undone) => {
                     work.walks[0] = Walk::default();
@@ -145,7 +152,7 @@ impl FlowPlan {
         &self,
         received: Received<'_>,
         flows: &Flows,
-        (common, cache): (&mut Cache<RawKey, Path>, &mut Cache<Key, Path>),
+        caches: &mut Caches,
         work: &mut Work,
         scratch: &mut Scratch,
     ) {
@@ -160,10 +167,10 @@ impl FlowPlan {
                 // Every frame has an Ethernet header, which is all that a key needs.
                 let key = || Key::extract(head.bytes(), in_port, 0).unwrap_or_default();
                 let path = match raw {
-                    Some(raw) => self.find(flows, common, &raw, key, 0),
+                    Some(raw) => self.find(flows, &mut caches.common, &raw, key, 0),
                     None => {
                         let key = key();
-                        self.find(flows, cache, &key, || key, 0)
+                        self.find(flows, &mut caches.others, &key, || key, 0)
                     }
                 };
                 same &= run.turn(raw.unwrap_or_default(), path, &self.lane);
@@ -188,7 +195,7 @@ impl FlowPlan {
             }
         }
         work.walks.iter_mut().zip(&work.paths[..frames.len()]).for_each(|(walk, path)| *walk = Walk::begin(*path));
-        self.run(received, flows, cache, work, scratch);
+        self.run(received, flows, &mut caches.others, work, scratch);
     }
 
     /// Returns the path of a packet that comes to a table with this key, which is cached by `by`.

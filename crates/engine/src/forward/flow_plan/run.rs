@@ -12,6 +12,21 @@ use openflow::rewrite::Headers;
 use openflow::{Action, Cache, Excess, Group, Key, PacketInReason, Rule, To, Undone};
 use packet::MAX_BURST;
 
+/// A frame of a burst, by its index, and the flow that it follows.
+#[derive(Clone, Copy)]
+struct Following<'f> {
+    frame: usize,
+    rule: &'f Rule,
+}
+
+/// A copy of a frame that controllers get.
+#[derive(Clone, Copy)]
+struct Show {
+    reason: PacketInReason,
+    /// Whether they get its bytes, and not only that it came.
+    whole: bool,
+}
+
 /// Outputs of frames that are chosen and not yet done; the others are in [`Work`].
 #[derive(Default)]
 struct Chosen {
@@ -42,9 +57,15 @@ impl Chosen {
 
     /// Returns the headers of a frame that is changed.
     fn edit<'w>(&mut self, received: Received<'_>, frame: usize, work: &'w mut Work) -> &'w mut Headers {
-        let was_edited = self.edited & 1 << frame != 0;
+        let was_edited = self.is_edited(frame);
         self.edited |= 1 << frame;
         work.edit(received, frame, was_edited)
+    }
+
+    /// Reports whether the headers of a frame have changed.
+    #[inline(always)]
+    fn is_edited(&self, frame: usize) -> bool {
+        self.edited & 1 << frame != 0
     }
 }
 
@@ -69,25 +90,25 @@ impl FlowPlan {
                 // To its next output.
                 let sent = loop {
                     match work.walks[frame].next(flows) {
-                        Next::Act(changes, to, rule) => {
+                        Next::Act { changes, to, rule } => {
                             if let Err(undone) = chosen.change(received, frame, changes, work) {
-                                self.give_up(received, (frame, undone, rule), &mut chosen, work);
+                                self.give_up(received, Following { frame, rule }, undone, &mut chosen, work);
                                 on_the_way &= !bit;
                                 break None;
                             }
                             if let Some(to) = to {
-                                break Some((to, rule));
+                                break Some((to, Following { frame, rule }));
                             }
                         }
                         Next::Measure(meter) => {
-                            if !self.measure(received, flows, (frame, meter), &mut chosen, work) {
+                            if !self.passes_meter(received, flows, frame, meter, &mut chosen, work) {
                                 arrival.drops.add(Reason::Meter, 1);
                                 on_the_way &= !bit;
                                 break None;
                             }
                         }
                         Next::LookUp(table) => {
-                            let key = work.key(&judged, frame, chosen.edited & bit != 0, in_port);
+                            let key = work.key(&judged, frame, chosen.is_edited(frame), in_port);
                             let key = key.at(table, work.walks[frame].metadata);
                             let path = self.find(flows, cache, &key, || key, table);
                             let len = u64::from(arrival.frames.as_slice()[frame].len());
@@ -103,18 +124,17 @@ impl FlowPlan {
                         }
                     }
                 };
-                let Some((to, rule)) = sent else { continue };
+                let Some((to, following)) = sent else { continue };
                 let mut may_go_on = work.take_outputs(frame, self.outputs_of(to));
                 match to {
                     _ if !may_go_on => {}
                     To::Group(id) => match flows.rules.group(id) {
                         Some(group) => {
-                            let way = (frame, group, rule);
-                            may_go_on = self.send_to_group(received, way, &mut chosen, work, scratch);
+                            may_go_on = self.send_to_group(received, following, group, &mut chosen, work, scratch);
                         }
                         None => arrival.drops.add(Reason::UnknownPort, 1),
                     },
-                    to => self.choose(received, (frame, to, rule), &mut chosen, work),
+                    to => self.choose(received, following, to, &mut chosen, work),
                 }
                 if !may_go_on {
                     arrival.drops.add(Reason::Outputs, 1);
@@ -131,7 +151,8 @@ impl FlowPlan {
     /// Drops the only frame of a burst, which can't be changed as a controller wants.
     pub(super) fn drop_one(&self, received: Received<'_>, undone: Undone, flows: &Flows, work: &mut Work) {
         let mut chosen = Chosen::default();
-        self.give_up(received, (0, undone, flows.no_flow()), &mut chosen, work);
+        let following = Following { frame: 0, rule: flows.no_flow() };
+        self.give_up(received, following, undone, &mut chosen, work);
         if chosen.punted {
             self.notifier.notify();
         }
@@ -147,13 +168,14 @@ impl FlowPlan {
         }
     }
 
-    /// Measures a frame by a meter. Returns false if it is beyond a rate and must be dropped.
+    /// Measures a frame by the meter of this number. Returns false if it is beyond a rate and must be dropped.
     #[inline(never)]
-    fn measure(
+    fn passes_meter(
         &self,
         received: Received<'_>,
         flows: &Flows,
-        (frame, meter): (usize, u32),
+        frame: usize,
+        meter: u32,
         chosen: &mut Chosen,
         work: &mut Work,
     ) -> bool {
@@ -171,13 +193,8 @@ impl FlowPlan {
 
     /// Notes an output of a frame.
     #[inline(always)]
-    fn choose(
-        &self,
-        received: Received<'_>,
-        (frame, to, rule): (usize, To, &Rule),
-        chosen: &mut Chosen,
-        work: &mut Work,
-    ) {
+    fn choose(&self, received: Received<'_>, following: Following<'_>, to: To, chosen: &mut Chosen, work: &mut Work) {
+        let Following { frame, rule } = following;
         let Received { ref arrival, in_port, .. } = received;
         let bit = 1 << frame;
         match to {
@@ -198,7 +215,7 @@ impl FlowPlan {
             To::Controller { whole } => {
                 let reason = if rule.is_miss { PacketInReason::NoMatch } else { PacketInReason::Action };
                 if self.wanted.get().has(reason) {
-                    self.punt(received, (frame, rule), (reason, whole), chosen, work);
+                    self.punt(received, following, Show { reason, whole }, chosen, work);
                 } else {
                     arrival.drops.add(Reason::Unwanted, 1);
                 }
@@ -230,16 +247,18 @@ impl FlowPlan {
     fn send_to_group(
         &self,
         received: Received<'_>,
-        (frame, group, rule): (usize, &Group, &Rule),
+        following: Following<'_>,
+        group: &Group,
         chosen: &mut Chosen,
         work: &mut Work,
         scratch: &mut Scratch,
     ) -> bool {
+        let frame = following.frame;
         let Received { bridge, ref arrival, ref judged, in_port } = received;
         // The frames before this one leave before it.
         self.send(received, chosen, work, scratch);
         let edited = chosen.edited;
-        let was_edited = edited & 1 << frame != 0;
+        let was_edited = chosen.is_edited(frame);
         let before = was_edited.then(|| work.headers[frame].clone());
         let hash = work.key(judged, frame, was_edited, in_port).digest();
         let len = u64::from(arrival.frames.as_slice()[frame].len());
@@ -257,8 +276,8 @@ impl FlowPlan {
             self.lane.add(bucket.tally.index(), 1, len);
             if let Some(to) = bucket.to {
                 match chosen.change(received, frame, &bucket.changes, work) {
-                    Ok(()) => self.choose(received, (frame, to, rule), chosen, work),
-                    Err(undone) => self.give_up(received, (frame, undone, rule), chosen, work),
+                    Ok(()) => self.choose(received, following, to, chosen, work),
+                    Err(undone) => self.give_up(received, following, undone, chosen, work),
                 }
             }
             used |= bucket.to.is_some();
@@ -279,7 +298,8 @@ impl FlowPlan {
     fn give_up(
         &self,
         received: Received<'_>,
-        (frame, undone, rule): (usize, Undone, &Rule),
+        following: Following<'_>,
+        undone: Undone,
         chosen: &mut Chosen,
         work: &mut Work,
     ) {
@@ -289,37 +309,32 @@ impl FlowPlan {
         };
         received.arrival.drops.add(reason, 1);
         if undone == Undone::Expired && self.wanted.get().has(PacketInReason::InvalidTtl) {
-            self.punt(received, (frame, rule), (PacketInReason::InvalidTtl, true), chosen, work);
+            let show = Show { reason: PacketInReason::InvalidTtl, whole: true };
+            self.punt(received, following, show, chosen, work);
         }
     }
 
-    /// Copies a frame, in its present state, to the ring for controllers: all of it if it is sent `whole`.
+    /// Copies a frame, in its present state, to the ring for controllers.
     #[cold]
-    fn punt(
-        &self,
-        received: Received<'_>,
-        (index, rule): (usize, &Rule),
-        (reason, whole): (PacketInReason, bool),
-        chosen: &mut Chosen,
-        work: &mut Work,
-    ) {
+    fn punt(&self, received: Received<'_>, following: Following<'_>, show: Show, chosen: &mut Chosen, work: &mut Work) {
         let Received { arrival, judged, in_port, .. } = received;
+        let (Following { frame, rule }, Show { reason, whole }) = (following, show);
         let packet = &mut work.packet;
         packet.clear();
-        let taken = if chosen.edited & 1 << index != 0 {
-            packet.extend_from_slice(work.headers[index].bytes());
-            work.headers[index].taken() as u32
+        let taken = if chosen.is_edited(frame) {
+            packet.extend_from_slice(work.headers[frame].bytes());
+            work.headers[frame].taken() as u32
         } else {
             0
         };
         // The capacity suffices for the frame and the tags that it may have been given.
-        for segment in part(judged.segments(index), taken, u32::MAX) {
+        for segment in part(judged.segments(frame), taken, u32::MAX) {
             let at = packet.len();
             packet.resize(at + segment.len() as usize, 0);
             segment.copy_to(&mut packet[at..]);
         }
         let Rule { cookie, table, .. } = *rule;
-        let metadata = work.walks[index].metadata;
+        let metadata = work.walks[frame].metadata;
         let punt = Punt { in_port, cookie, table, reason: reason as u8, metadata, total: packet.len() as u32 };
         if work.shares.push(&self.ring, &punt, if whole { packet } else { &[] }) {
             chosen.punted = true;

@@ -71,7 +71,7 @@ impl Work {
         self.outputs = [OUTPUTS; MAX_BURST];
     }
 
-    /// Takes so many outputs of a frame. Returns false if it may have none; the last ones may be too many.
+    /// Takes `count` outputs of a frame. Returns false if it may have none; the last ones may be too many.
     pub(super) fn take_outputs(&mut self, frame: usize, count: usize) -> bool {
         let left = &mut self.outputs[frame];
         let may = *left > 0;

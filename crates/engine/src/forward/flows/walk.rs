@@ -31,7 +31,7 @@ pub(in crate::forward) struct Walk {
 /// The next thing to be done with a packet.
 pub(in crate::forward) enum Next<'f> {
     /// Change it, and then send it there, if anywhere, for a flow.
-    Act(&'f [Action], Option<To>, &'f Rule),
+    Act { changes: &'f [Action], to: Option<To>, rule: &'f Rule },
     /// Measure it by the meter of this number.
     Measure(u32),
     /// Look it up in this table.
@@ -87,7 +87,7 @@ impl Walk {
             }
             self.leave(slot, rule);
             if !rule.program.rest.is_empty() {
-                return Next::Act(&rule.program.rest, None, rule);
+                return Next::Act { changes: &rule.program.rest, to: None, rule };
             }
         }
         Next::End
@@ -95,7 +95,7 @@ impl Walk {
 
     fn send<'f>(&mut self, changes: &'f [Action], to: To, rule: &'f Rule) -> Next<'f> {
         self.is_sent = true;
-        Next::Act(changes, Some(to), rule)
+        Next::Act { changes, to: Some(to), rule }
     }
 
     /// Leaves a flow, whose other instructions take effect.
@@ -135,7 +135,7 @@ impl Walk {
         self.over = matches!(action, Action::Group(_) | Action::Output { .. });
         match To::of(action) {
             Some(to) => self.send(&[], to, rule),
-            None => Next::Act(std::slice::from_ref(action), None, rule),
+            None => Next::Act { changes: std::slice::from_ref(action), to: None, rule },
         }
     }
 }
