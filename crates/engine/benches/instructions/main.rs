@@ -14,7 +14,7 @@ use engine::forward::mac_table::{Key, MacTable};
 use engine::port::generator::Generator;
 use engine::port::sink::Sink;
 use engine::spec::Pace;
-use engine::worker::ByHand;
+use engine::worker::{ByHand, InPlace, Role};
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use packet::MAX_BURST;
 use std::hint::black_box;
@@ -56,7 +56,7 @@ fn learn_and_look_up(rig: Rig) {
 /// Returns a worker between queues that cost almost nothing, after the one round in many that is timed.
 fn patch() -> ByHand {
     let frames = Generator::new(64, Pace::default(), 0, None);
-    after_a_round(ByHand::new(Box::new(frames), Box::new(Sink), false, false))
+    after_a_round(ByHand::new(Box::new(frames), Box::new(Sink), InPlace::Never))
 }
 
 /// The same through a bridge, after it has learned the stations: a burst is of this many pairs of them.
@@ -76,7 +76,7 @@ fn aggregate() -> ByHand {
 /// one is sent.
 fn shared() -> ByHand {
     let frames = Generator::new(64, Pace::default(), 0, None);
-    let mut workers = ByHand::static_role(Box::new(frames), Box::new(Sink), 1, true);
+    let mut workers = ByHand::static_role(Box::new(frames), Box::new(Sink), 1, Role::WorkingParent);
     let mut worker = after_a_round(workers.remove(0));
     (0..8).for_each(|_| assert!(worker.round()));
     worker

@@ -3,7 +3,7 @@
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::port::zero_copy::Mapped;
-use engine::worker::ByHand;
+use engine::worker::{ByHand, InPlace};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
@@ -74,8 +74,8 @@ impl Rig {
         let mut rig = Rig {
             nic_to: Enqueue::new(memory.clone(), &nic_rx).expect("it is valid"),
             nic_from: Dequeue::new(memory, &nic_tx).expect("it is valid"),
-            there: ByHand::new(Box::new(from_nic), Box::new(to_guest), true, false),
-            back: ByHand::new(Box::new(from_guest), Box::new(to_nic), false, true),
+            there: ByHand::new(Box::new(from_nic), Box::new(to_guest), InPlace::ToGuest),
+            back: ByHand::new(Box::new(from_guest), Box::new(to_nic), InPlace::FromGuest),
             posted: driver(&guest_rx),
             sent: driver(&guest_tx),
             in_posted: [0; SIZE as usize],

@@ -3,6 +3,8 @@
 mod aggregation;
 mod sharing;
 
+pub use sharing::Role;
+
 use super::{Change, Input, OutputQueue, Plan, Route};
 use crate::clock::{self, Cycles};
 use crate::forward::bridge::Bridge;
@@ -17,6 +19,17 @@ use crate::stage::ingress::Ingress;
 use crate::stats::WorkerStats;
 use std::sync::Arc;
 
+/// Which frames of a worker by hand stay in place, as its two queues are mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// None.
+    Never,
+    /// The input receives into buffers that the output's guest lends.
+    ToGuest,
+    /// The output may keep the input's chains while it sends them.
+    FromGuest,
+}
+
 /// A worker that moves frames from one queue to another.
 pub struct ByHand {
     plan: Plan,
@@ -25,14 +38,13 @@ pub struct ByHand {
 }
 
 impl ByHand {
-    /// Returns a worker that moves frames from `input` to `output`. If they are the ends of a mapping, `lends` says
-    /// that the output's guest lends its buffers, `keeps` that the output may keep the input's chains.
-    pub fn new(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, lends: bool, keeps: bool) -> ByHand {
-        ByHand::between(Ingress::new(input), Egress::new(output), lends, keeps)
+    /// Returns a worker that moves frames from `input` to `output`.
+    pub fn new(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, ends: InPlace) -> ByHand {
+        ByHand::between(Ingress::new(input), Egress::new(output), ends)
     }
 
     /// The same between queues with stages.
-    fn between(input: Ingress, output: Egress, lends: bool, keeps: bool) -> ByHand {
+    fn between(input: Ingress, output: Egress, ends: InPlace) -> ByHand {
         clock::start();
         let cycles = Cycles::new();
         let counters = Arc::<WorkerCounters>::default();
@@ -41,8 +53,8 @@ impl ByHand {
         let input = Input {
             route: Route::new(QueueId::new(0, 0), Target::Patch(0), 0, Arc::default(), Arc::default()),
             ingress: input,
-            rx_buffers_from: lends.then_some(mapped),
-            tx_in_place_via: keeps.then_some(mapped),
+            rx_buffers_from: (ends == InPlace::ToGuest).then_some(mapped),
+            tx_in_place_via: (ends == InPlace::FromGuest).then_some(mapped),
         };
         // As many queues as a guest's port has, of which one is up.
         let halves = std::iter::once(Half::Own(output)).chain((1..MAX_QUEUES).map(|_| Half::Down));
@@ -58,7 +70,7 @@ impl ByHand {
         const PORTS: [Vlan; 2] = [Vlan::Ignore, Vlan::Ignore];
         const LIMIT: u32 = 1024;
         const AGEING_SECONDS: u32 = 300;
-        let mut worker = ByHand::new(input, output, false, false);
+        let mut worker = ByHand::new(input, output, InPlace::Never);
         let table = MacTable::with_known_key(PORTS.len(), LIMIT, AGEING_SECONDS);
         there.iter().for_each(|&station| table.learn(station, 1, clock::seconds()));
         // No frame goes to the bridge's first port, where they all come from.

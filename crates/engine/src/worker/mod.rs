@@ -18,7 +18,7 @@ mod tests;
 mod turns;
 
 #[cfg(feature = "analysis")]
-pub use by_hand::ByHand;
+pub use by_hand::{ByHand, InPlace, Role};
 pub(crate) use change::{Change, Removed, Wires};
 pub(crate) use input::{Input, OutputQueue};
 pub(crate) use parts::{LaneInput, ParentInput};

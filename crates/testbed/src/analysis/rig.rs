@@ -7,7 +7,7 @@ use crate::ring_format::RingFormat;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::port::zero_copy::Mapped;
-use engine::worker::ByHand;
+use engine::worker::{ByHand, InPlace};
 use loadgen::wire::{Broken, Device, Function, FunctionError, NicRings};
 use std::sync::Arc;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
@@ -98,8 +98,16 @@ impl Rig {
         Ok(Rig {
             nic,
             function,
-            there: ByHand::new(Box::new(from_nic), Box::new(to_guest), mapped, false),
-            back: ByHand::new(Box::new(from_guest), Box::new(to_nic), false, mapped),
+            there: ByHand::new(
+                Box::new(from_nic),
+                Box::new(to_guest),
+                if mapped { InPlace::ToGuest } else { InPlace::Never },
+            ),
+            back: ByHand::new(
+                Box::new(from_guest),
+                Box::new(to_nic),
+                if mapped { InPlace::FromGuest } else { InPlace::Never },
+            ),
             window: setup.window().into(),
         })
     }

@@ -1,6 +1,6 @@
 //! A worker by hand between ports that aggregate.
 
-use super::ByHand;
+use super::{ByHand, InPlace};
 use crate::answers::Answers;
 use crate::drops::Drops;
 use crate::live::Live;
@@ -30,6 +30,6 @@ impl ByHand {
         let split: Box<dyn IngressStage> = Box::new(Split::new(member.clone(), 0, Arc::<Drops>::default()));
         let join: Box<dyn EgressStage> = Box::new(Join::new(member, 0, Arc::<Drops>::default()));
         let ingress = Ingress { half: input, stages: [split].into_iter().collect() };
-        ByHand::between(ingress, Egress::of(output, [join]), false, false)
+        ByHand::between(ingress, Egress::of(output, [join]), InPlace::Never)
     }
 }

@@ -1,6 +1,6 @@
 //! Workers by hand that share a receive queue.
 
-use super::ByHand;
+use super::{ByHand, InPlace};
 use crate::forward::{Half, Output, Target, TransmitQueue};
 use crate::port::sink::{Nothing, Sink};
 use crate::port::{RxQueue, TxQueue};
@@ -17,23 +17,32 @@ use std::sync::Arc;
 /// The queue that is shared.
 const QUEUE: QueueId = QueueId::new(0, 0);
 
+/// Role of a parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It only receives and sends.
+    Parent,
+    /// It is one of the workers, too.
+    WorkingParent,
+}
+
 impl ByHand {
-    /// Returns workers that share `input` by static roles: its parent, and so many with a lane each. They hand over to the parent,
-    /// which sends to `output`. A parent that `works` has the first lane; otherwise it is one more.
+    /// Returns workers that share `input` by static roles: its parent, and as many with a lane each as there are `lanes`. They hand over to
+    /// the parent, which sends to `output`. A parent that works has the first lane; otherwise it is one more.
     ///
     /// # Panics
     /// If the frames of `input` cannot be held.
-    pub fn static_role(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, lanes: usize, works: bool) -> Vec<ByHand> {
+    pub fn static_role(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, lanes: usize, role: Role) -> Vec<ByHand> {
         let wake = || Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd"));
         let alarms = (0..lanes).map(|_| Arc::new(Alarm::new(wake()))).collect();
         let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
         let Ok((parent, lanes)) = assign(input, terms) else { panic!("its frames cannot be held") };
-        let mut first = ByHand::new(Box::new(Nothing), output, false, false);
+        let mut first = ByHand::new(Box::new(Nothing), output, InPlace::Never);
         let parent = ParentInput { queue: QUEUE, parent, outputs: vec![0], number: 0, rx_buffers_from: None };
         first.plan.change(Change { parents: vec![parent], ..Change::default() });
         let mut workers = vec![first];
         for (number, lane) in lanes.into_iter().enumerate() {
-            if number > 0 || !works {
+            if number > 0 || role == Role::Parent {
                 workers.push(ByHand::idle());
             }
             workers.last_mut().expect("there is one").take_lane(number, lane, Half::HandedOver);
@@ -59,7 +68,7 @@ impl ByHand {
 
     /// Returns a worker that receives nothing.
     fn idle() -> ByHand {
-        ByHand::new(Box::new(Nothing), Box::new(Sink), false, false)
+        ByHand::new(Box::new(Nothing), Box::new(Sink), InPlace::Never)
     }
 
     /// Takes a lane, and sends what comes by it to `half`.
@@ -97,12 +106,12 @@ mod tests {
 
     #[test]
     fn all_workers_of_a_shared_queue_get_frames_and_have_them_timed() {
-        for (works, lanes) in [(true, 1), (true, 3), (false, 1), (false, 3)] {
-            let workers = ByHand::static_role(generator(), Box::new(Sink), lanes, works);
-            let parents = usize::from(!works);
+        for (role, lanes) in [Role::WorkingParent, Role::Parent].into_iter().flat_map(|role| [(role, 1), (role, 3)]) {
+            let workers = ByHand::static_role(generator(), Box::new(Sink), lanes, role);
+            let parents = usize::from(role == Role::Parent);
             assert_eq!(workers.len(), lanes + parents);
             let (of_workers, of_parent) = timed(workers);
-            assert!(of_parent > 0 && of_workers[parents..].iter().all(|&frames| frames > 0), "{works} {of_workers:?}");
+            assert!(of_parent > 0 && of_workers[parents..].iter().all(|&frames| frames > 0), "{role:?} {of_workers:?}");
         }
         let (of_workers, of_parent) = timed(ByHand::locked(generator(), Box::new(Sink), 3));
         assert!(of_parent == 0 && of_workers.iter().all(|&frames| frames > 0), "{of_workers:?}");

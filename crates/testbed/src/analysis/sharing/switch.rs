@@ -11,7 +11,7 @@ use engine::port::generator::Generator;
 use engine::port::sink::Sink;
 use engine::spec::Pace;
 use engine::stats::WorkerStats;
-use engine::worker::ByHand;
+use engine::worker::{ByHand, InPlace, Role};
 use loadgen::cpu::{self, PinError};
 use loadgen::cycles;
 use std::collections::BTreeMap;
@@ -113,11 +113,11 @@ fn make(point: Point) -> Vec<ByHand> {
     let count = point.threads.into();
     match point.sharing {
         Sharing::Alone | Sharing::Rss => {
-            (0..count).map(|_| ByHand::new(input(), Box::new(Sink), false, false)).collect()
+            (0..count).map(|_| ByHand::new(input(), Box::new(Sink), InPlace::Never)).collect()
         }
         Sharing::Locked => ByHand::locked(input(), Box::new(Sink), count),
-        Sharing::StaticRole => ByHand::static_role(input(), Box::new(Sink), count, false),
-        Sharing::WorkingParent => ByHand::static_role(input(), Box::new(Sink), count, true),
+        Sharing::StaticRole => ByHand::static_role(input(), Box::new(Sink), count, Role::Parent),
+        Sharing::WorkingParent => ByHand::static_role(input(), Box::new(Sink), count, Role::WorkingParent),
     }
 }
 
