@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Terms of an output that a reload may change while the port stays.
 #[derive(Clone, Default)]
 pub(crate) struct OutputTerms {
-    /// What controllers forbid at the port, if it is in a bridge that forwards by flows.
+    /// Prohibitions of controllers at the port, if it is in a bridge that forwards by flows.
     pub(crate) config: Option<Arc<LivePortConfig>>,
     /// Number by which all traffic picks its queue, so that all of it can be joined. If `None`, each frame goes by the
     /// number of the queue that it came from.

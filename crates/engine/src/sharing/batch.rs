@@ -21,7 +21,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Returns an empty batch, for frames that lie in `memories` and go to so many `outputs`.
+    /// Returns an empty batch, for frames that lie in `memories` and go to this number of `outputs`.
     pub(super) fn new(memories: &Arc<[Arc<dyn Mapped>]>, outputs: usize) -> Batch {
         let frames = || LeasedFrames::new(memories.clone());
         Batch {

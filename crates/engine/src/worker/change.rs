@@ -19,13 +19,13 @@ use std::sync::Arc;
 pub(crate) struct Change {
     /// Queues, of which the worker is the only one or the parent, and lanes that it polls no longer.
     pub(crate) leave: Vec<QueueId>,
-    /// What stands in these slots from now on.
+    /// New outputs, by slot.
     pub(crate) outputs: Vec<(usize, Output)>,
     /// New terms of outputs that stay.
     pub(crate) terms: Vec<(usize, OutputTerms)>,
     /// Steps of queues of outputs.
     pub(crate) halves: Vec<(OutputQueue, HalfStep)>,
-    /// What stands in these slots from now on.
+    /// New bridges, by slot.
     pub(crate) bridges: Vec<(usize, BridgePlan)>,
     /// Other ways for frames of queues that stay.
     pub(crate) rewired: HashMap<QueueId, Wires>,
@@ -50,7 +50,7 @@ pub(crate) struct Wires {
     pub(crate) number: usize,
 }
 
-/// What a plan had before a change. The control side drops it, as that may take long.
+/// Parts that a plan had before a change. The control side drops it, as that may take long.
 #[derive(Default)]
 pub(crate) struct Removed {
     pub(crate) inputs: Vec<(QueueId, Ingress)>,

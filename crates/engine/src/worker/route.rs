@@ -61,7 +61,7 @@ impl Routing<'_> {
         count
     }
 
-    /// Forwards frames, which have so many bytes together. Returns their number.
+    /// Forwards frames, which have this number of bytes together. Returns their number.
     #[inline(always)]
     pub(super) fn forward(&self, route: &Route, frames: Frames<'_>, bytes: u64, scratch: &mut Scratch) -> usize {
         let count = frames.len();

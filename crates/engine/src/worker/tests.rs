@@ -111,7 +111,7 @@ impl Rig {
         Rig::of_lanes(is_mapped, posting, 0)
     }
 
-    /// Returns a worker that is the parent of the NIC's queue, and has so many lanes of it. Without any, it polls the queue alone.
+    /// Returns a worker that is the parent of the NIC's queue, and has this number of lanes of it. Without any, it polls the queue alone.
     fn of_lanes(is_mapped: bool, Posting { packed, size, buffers }: Posting, lanes: usize) -> Rig {
         clock::start();
         let mut arena = Arena::new(8 << 20, false).unwrap();

@@ -288,7 +288,7 @@ mod tests {
     const LONGEST: u64 = 2_000_000;
     const BURST: u64 = 32 * 50;
 
-    /// A queue whose frames cost so many cycles, and of which so many come in each cycle; all that there is room for if `None`.
+    /// A queue: the cycles that a frame costs, and those between two frames; there are always frames if `None`.
     #[derive(Clone, Copy)]
     struct Load {
         port: u64,
@@ -325,7 +325,7 @@ mod tests {
             loads.iter().enumerate().map(|(queue, load)| QueueId::new(load.port, queue))
         }
 
-        /// Runs for so many cycles; returns how many frames of each queue were forwarded meanwhile.
+        /// Runs for this number of cycles; returns how many frames of each queue were forwarded meanwhile.
         fn run(&mut self, cycles: u64) -> Vec<u64> {
             let (end, before) = (self.now + cycles, self.served.clone());
             while self.now < end {

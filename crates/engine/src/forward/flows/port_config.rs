@@ -1,4 +1,4 @@
-//! What controllers forbid at a port, as workers see it.
+//! Prohibitions of controllers at a port, as workers see them.
 
 use openflow::PortConfig;
 use std::sync::atomic::{AtomicU32, Ordering};

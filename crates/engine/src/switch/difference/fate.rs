@@ -1,4 +1,4 @@
-//! What becomes of a part.
+//! The fate of a part in a reload.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::hash::Hash;
 /// Names of the differences that a part has.
 pub(super) type Why = Vec<&'static str>;
 
-/// What becomes of a part that the new specification has.
+/// The fate of a part that the new specification has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::switch) enum Fate {
     /// It is new.
@@ -43,7 +43,7 @@ impl Fate {
     }
 }
 
-/// What becomes of all parts of one kind.
+/// The fates of all parts of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::switch) struct Parts {
     /// By index in the new specification.

@@ -1,5 +1,5 @@
-//! The difference of two specifications: what becomes of each part of either. A reload does that and nothing else, and its report
-//! is derived from it.
+//! The difference of two specifications: the fate of each part of either. A reload makes this difference and no other, and its
+//! report is derived from it.
 
 mod fate;
 mod port;

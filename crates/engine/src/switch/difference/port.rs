@@ -1,4 +1,4 @@
-//! What becomes of a port.
+//! The fate of a port in a reload.
 
 use super::Comparison;
 use super::fate::{Outcome, Parts, Why, named};

@@ -1,4 +1,4 @@
-//! The record of a queue: who has its halves.
+//! The record of a queue: it names the holder of each half.
 
 use super::crew::Crew;
 use crate::stage::egress::Egress;
@@ -7,14 +7,14 @@ use crate::stage::shared::Shared;
 use crate::switch::layout::{Sender, Wiring};
 use std::sync::Arc;
 
-/// Who has the halves of a queue.
+/// The holders of a queue's halves.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) receive: Receive,
     pub(super) transmit: Transmit,
 }
 
-/// Who has a receive half.
+/// The holder of a receive half.
 #[derive(Default)]
 pub(super) enum Receive {
     /// Nobody: the queue is down.
@@ -30,7 +30,7 @@ pub(super) enum Receive {
     Stranded(usize),
 }
 
-/// Who has a transmit half.
+/// The holder of a transmit half.
 #[derive(Default)]
 pub(super) enum Transmit {
     /// Nobody: the queue is down.

@@ -2,7 +2,7 @@
 //! without side effects.
 //!
 //! A layout says for each queue which way its frames go ([`Wiring`]), for each worker what it needs for that
-//! ([`worker::WorkerLayout`]), and for each transmit queue who sends there ([`Senders`]).
+//! ([`worker::WorkerLayout`]), and for each transmit queue its [`Senders`].
 
 mod assignment;
 mod senders;
@@ -122,7 +122,7 @@ pub(super) struct Layout {
     assignment: Vec<Vec<usize>>,
     /// By port: how several workers share each of its queues, if they do.
     sharing: Vec<Option<SharingSpec>>,
-    /// By port: its place in its domain, and who sends to it from there.
+    /// By port: its place in its domain, and its senders there.
     positions: Vec<Option<Position>>,
     senders: Vec<DomainSenders>,
 }

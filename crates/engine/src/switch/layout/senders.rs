@@ -1,4 +1,4 @@
-//! Who sends to a queue.
+//! The senders of a queue: outputs of workers.
 
 use super::{Destination, Domain, Layout, OutputKey, QueuePatch, Queues};
 use crate::queue_id::QueueId;
@@ -12,7 +12,7 @@ pub(in crate::switch) struct Sender {
     pub(in crate::switch) output: OutputKey,
 }
 
-/// Who sends to a queue.
+/// The senders of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::switch) enum Senders {
     /// Nobody.
@@ -75,7 +75,7 @@ impl Layout {
         to
     }
 
-    /// Returns who sends the frames of queues of the port with this index that these workers poll.
+    /// Returns the senders of frames of queues of the port with this index that these workers poll.
     fn senders_of(&self, port: usize, pollers: &[usize]) -> DomainSenders {
         let mut senders = DomainSenders { everywhere: pollers.iter().copied().collect(), ..DomainSenders::default() };
         let Some(sharing) = self.sharing(port) else { return senders };
@@ -102,7 +102,7 @@ impl Layout {
         }
     }
 
-    /// Returns who may send to a queue.
+    /// Returns the senders of a queue.
     pub(in crate::switch) fn senders(&self, to: QueueId) -> Senders {
         let Some(port) = self.index(to.port) else { return Senders::None };
         if self.is_mirrored_to(to.port) {
@@ -121,7 +121,7 @@ impl Layout {
         }
     }
 
-    /// Adds who sends to a queue along `patch`.
+    /// Adds the senders of a queue along `patch`.
     fn add_senders_along(&self, patch: &QueuePatch, to: QueueId, found: &mut BTreeSet<Sender>) {
         let Some(guest) = self.index(patch.guest.port) else { return };
         let of_guest = (0..self.assignment[guest].len()).map(|queue| self.ports[guest].queue(queue));

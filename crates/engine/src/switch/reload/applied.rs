@@ -1,4 +1,4 @@
-//! A reload as far as it has gone: the difference that it makes, and what it finds at ports besides.
+//! Findings of a reload at ports, and its report.
 
 use crate::reload::{Action, Step};
 use crate::spec::Spec;
@@ -12,10 +12,10 @@ pub(in crate::switch) struct Applied {
     pub(in crate::switch) failed: Vec<OpenError>,
 }
 
-/// What a reload finds at ports, by index in the new specification.
+/// Findings of a reload at ports, by index in the new specification.
 pub(super) struct Findings(Vec<Finding>);
 
-/// What a reload finds at a port.
+/// Findings of a reload at a port.
 #[derive(Clone, Default)]
 struct Finding {
     /// Earlier failures that it mends.

@@ -86,7 +86,7 @@ fn locked(workers: &[usize]) -> Option<SharingSpec> {
     Some(SharingSpec { workers: workers.to_vec(), way: Sharing::Locked })
 }
 
-/// Returns a switch of so many workers, whose port `wan` goes to `to` and `other` by a patch or a bridge.
+/// Returns a switch with this number of workers, whose port `wan` goes to `to` and `other` by a patch or a bridge.
 fn spec(sharing: Option<SharingSpec>, workers: usize, is_bridge: bool) -> Spec {
     // It sends nothing before the test gives it another receive half.
     let pace = Pace { rate: 1, burst: 1000 };
@@ -115,7 +115,7 @@ fn outputs(switch: &Switch) -> &'static [&'static str] {
     if switch.inner.topology().spec.bridges.is_empty() { &["to"] } else { &["to", "other"] }
 }
 
-/// Starts a switch, and has its port `wan` receive so many frames. Returns what arrives at `to`.
+/// Starts a switch, and has its port `wan` receive this number of frames. Returns what arrives at `to`.
 fn start(spec: Spec, frames: u64) -> (Switch, Arc<Mutex<Arrived>>) {
     start_until(spec, Arc::new(AtomicU64::new(frames)))
 }
@@ -142,7 +142,7 @@ fn start_until(spec: Spec, frames: Arc<AtomicU64>) -> (Switch, Arc<Mutex<Arrived
     (switch, arrived)
 }
 
-/// Waits for the last of so many frames, and checks that each came once.
+/// Waits for the last of this number of frames, and checks that each came once.
 fn has_all(switch: &Switch, arrived: &Mutex<Arrived>, frames: u64) -> u64 {
     wait_for("all frames", || (arrived.lock().unwrap().frames >= frames).then_some(()));
     let arrived = arrived.lock().unwrap();
