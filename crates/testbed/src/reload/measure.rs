@@ -1,6 +1,7 @@
 //! One measurement: the switch runs, its configuration changes, and its capture tells the longest gap.
 
-use super::{Changes, Reload, ReloadError};
+use super::error::ReloadError;
+use super::options::{Changes, Reload};
 use crate::millrace::Idle;
 use capture::Reader;
 use lab::millrace::config::{self, Configuration, Generator, bridge, file, patch, port, record, vhost_user};

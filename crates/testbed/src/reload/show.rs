@@ -1,6 +1,6 @@
 //! Gaps as a table and a chart.
 
-use super::{Figure, Program};
+use super::figure::{Figure, Program};
 use crate::draw::{Line, Lines, svg};
 use crate::record::Record;
 use crate::statistics::median;

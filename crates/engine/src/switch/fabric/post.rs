@@ -1,6 +1,5 @@
 //! A worker, and the slots of its plan.
 
-use super::FabricState;
 use super::slots::Slots;
 use crate::forward::{OutputTerms, Target};
 use crate::queue_id::QueueId;
@@ -20,7 +19,7 @@ pub(super) struct Post {
 }
 
 impl Post {
-    fn new(spec: WorkerSpec, worker: Worker) -> Post {
+    pub(super) fn new(spec: WorkerSpec, worker: Worker) -> Post {
         Post { spec, worker, outputs: Slots::default(), bridges: Slots::default(), polls: BTreeSet::new() }
     }
 
@@ -55,19 +54,5 @@ impl Post {
     /// Reports whether it can send packets of controllers.
     pub(super) fn emits(&self) -> bool {
         self.bridges.iter().any(|(key, _, terms)| key.lane.is_none() && terms.bridge.flows.is_some())
-    }
-}
-
-impl FabricState {
-    /// Ends workers that are no longer wanted, and adds those in `spawned`.
-    pub(super) fn replace_workers(&mut self, wanted: &[WorkerSpec], spawned: Vec<Option<Worker>>) {
-        let mut had: Vec<_> = self.posts.drain(..).map(Some).collect();
-        for ((index, spec), new) in wanted.iter().enumerate().zip(spawned) {
-            let post = match new {
-                Some(worker) => Some(Post::new(spec.clone(), worker)),
-                None => had.get_mut(index).and_then(Option::take).map(|post| Post { spec: spec.clone(), ..post }),
-            };
-            self.posts.extend(post);
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! The stages of the fabric's queues: put around halves as these come, and changed while queues run.
 
 use super::changes::Changes;
+use super::port_stages::PortStages;
 use super::queue::{Receive, Transmit};
 use super::{Fabric, FabricState};
 use crate::port::record::Recorder;
@@ -16,15 +17,6 @@ use crate::switch::layout::Mirroring;
 use crate::switch::shared::PortShared;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Stages of a port.
-pub(super) struct PortStages {
-    setup: Arc<Setup>,
-    /// Transmit queues that are up.
-    running: Arc<Running>,
-    /// The port as mirrors copy to it, while any does.
-    probe: Option<Arc<Probe>>,
-}
 
 impl Fabric {
     /// Makes a port known before its queues are attached. They get the stages that `setup` asks for.

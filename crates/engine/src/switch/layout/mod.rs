@@ -5,6 +5,8 @@
 //! ([`worker::WorkerLayout`]), and for each transmit queue its [`Senders`].
 
 mod assignment;
+mod key;
+mod sender;
 mod senders;
 #[cfg(test)]
 mod tests;
@@ -12,43 +14,18 @@ mod wiring;
 mod worker;
 
 pub(super) use assignment::assignment;
-pub(super) use senders::{Sender, Senders};
-pub(super) use wiring::{BridgeKey, CrewWiring, MappedQueue, OutputKey, To, Wiring};
+pub(super) use key::{BridgeKey, OutputKey, Queues};
+pub(super) use sender::{Sender, Senders};
+pub(super) use wiring::{CrewWiring, MappedQueue, To, Wiring};
 pub(super) use worker::BridgeTerms;
 
 use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::queue_id::QueueId;
 use crate::spec::{MappedQueues, MappingSpec, MirrorSpec, Sharing, SharingSpec, Spec, WorkerSpec};
-use senders::DomainSenders;
+use sender::DomainSenders;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// One queue of a port, or all its queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Queues {
-    /// Id of the port.
-    pub(super) port: u64,
-    /// Index of the only queue in its port; all queues if `None`.
-    pub(super) only: Option<usize>,
-}
-
-impl Queues {
-    /// Returns all queues of a port.
-    fn all(port: u64) -> Queues {
-        Queues { port, only: None }
-    }
-
-    /// Returns one queue.
-    fn one(id: QueueId) -> Queues {
-        Queues { port: id.port, only: Some(id.queue) }
-    }
-
-    /// Reports whether `id` is one of these.
-    pub(super) fn covers(self, id: QueueId) -> bool {
-        self.port == id.port && self.only.is_none_or(|only| only == id.queue)
-    }
-}
 
 /// Connection between ports.
 pub(super) enum Domain {

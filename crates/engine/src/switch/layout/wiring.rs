@@ -1,24 +1,9 @@
-//! The way of a queue's frames, by names that mean the same in two layouts.
+//! The way of a queue's frames.
 
-use super::{Destination, Domain, Layout, Queues};
+use super::key::{BridgeKey, OutputKey, Queues};
+use super::{Destination, Domain, Layout};
 use crate::queue_id::QueueId;
 use crate::spec::SharingSpec;
-use std::sync::Arc;
-
-/// An output of a worker: for all queues that it polls, or for one lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::switch) struct OutputKey {
-    pub(in crate::switch) to: Queues,
-    /// The lane that it is for. It hands over what it may not send.
-    pub(in crate::switch) lane: Option<QueueId>,
-}
-
-/// A bridge, as a worker forwards through it: for all queues that it polls, or for one lane.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::switch) struct BridgeKey {
-    pub(in crate::switch) name: Arc<str>,
-    pub(in crate::switch) lane: Option<QueueId>,
-}
 
 /// Where frames go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,8 @@
 //! A worker's part of a layout.
 
-use super::{BridgeKey, Domain, Joined, Layout, OutputKey, To};
+use super::key::{BridgeKey, OutputKey};
+use super::wiring::To;
+use super::{Domain, Joined, Layout};
 use crate::forward::OutputTerms;
 use crate::forward::bridge::Bridge;
 use crate::queue_id::QueueId;
