@@ -87,15 +87,6 @@ impl Output {
         })
     }
 
-    /// Returns the halves that only this worker had, by queue.
-    pub(crate) fn into_own(self) -> impl Iterator<Item = (QueueId, Egress)> {
-        let (port, first) = (self.port, self.first);
-        self.queues.into_iter().enumerate().filter_map(move |(index, queue)| match queue.half {
-            Half::Own(egress) => Some((QueueId::new(port, first + index), egress)),
-            _ => None,
-        })
-    }
-
     /// Takes a step at a queue, which has this index in the port. Returns the half that only this worker had, if that is taken.
     pub(crate) fn step(&mut self, queue: usize, step: HalfStep) -> Option<(QueueId, Egress)> {
         let own = &mut self.queues[queue - self.first];

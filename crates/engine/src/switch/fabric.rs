@@ -135,10 +135,7 @@ impl Fabric {
         match receive {
             Receive::Parked(ingress) => Ok(Some(ingress.half)),
             Receive::Crew(crew) => {
-                let asked = self.state().clear_lanes(&crew.wiring);
-                // A worker that does not respond keeps the halves.
-                let halves: Vec<_> = asked.into_iter().filter_map(|answer| answer.wait().ok()).collect();
-                halves.into_iter().for_each(|removed| self.state().park(removed));
+                self.state().clear_lanes(&crew.wiring);
                 match removed.parents.pop() {
                     Some((_, parent)) => Ok(Some(parent.into_half())),
                     None => crew.unlock(),

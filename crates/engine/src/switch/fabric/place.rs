@@ -11,7 +11,7 @@ use crate::queue_id::QueueId;
 use crate::stage::ingress::Ingress;
 use crate::stage::shared::Shared;
 use crate::switch::layout::{BridgeKey, CrewWiring, OutputKey, Sender, Senders, Wiring};
-use crate::worker::{Answer, Input, LaneInput, OutputQueue, ParentInput, Removed, Route, Wires};
+use crate::worker::{Input, LaneInput, OutputQueue, ParentInput, Route, Wires};
 use std::sync::Arc;
 
 impl FabricState {
@@ -145,8 +145,6 @@ impl FabricState {
     pub(super) fn place_transmit(&mut self, id: QueueId, changes: &mut Changes) {
         let Some(queue) = self.queues.get_mut(&id) else { return };
         match self.layout.senders(id) {
-            // It waits for a lane that is down.
-            Senders::One(sender) if self.posts[sender.worker].outputs.of(&sender.output).is_none() => {}
             Senders::One(sender) => {
                 let Some(egress) = queue.take_transmit() else { return };
                 queue.transmit = Transmit::Own(sender);
@@ -285,10 +283,10 @@ impl FabricState {
         Ok(())
     }
 
-    /// Asks the workers of a crew for what its lanes sent by, which are gone.
-    pub(super) fn clear_lanes(&mut self, wiring: &CrewWiring) -> Vec<Answer<Removed>> {
+    /// Takes the outputs and bridges of lanes from the workers of a crew that is gone.
+    pub(super) fn clear_lanes(&mut self, wiring: &CrewWiring) {
         let mut changes = Changes::default();
         wiring.lanes.iter().for_each(|lane| self.follow(lane.worker, &mut changes));
-        self.ask(changes)
+        drop(self.ask(changes));
     }
 }

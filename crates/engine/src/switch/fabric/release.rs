@@ -71,9 +71,9 @@ impl Release<'_> {
         });
         for (id, sender) in own.collect::<Vec<_>>() {
             let next = match self.layout.senders(id) {
-                Senders::One(next) if next == sender && !self.ends(sender) => continue,
+                Senders::One(next) if next == sender && !self.ending.has(sender.worker) => continue,
                 // Without a gap: the worker sends there until it has another way.
-                Senders::Several if !self.ends(sender) => {
+                Senders::Several if !self.ending.has(sender.worker) => {
                     let shared = Arc::new(Shared::new(None));
                     state.step(id, sender, HalfStep::Share(shared.clone()), &mut self.changes);
                     Transmit::Shared(shared)
@@ -86,12 +86,6 @@ impl Release<'_> {
             self.asked.entry(sender.worker).or_default().transmit.push((id, sender));
             state.queue(id).transmit = next;
         }
-    }
-
-    /// Reports whether an output ends: with its worker, or with the lane that it is for.
-    fn ends(&self, sender: Sender) -> bool {
-        let of_crew = |lane: QueueId| self.crews.iter().any(|(id, _)| *id == QueueId { lane: None, ..lane });
-        self.ending.has(sender.worker) || sender.output.lane.is_some_and(of_crew)
     }
 }
 
@@ -158,12 +152,11 @@ impl FabricState {
     }
 
     /// Parks halves that workers gave back.
-    pub(super) fn park(&mut self, mut removed: Removed) {
+    fn park(&mut self, removed: Removed) {
         for (id, ingress) in removed.inputs {
             self.queue(id).receive = Receive::Parked(ingress);
         }
-        let of_outputs = removed.outputs.drain(..).flat_map(|output| output.into_own());
-        for (id, egress) in removed.halves.into_iter().chain(of_outputs) {
+        for (id, egress) in removed.halves {
             self.queue(id).transmit = Transmit::Parked(egress);
         }
     }

@@ -1,13 +1,13 @@
 //! Outputs that send to a queue.
 
-use super::key::{OutputKey, Queues};
-use crate::queue_id::QueueId;
-use std::collections::{BTreeMap, BTreeSet};
+use super::key::OutputKey;
+use std::collections::BTreeSet;
 
 /// An output of a worker that sends to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::switch) struct Sender {
     pub(in crate::switch) worker: usize,
+    /// An output for all that the worker polls. Lanes never send to a queue alone: their parent does, too.
     pub(in crate::switch) output: OutputKey,
 }
 
@@ -26,27 +26,14 @@ pub(in crate::switch) enum Senders {
 #[derive(Clone, Default)]
 pub(super) struct DomainSenders {
     /// To every queue.
-    pub(super) everywhere: BTreeSet<usize>,
-    /// By lane of a port's queues, which sends to the queue of its index by itself: the lane and its worker.
-    pub(super) lanes: BTreeMap<usize, BTreeSet<(QueueId, usize)>>,
+    pub(super) workers: BTreeSet<usize>,
+    /// Queues that lanes also send to by themselves.
+    pub(super) lanes: BTreeSet<usize>,
 }
 
 impl DomainSenders {
     pub(super) fn extend(&mut self, other: &DomainSenders) {
-        self.everywhere.extend(&other.everywhere);
-        for (&queue, senders) in &other.lanes {
-            self.lanes.entry(queue).or_default().extend(senders);
-        }
-    }
-
-    /// Returns the outputs that send to the queue of this index by way of `to`.
-    pub(super) fn to(&self, to: Queues, queue: usize) -> impl Iterator<Item = Sender> {
-        let everywhere = self.everywhere.iter();
-        let everywhere = everywhere.map(move |&worker| Sender { worker, output: OutputKey { to, lane: None } });
-        let lanes = self.lanes.get(&queue).into_iter().flatten();
-        everywhere.chain(lanes.map(move |&(lane, worker)| {
-            let output = OutputKey { to, lane: Some(lane) };
-            Sender { worker, output }
-        }))
+        self.workers.extend(&other.workers);
+        self.lanes.extend(&other.lanes);
     }
 }

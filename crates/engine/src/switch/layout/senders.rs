@@ -1,6 +1,6 @@
 //! The senders of a queue: outputs of workers.
 
-use super::key::Queues;
+use super::key::{OutputKey, Queues};
 use super::sender::{DomainSenders, Sender, Senders};
 use super::{Destination, Domain, Layout, QueuePatch};
 use crate::queue_id::QueueId;
@@ -32,17 +32,13 @@ impl Layout {
 
     /// Returns the senders of frames of queues of the port with this index that these workers poll.
     fn senders_of(&self, port: usize, pollers: &[usize]) -> DomainSenders {
-        let mut senders = DomainSenders { everywhere: pollers.iter().copied().collect(), ..DomainSenders::default() };
+        let mut senders = DomainSenders { workers: pollers.iter().copied().collect(), ..DomainSenders::default() };
         let Some(sharing) = self.sharing(port) else { return senders };
-        for (lane, &worker) in sharing.workers.iter().enumerate() {
-            if sharing.way == Sharing::Locked {
-                // Behind a lock, all workers are equal. Otherwise one polls the queue, and lanes have queues of their own to send to.
-                senders.everywhere.insert(worker);
-            } else if self.lane_sends(port, lane, lane) {
-                let queues = (0..self.ports[port].queues.len()).map(|queue| self.ports[port].queue(queue));
-                senders.lanes.entry(lane).or_default().extend(queues.map(|queue| (queue.lane(lane), worker)));
-            }
+        if sharing.way == Sharing::Locked {
+            // Behind a lock, all workers are equal. Otherwise one polls the queue, and lanes have queues of their own to send to.
+            senders.workers.extend(&sharing.workers);
         }
+        senders.lanes.extend((0..sharing.workers.len()).filter(|&lane| self.lane_sends(port, lane, lane)));
         senders
     }
 
@@ -63,30 +59,32 @@ impl Layout {
         if self.is_mirrored_to(to.port) {
             return Senders::Several;
         }
-        let mut found = BTreeSet::new();
-        if self.positions[port].is_some() {
-            found.extend(self.senders[port].to(Queues::all(to.port), to.queue).take(2));
-        } else {
-            self.queue_patches.iter().for_each(|patch| self.add_senders_along(patch, to, &mut found));
-        }
-        match (found.first(), found.len()) {
+        let senders = match self.positions[port] {
+            Some(_) => vec![(Queues::all(to.port), self.senders[port].clone())],
+            None => self.queue_patches.iter().flat_map(|patch| self.senders_along(patch, to)).collect(),
+        };
+        let has_lanes = senders.iter().any(|(_, senders)| senders.lanes.contains(&to.queue));
+        let outputs = senders.iter().flat_map(|(to, senders)| {
+            senders.workers.iter().map(|&worker| Sender { worker, output: OutputKey { to: *to, lane: None } })
+        });
+        let mut outputs = outputs.collect::<BTreeSet<_>>().into_iter();
+        match (outputs.next(), outputs.next()) {
             (None, _) => Senders::None,
-            (Some(&sender), 1) => Senders::One(sender),
+            (Some(sender), None) if !has_lanes => Senders::One(sender),
             _ => Senders::Several,
         }
     }
 
-    /// Adds the senders of a queue along `patch`.
-    fn add_senders_along(&self, patch: &QueuePatch, to: QueueId, found: &mut BTreeSet<Sender>) {
-        let Some(guest) = self.index(patch.guest.port) else { return };
-        let of_guest = (0..self.assignment[guest].len()).map(|queue| self.ports[guest].queue(queue));
-        for from in std::iter::once(patch.physical).chain(of_guest) {
-            if let Destination::Port(queues) = self.destination(from)
-                && queues.covers(to)
-                && let (Some(port), Some(poller)) = (self.index(from.port), self.poller(from))
-            {
-                found.extend(self.senders_of(port, &[poller]).to(queues, to.queue));
+    /// Returns the senders of a queue along `patch`, each with the output's queues.
+    fn senders_along(&self, patch: &QueuePatch, to: QueueId) -> Vec<(Queues, DomainSenders)> {
+        let guest = self.index(patch.guest.port).map(|port| &self.ports[port]);
+        let of_guest = guest.into_iter().flat_map(|guest| (0..guest.queues.len()).map(|queue| guest.queue(queue)));
+        let along = |from: QueueId| match self.destination(from) {
+            Destination::Port(queues) if queues.covers(to) => {
+                Some((queues, self.senders_of(self.index(from.port)?, &[self.poller(from)?])))
             }
-        }
+            _ => None,
+        };
+        std::iter::once(patch.physical).chain(of_guest).filter_map(along).collect()
     }
 }

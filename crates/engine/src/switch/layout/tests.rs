@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::live::Live;
-use crate::port::{tap, vhost_user};
-use crate::spec::{Driver, MappingSpec, PortQueues, PortSpec};
+use crate::port::{tap, vhost_user, virtio_user};
+use crate::spec::{Driver, MappingSpec, Mode, Order, PortQueues, PortSpec, QueueSizes, StaticRoles};
 use crate::switch::mapping::Ends;
 use crate::switch::shared::SwitchParts;
 use handover::EventNotifier;
 use paflow::Rules;
+use std::time::Duration;
 
 /// Lays out `spec`, which has no bridges.
 fn layout(spec: &Spec) -> Layout {
@@ -101,4 +102,42 @@ fn queues_that_a_guest_decides_on_stay_together() {
         assignment(&Spec { ports: ports.into(), workers, ..Spec::default() }).try_into().unwrap();
     assert_eq!((a[0], a[1], a[2], a[63], a.len()), (0, 1, 0, 0, 64));
     assert!(b.iter().all(|&worker| worker == b[0]));
+}
+
+/// A lane sends to a queue of its own, but the lanes of two queues share it.
+#[test]
+fn lanes_without_order_send_to_the_queue_of_their_number() {
+    let spec = |queues| {
+        let nic = virtio_user::Settings {
+            socket: "nic.sock".into(),
+            mode: Mode::Client,
+            queues,
+            queue_sizes: QueueSizes::from(64),
+            packed: false,
+        };
+        let roles = StaticRoles { parent: None, order: Order::None, stalled_after: Duration::from_secs(1) };
+        let sharing = Some(SharingSpec { workers: vec![0, 1], way: Sharing::StaticRole(roles) });
+        Spec {
+            ports: vec![
+                PortSpec { sharing, ..PortSpec::new("wan", Driver::VirtioUser(nic)) },
+                PortSpec::new("guest", Driver::VhostUser(vhost_user::Settings::at("g.sock"))),
+            ],
+            patches: vec![["wan".into(), "guest".into()]],
+            workers: vec![WorkerSpec::default(), WorkerSpec::default()],
+            ..Spec::default()
+        }
+    };
+    let one = layout(&spec(1));
+    let output = |lane| OutputKey { to: Queues::all(2), lane };
+    assert_eq!(one.senders(at(1, 0)), Senders::One(Sender { worker: 0, output: output(None) }));
+    let lane = one.senders(at(1, 1));
+    assert_eq!(lane, Senders::Several, "the parent's worker sends everywhere, too");
+    let crew = one.crew_wiring(at(0, 0)).unwrap();
+    assert_eq!(crew.parent.unwrap().outputs, [output(None)]);
+    assert_eq!(crew.lanes[1].outputs, [output(Some(at(0, 0).lane(1)))]);
+    // Lanes have outputs only while their queue is up.
+    let outputs = |is_up: bool| one.of_worker(1, |_| is_up).outputs.into_keys().collect::<Vec<_>>();
+    assert!(!outputs(false).contains(&output(Some(at(0, 0).lane(1)))));
+    assert!(outputs(true).contains(&output(Some(at(0, 0).lane(1)))));
+    assert_eq!(layout(&spec(2)).senders(at(1, 1)), Senders::Several);
 }
