@@ -87,17 +87,18 @@ impl Output {
         })
     }
 
-    /// Takes a step at a queue, which has this index in the port. Returns the half that only this worker had, if that is taken.
-    pub(crate) fn step(&mut self, queue: usize, step: HalfStep) -> Option<(QueueId, Egress)> {
+    /// Takes a step at a queue, which has this index in the port. Returns the half that only this worker had, if that is taken. Fails if
+    /// another worker still holds it.
+    pub(crate) fn step(&mut self, queue: usize, step: HalfStep) -> Result<Option<(QueueId, Egress)>, Stuck> {
         let own = &mut self.queues[queue - self.first];
-        let taken = own.step(step);
+        let taken = own.step(step)?;
         match &own.half {
             Half::Own(_) => self.running.set(queue, true),
             // A worker that did not respond for a while may have set it only now.
             Half::Down => self.running.set(queue, false),
             Half::Shared(_) | Half::HandedOver => {}
         }
-        taken.map(|egress| (QueueId::new(self.port, queue), egress))
+        Ok(taken.map(|egress| (QueueId::new(self.port, queue), egress)))
     }
 
     /// Sends `frames`, which came from queue `number`, through one of the queues that are up. Counts frames that cannot

@@ -39,13 +39,21 @@ pub(crate) struct TransmitQueue {
 }
 
 impl TransmitQueue {
-    /// Takes a step. Returns the half that only this worker had, if that is taken.
-    pub(super) fn step(&mut self, step: HalfStep) -> Option<Egress> {
+    /// Takes a step. Returns the half that only this worker had, if that is taken. Fails if another worker still holds it.
+    pub(super) fn step(&mut self, step: HalfStep) -> Result<Option<Egress>, Stuck> {
         let had = std::mem::replace(&mut self.half, Half::Down);
         match (step, had) {
             (HalfStep::Set(half), _) => self.half = half,
-            (HalfStep::Take, Half::Own(egress)) => return Some(egress),
-            (HalfStep::Take, _) => {}
+            (HalfStep::Take, Half::Own(egress)) => return Ok(Some(egress)),
+            // It was to become this worker's own, but another one held it.
+            (HalfStep::Take, Half::Shared(shared)) => {
+                let taken = shared.lock().map(|mut slot| slot.take());
+                if taken.is_err() {
+                    self.half = Half::Shared(shared);
+                }
+                return taken;
+            }
+            (HalfStep::Take, had) => self.half = had,
             (HalfStep::Share(shared), Half::Own(egress)) => {
                 // Nobody else has it yet.
                 if let Ok(mut slot) = shared.lock() {
@@ -60,7 +68,7 @@ impl TransmitQueue {
             }
             (HalfStep::Own, had) => self.half = had,
         }
-        None
+        Ok(None)
     }
 
     /// Sends `frames` if the queue is up. There may be `more` in this round.

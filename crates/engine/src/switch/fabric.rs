@@ -12,6 +12,7 @@ mod changes;
 mod crew;
 mod deliver;
 mod ending;
+mod halves;
 mod place;
 mod port_stages;
 mod post;
@@ -24,20 +25,17 @@ mod workers;
 
 use super::layout::Layout;
 use crate::drops::Drops;
-use crate::forward::HalfStep;
-use crate::port::{Kept, ReceiveHalf, TransmitHalf};
+use crate::port::Kept;
 use crate::queue_id::QueueId;
 use crate::sharing::Parent;
 use crate::spec::WorkerSpec;
 use crate::stage::shared::Stuck;
-use crate::worker::{Answer, Pulse, Removed, Unresponsive, Worker};
-use changes::Changes;
+use crate::worker::{Pulse, Unresponsive, Worker};
 use port_stages::PortStages;
 use post::Post;
-use queue::{Queue, Receive, Transmit};
+use queue::Queue;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use vhost_user::Event;
 
 /// The workers and the queues.
 pub(super) struct Fabric {
@@ -93,142 +91,6 @@ impl Fabric {
 
     fn state(&self) -> MutexGuard<'_, FabricState> {
         self.state.lock().unwrap()
-    }
-
-    /// Gives a queue that is up to the worker that polls it, or to those that share it, and waits until they have it. A worker
-    /// that does not respond drops the half later.
-    pub(super) fn attach_receive(&self, id: QueueId, half: ReceiveHalf) -> Result<(), Kept> {
-        drop(self.detach_receive(id)?);
-        let placed = {
-            let mut state = self.state();
-            state.check(state.layout.receivers(id))?;
-            let ingress = state.ingress(id, half);
-            state.queue(id).receive = Receive::Parked(ingress);
-            let mut changes = Changes::default();
-            state.place_receive(id, &mut changes).map(|()| state.ask(changes))
-        };
-        let attached = placed.and_then(|asked| Ok(self.collect(asked).map(drop)?));
-        attached.inspect_err(|_| drop(self.detach_receive(id)))
-    }
-
-    /// Takes a queue from its workers. When this returns, none of its frames is in use any more. A worker that does not
-    /// respond drops the half later.
-    pub(super) fn detach_receive(&self, id: QueueId) -> Result<Option<ReceiveHalf>, Kept> {
-        self.wait_until_rest(vec![id])?;
-        let (receive, asked) = {
-            let mut state = self.state();
-            let Some(queue) = state.queues.get_mut(&id) else { return Ok(None) };
-            let receive = std::mem::take(&mut queue.receive);
-            let mut changes = Changes::default();
-            match &receive {
-                Receive::Polled(wiring) => changes.at(wiring.worker).leave.push(id),
-                Receive::Crew(crew) => changes.leave_crew(id, &crew.wiring),
-                Receive::Stranded(worker) => changes.call(*worker),
-                Receive::Down | Receive::Parked(_) => {}
-            }
-            (receive, state.ask(changes))
-        };
-        let mut removed = self.collect(asked).inspect_err(|Unresponsive(worker)| {
-            self.state().queue(id).receive = Receive::Stranded(*worker);
-        })?;
-        drop(removed.lanes.drain(..));
-        match receive {
-            Receive::Parked(ingress) => Ok(Some(ingress.half)),
-            Receive::Crew(crew) => {
-                self.state().clear_lanes(&crew.wiring);
-                match removed.parents.pop() {
-                    Some((_, parent)) => Ok(Some(parent.into_half())),
-                    None => crew.unlock(),
-                }
-            }
-            Receive::Down | Receive::Stranded(_) | Receive::Polled(_) => {
-                Ok(removed.inputs.pop().map(|(_, ingress)| ingress.half))
-            }
-        }
-    }
-
-    /// Waits for all of these answers, and returns them together.
-    fn collect(&self, asked: Vec<Answer<Removed>>) -> Result<Removed, Unresponsive> {
-        let mut removed = Removed::default();
-        asked.into_iter().try_for_each(|answer| answer.wait().map(|some| removed.add(some)))?;
-        Ok(removed)
-    }
-
-    /// Replaces the kick descriptor of a queue that is polled.
-    pub(super) fn rewire(&self, id: QueueId, kick: Option<Event>) -> Result<(), Kept> {
-        let mut state = self.state();
-        let FabricState { posts, queues, .. } = &mut *state;
-        match queues.get_mut(&id).map(|queue| &mut queue.receive) {
-            Some(Receive::Polled(wiring)) => {
-                drop(posts[wiring.worker].worker.offer(move |plan| plan.rewire(id, kick))?)
-            }
-            Some(Receive::Parked(ingress)) => {
-                if let Some(half) = ingress.half.life_cycle() {
-                    half.rewire(kick);
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Like [`Fabric::attach_receive`], for the transmit half.
-    pub(super) fn attach_transmit(&self, id: QueueId, half: TransmitHalf) -> Result<(), Kept> {
-        drop(self.detach_transmit(id)?);
-        let asked = {
-            let mut state = self.state();
-            let egress = state.egress(id, half);
-            let running = state.running(id.port);
-            let queue = state.queue(id);
-            if let Transmit::Shared(shared) = &queue.transmit {
-                *shared.lock()? = Some(egress);
-                running.set(id.queue, true);
-                return Ok(());
-            }
-            queue.transmit = Transmit::Parked(egress);
-            let mut changes = Changes::default();
-            state.place_transmit(id, &mut changes);
-            state.ask(changes)
-        };
-        self.collect(asked).inspect_err(|_| drop(self.detach_transmit(id)))?;
-        let state = self.state();
-        if state.queues.get(&id).is_some_and(|queue| matches!(queue.transmit, Transmit::Shared(_))) {
-            state.running(id.port).set(id.queue, true);
-        }
-        Ok(())
-    }
-
-    /// Like [`Fabric::detach_receive`], for the transmit half.
-    pub(super) fn detach_transmit(&self, id: QueueId) -> Result<Option<TransmitHalf>, Kept> {
-        let asked = {
-            let mut state = self.state();
-            state.running(id.port).set(id.queue, false);
-            let Some(queue) = state.queues.get_mut(&id) else { return Ok(None) };
-            let mut changes = Changes::default();
-            match std::mem::take(&mut queue.transmit) {
-                Transmit::Down => return Ok(None),
-                Transmit::Parked(egress) => return Ok(Some(egress.half)),
-                Transmit::Shared(shared) => {
-                    queue.transmit = Transmit::Shared(shared.clone());
-                    return Ok(shared.lock()?.take().map(|egress| egress.half));
-                }
-                Transmit::Own(sender) => state.step(id, sender, HalfStep::Take, &mut changes),
-                Transmit::Stranded(worker) => changes.call(worker),
-            }
-            state.ask(changes)
-        };
-        let mut removed = self.collect(asked).inspect_err(|Unresponsive(worker)| {
-            self.state().queue(id).transmit = Transmit::Stranded(*worker);
-        })?;
-        Ok(removed.halves.pop().map(|(_, egress)| egress.half))
-    }
-
-    /// Takes queues of a port from their workers, for good; a worker that does not respond drops them later.
-    pub(super) fn clear(&self, port: u64, queues: std::ops::Range<usize>) {
-        for id in queues.map(|queue| QueueId::new(port, queue)) {
-            let cleared = self.detach_receive(id).err().into_iter().chain(self.detach_transmit(id).err());
-            cleared.for_each(|why| tracing::error!("a queue is left with its worker: {why}"));
-        }
     }
 
     /// Checks that all workers respond, or returns one that does not.

@@ -11,7 +11,8 @@ use crate::sharing::{Lane, Parent};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::setup::Setup;
-use std::collections::HashMap;
+use crate::stage::shared::Stuck;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A change of a plan, in the order in which it is made.
@@ -29,8 +30,8 @@ pub(crate) struct Change {
     pub(crate) bridges: Vec<(usize, BridgePlan)>,
     /// Other ways for frames of queues that stay.
     pub(crate) rewired: HashMap<QueueId, Wires>,
-    /// Ports whose stages change as far as they can while their queues run.
-    pub(crate) refreshed: Vec<(u64, Arc<Setup>)>,
+    /// Setups of ports, by id, whose stages change as far as they can while their queues run.
+    pub(crate) refreshed: HashMap<u64, Arc<Setup>>,
     /// Queues to poll alone.
     pub(crate) inputs: Vec<Input>,
     /// Shared queues of which the worker is the parent.
@@ -39,8 +40,6 @@ pub(crate) struct Change {
     pub(crate) lanes: Vec<LaneInput>,
     /// Ports of which the worker will poll no queue.
     pub(crate) forgotten: Vec<u64>,
-    /// Whether the worker has to respond even if nothing changes.
-    pub(crate) is_called: bool,
 }
 
 /// The way of a queue's frames, by slots of the plan.
@@ -60,6 +59,8 @@ pub(crate) struct Removed {
     pub(crate) lanes: Vec<Lane>,
     /// By queue that frames went to.
     pub(crate) halves: Vec<(QueueId, Egress)>,
+    /// Queues whose halves another worker holds, so that they could not be taken.
+    pub(crate) stuck: Vec<QueueId>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) bridges: Vec<BridgePlan>,
 }
@@ -67,11 +68,12 @@ pub(crate) struct Removed {
 impl Removed {
     /// Adds the removed parts of another plan.
     pub(crate) fn add(&mut self, other: Removed) {
-        let Removed { inputs, parents, lanes, halves, outputs, bridges } = other;
+        let Removed { inputs, parents, lanes, halves, stuck, outputs, bridges } = other;
         self.inputs.extend(inputs);
         self.parents.extend(parents);
         self.lanes.extend(lanes);
         self.halves.extend(halves);
+        self.stuck.extend(stuck);
         self.outputs.extend(outputs);
         self.bridges.extend(bridges);
     }
@@ -80,22 +82,10 @@ impl Removed {
 impl Change {
     /// Reports whether it changes nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        let Change {
-            leave,
-            outputs,
-            terms,
-            halves,
-            bridges,
-            rewired,
-            refreshed,
-            inputs,
-            parents,
-            lanes,
-            forgotten,
-            is_called,
-        } = self;
+        let Change { leave, outputs, terms, halves, bridges, rewired, refreshed, inputs, parents, lanes, forgotten } =
+            self;
         let polls = inputs.len() + parents.len() + lanes.len() + leave.len() + rewired.len() + forgotten.len();
-        !is_called && polls + outputs.len() + terms.len() + halves.len() + bridges.len() + refreshed.len() == 0
+        polls + outputs.len() + terms.len() + halves.len() + bridges.len() + refreshed.len() == 0
     }
 }
 
@@ -103,7 +93,9 @@ impl Plan {
     /// Changes the plan, and returns what it no longer has.
     pub(crate) fn change(&mut self, change: Change) -> Removed {
         let mut removed = Removed::default();
-        change.leave.into_iter().for_each(|id| self.leave(id, &mut removed));
+        if !change.leave.is_empty() {
+            self.leave(&change.leave.into_iter().collect(), &mut removed);
+        }
         for (slot, mut output) in change.outputs {
             let running = output.running.clone();
             output.own().for_each(|(id, _)| running.set(id.queue, true));
@@ -116,7 +108,11 @@ impl Plan {
             self.outputs[slot].terms = terms;
         }
         for (at, step) in change.halves {
-            removed.halves.extend(self.outputs[at.output].step(at.queue, step));
+            let output = &mut self.outputs[at.output];
+            match output.step(at.queue, step) {
+                Ok(taken) => removed.halves.extend(taken),
+                Err(Stuck) => removed.stuck.push(QueueId::new(output.port, at.queue)),
+            }
         }
         for (slot, bridge) in change.bridges {
             removed.bridges.push(set(&mut self.bridges, slot, bridge, BridgePlan::empty));
@@ -128,7 +124,9 @@ impl Plan {
                 }
             }
         }
-        change.refreshed.iter().for_each(|(port, setup)| self.refresh(*port, setup));
+        if !change.refreshed.is_empty() {
+            self.refresh(&change.refreshed);
+        }
         for input in change.inputs {
             self.sleeper.iter().for_each(|sleeper| sleeper.watch(&*input.ingress.half));
             self.inputs.push(input);
@@ -148,36 +146,38 @@ impl Plan {
         removed
     }
 
-    /// Polls a queue or a lane no longer.
-    fn leave(&mut self, id: QueueId, removed: &mut Removed) {
-        if let Some(at) = self.inputs.iter().position(|input| input.route.from == id) {
-            let ingress = self.inputs.remove(at).ingress;
-            self.sleeper.iter().for_each(|sleeper| sleeper.ignore(&*ingress.half));
-            removed.inputs.push((id, ingress));
+    /// Polls these queues and lanes no longer.
+    fn leave(&mut self, gone: &HashSet<QueueId>, removed: &mut Removed) {
+        let sleeper = self.sleeper.as_ref();
+        for Input { route, ingress, .. } in self.inputs.extract_if(.., |input| gone.contains(&input.route.from)) {
+            sleeper.iter().for_each(|sleeper| sleeper.ignore(&*ingress.half));
+            removed.inputs.push((route.from, ingress));
         }
-        if let Some(at) = self.shared.parents.iter().position(|input| input.queue == id) {
-            let parent = self.shared.parents.remove(at).parent;
-            self.sleeper.iter().for_each(|sleeper| sleeper.ignore(parent.half()));
-            removed.parents.push((id, parent));
+        for ParentInput { queue, parent, .. } in self.shared.parents.extract_if(.., |input| gone.contains(&input.queue))
+        {
+            sleeper.iter().for_each(|sleeper| sleeper.ignore(parent.half()));
+            removed.parents.push((queue, parent));
         }
-        if let Some(at) = self.shared.lanes.iter().position(|input| input.route.from == id) {
-            let LaneInput { lane, outputs, .. } = self.shared.lanes.remove(at);
+        for LaneInput { lane, outputs, .. } in
+            self.shared.lanes.extract_if(.., |input| gone.contains(&input.route.from))
+        {
             outputs.iter().for_each(|&output| self.outputs[output].set_handed(None));
             removed.lanes.push(lane);
         }
     }
 
-    /// Replaces those stages of a port that may change while its queues run, at queues that only this worker drives.
-    fn refresh(&mut self, port: u64, setup: &Setup) {
-        for Input { route, ingress, .. } in self.inputs.iter_mut().filter(|input| input.route.from.port == port) {
-            ingress.stages.refresh(setup, route.from);
+    /// Replaces those stages of ports that may change while their queues run, at queues that only this worker drives.
+    fn refresh(&mut self, setups: &HashMap<u64, Arc<Setup>>) {
+        for Input { route, ingress, .. } in &mut self.inputs {
+            let setup = setups.get(&route.from.port);
+            setup.into_iter().for_each(|setup| ingress.stages.refresh(setup, route.from));
         }
-        for LaneInput { route, stages, .. } in
-            self.shared.lanes.iter_mut().filter(|input| input.route.from.port == port)
-        {
-            stages.refresh(setup, route.from);
+        for LaneInput { route, stages, .. } in &mut self.shared.lanes {
+            let setup = setups.get(&route.from.port);
+            setup.into_iter().for_each(|setup| stages.refresh(setup, route.from));
         }
-        for output in self.outputs.iter_mut().filter(|output| output.port == port) {
+        for output in &mut self.outputs {
+            let Some(setup) = setups.get(&output.port) else { continue };
             output.own().for_each(|(id, egress)| egress.refresh(setup, id));
         }
     }

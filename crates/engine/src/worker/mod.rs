@@ -136,8 +136,13 @@ impl Drop for Worker {
         drop(self.ask(|plan| plan.stop = true));
         match self.pulse.wait(&self.ended) {
             Ok(()) => drop(self.thread.take().map(JoinHandle::join)),
-            // The worker still uses its resources, so they stay.
-            Err(unresponsive) => tracing::error!("{unresponsive}; it is left behind"),
+            // The worker still uses its resources, so they stay. Others have its queues when it wakes up, so that it must do
+            // nothing but end.
+            Err(unresponsive) => {
+                drop(self.jobs.take(usize::MAX));
+                drop(self.ask(|plan| plan.stop = true));
+                tracing::error!("{unresponsive}; it is left behind");
+            }
         }
     }
 }

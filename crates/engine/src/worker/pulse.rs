@@ -152,6 +152,11 @@ pub(crate) struct Answer<R> {
 }
 
 impl<R> Answer<R> {
+    /// Returns the pulse of the worker that was asked.
+    pub(crate) fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
     /// Waits until the job is done. After a timeout the worker still does it when it can, and drops the result.
     pub(crate) fn wait(self) -> Result<R, Unresponsive> {
         self.pulse.wait(&self.result)

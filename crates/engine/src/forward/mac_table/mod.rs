@@ -248,13 +248,16 @@ impl MacTable {
         young.map(show).collect()
     }
 
-    /// Adopts what `other` has learned behind ports that have a `place` here, except addresses that are known. Others may learn
-    /// in both tables meanwhile.
+    /// Adopts what `other` has learned behind ports that have a `place` here, except addresses that were seen here since, and those that
+    /// a port has no room for. Others may learn in both tables meanwhile.
     pub fn adopt(&self, other: &MacTable, now: u32, place: impl Fn(u16) -> Option<u16>) {
         for Learned { mac, vlan, port, seen } in other.entries(now) {
-            let key = Key::of(mac, vlan);
-            if let (Some(port), Some(seen), None) = (place(port), seen, self.read(key)) {
-                self.note(key, false, port, seen);
+            let (Some(port), Some(seen)) = (place(port), seen) else { continue };
+            let (key, share) = (Key::of(mac, vlan), &self.shares[usize::from(port)]);
+            let known = self.read(key);
+            let is_news = known.is_none_or(|known| !known.is_static() && known.second() < seen);
+            if is_news && self.has_room(share) {
+                self.note(key, known.is_some(), port, seen);
             }
         }
     }

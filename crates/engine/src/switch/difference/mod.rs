@@ -16,7 +16,7 @@ use crate::spec::{
     AggregationSpec, BridgeSpec, ExchangeMode, ExchangeSpec, MappingSpec, MirrorSpec, Sharing, Spec, Vlan, WorkerSpec,
 };
 use fate::{Outcome, Why, named};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The difference of two specifications.
 pub(super) struct Difference {
@@ -85,8 +85,9 @@ impl Comparison<'_> {
             |bridge| &bridge.name,
             |had, bridge| {
                 let BridgeSpec { name: _, ports, ageing, learned_limit, forwards_reserved, statics, flows } = bridge;
-                let moved =
-                    had.ports.iter().any(|name| new.contains_key(name) && vlans(&old, name) != vlans(&new, name));
+                let members: HashSet<_> = ports.iter().collect();
+                let stays = had.ports.iter().filter(|name| members.contains(name));
+                let moved = stays.into_iter().any(|name| vlans(&old, name) != vlans(&new, name));
                 Outcome::Stays(named(&[
                     ("ports", *ports != had.ports),
                     ("VLANs", moved),

@@ -15,11 +15,6 @@ impl Changes {
         self.0.entry(worker).or_default()
     }
 
-    /// Asks a worker whether it responds: then it has made all earlier changes.
-    pub(super) fn call(&mut self, worker: usize) {
-        self.at(worker).is_called = true;
-    }
-
     /// Has the workers of a crew leave their queue.
     pub(super) fn leave_crew(&mut self, id: QueueId, wiring: &CrewWiring) {
         wiring.lanes.iter().for_each(|lane| self.at(lane.worker).leave.push(lane.id));

@@ -45,7 +45,7 @@ impl Fabric {
         };
         let state = self.state();
         match state.queues.get(&id).map(|queue| &queue.transmit) {
-            None | Some(Transmit::Down | Transmit::Stranded(_)) => send(None),
+            None | Some(Transmit::Down) => send(None),
             Some(Transmit::Parked(egress)) => send(Some(egress)),
             Some(Transmit::Shared(shared)) => match shared.lock() {
                 Ok(egress) => send(egress.as_ref()),

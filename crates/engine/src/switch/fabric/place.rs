@@ -12,6 +12,7 @@ use crate::stage::ingress::Ingress;
 use crate::stage::shared::Shared;
 use crate::switch::layout::{BridgeKey, CrewWiring, OutputKey, Sender, Senders, Wiring};
 use crate::worker::{Input, LaneInput, OutputQueue, ParentInput, Route, Wires};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl FabricState {
@@ -38,11 +39,10 @@ impl FabricState {
     pub(super) fn start(&mut self) {
         let mut changes = Changes::default();
         let parked = self.queues.iter().filter(|(_, queue)| matches!(queue.receive, Receive::Parked(_)));
-        for id in parked.map(|(id, _)| *id).collect::<Vec<_>>() {
-            if let Err(why) = self.place_receive(id, &mut changes) {
-                let name = self.layout.port(id.port).map_or("", |port| &port.name);
-                tracing::error!("port \"{name}\" queue {} is down: {why}", id.queue);
-            }
+        let parked: Vec<_> = parked.map(|(id, _)| *id).collect();
+        for (id, why) in self.place_receive(&parked, &mut changes) {
+            let name = self.layout.port(id.port).map_or("", |port| &port.name);
+            tracing::error!("port \"{name}\" queue {} is down: {why}", id.queue);
         }
         self.finish(changes);
         self.queues.retain(|_, queue| !queue.is_down());
@@ -219,20 +219,32 @@ impl FabricState {
         }
     }
 
-    /// Gives a parked queue to the workers that poll it, if its port is in the layout.
-    pub(super) fn place_receive(&mut self, id: QueueId, changes: &mut Changes) -> Result<(), Kept> {
-        let Some(wiring) = self.layout.wiring(id) else { return Ok(()) };
-        let Some(queue) = self.queues.get_mut(&id) else { return Ok(()) };
-        let Some(ingress) = queue.take_receive() else { return Ok(()) };
-        match self.layout.crew_wiring(id) {
-            Some(crew) => self.place_crew(id, ingress, crew, changes),
-            None => {
-                queue.receive = Receive::Polled(wiring.clone());
-                let input = self.input(id, ingress, &wiring);
-                changes.at(wiring.worker).inputs.extend(input);
-                Ok(())
+    /// Gives parked queues to the workers that poll them, as far as their ports are in the layout. Returns those that cannot be shared.
+    pub(super) fn place_receive(&mut self, ids: &[QueueId], changes: &mut Changes) -> Vec<(QueueId, Kept)> {
+        let (mut divided, mut failed) = (Vec::new(), Vec::new());
+        for &id in ids {
+            let Some(wiring) = self.layout.wiring(id) else { continue };
+            let crew = self.layout.crew_wiring(id);
+            let Some(queue) = self.queues.get_mut(&id) else { continue };
+            let Some(ingress) = queue.take_receive() else { continue };
+            match crew {
+                None => {
+                    queue.receive = Receive::Polled(wiring.clone());
+                    let input = self.input(id, ingress, &wiring);
+                    changes.at(wiring.worker).inputs.extend(input);
+                }
+                Some(crew) => match self.divide(id, ingress, crew) {
+                    Ok(shares) => divided.push((id, shares)),
+                    Err(why) => failed.push((id, why)),
+                },
             }
         }
+        // Only now do their lanes have outputs of their own.
+        let crews: Vec<_> = divided.iter().filter_map(|(id, _)| self.crew(*id)).flat_map(|crew| &crew.lanes).collect();
+        let workers: BTreeSet<_> = crews.into_iter().map(|lane| lane.worker).collect();
+        workers.into_iter().for_each(|worker| self.follow(worker, changes));
+        divided.into_iter().for_each(|(id, shares)| self.place_shares(id, shares, changes));
+        failed
     }
 
     fn input(&self, id: QueueId, ingress: Ingress, wiring: &Wiring) -> Option<Input> {
@@ -248,21 +260,17 @@ impl FabricState {
     }
 
     /// Divides a queue among its workers.
-    fn place_crew(
-        &mut self,
-        id: QueueId,
-        ingress: Ingress,
-        wiring: CrewWiring,
-        changes: &mut Changes,
-    ) -> Result<(), Kept> {
-        let Some(port) = self.layout.port(id.port).cloned() else { return Ok(()) };
+    fn divide(&mut self, id: QueueId, ingress: Ingress, wiring: CrewWiring) -> Result<Shares, Kept> {
+        let drops = self.layout.port(id.port).map(|port| port.drops.forward.clone()).unwrap_or_default();
         let alarms = wiring.lanes.iter().map(|lane| self.posts[lane.worker].worker.alarm()).collect();
-        let (crew, Shares { parent, lanes }) = Crew::divide(wiring.clone(), ingress.half, alarms, &port.drops.forward)?;
+        let (crew, shares) = Crew::divide(wiring, ingress.half, alarms, &drops)?;
         self.queue(id).receive = Receive::Crew(crew);
-        // Only now do lanes have outputs of their own.
-        for lane in &wiring.lanes {
-            self.follow(lane.worker, changes);
-        }
+        Ok(shares)
+    }
+
+    /// Gives the workers of a crew their parts.
+    fn place_shares(&self, id: QueueId, Shares { parent, lanes }: Shares, changes: &mut Changes) {
+        let Some(wiring) = self.crew(id) else { return };
         let mut is_private = false;
         for (of, lane) in wiring.lanes.iter().zip(lanes) {
             let post = &self.posts[of.worker];
@@ -280,13 +288,21 @@ impl FabricState {
             let input = ParentInput { queue: id, parent, outputs, number, rx_buffers_from };
             changes.at(of.worker).parents.push(input);
         }
-        Ok(())
     }
 
     /// Takes the outputs and bridges of lanes from the workers of a crew that is gone.
     pub(super) fn clear_lanes(&mut self, wiring: &CrewWiring) {
         let mut changes = Changes::default();
-        wiring.lanes.iter().for_each(|lane| self.follow(lane.worker, &mut changes));
+        // A reload may have ended some of them meanwhile.
+        for worker in wiring
+            .lanes
+            .iter()
+            .map(|lane| lane.worker)
+            .filter(|worker| *worker < self.posts.len())
+            .collect::<BTreeSet<_>>()
+        {
+            self.follow(worker, &mut changes);
+        }
         drop(self.ask(changes));
     }
 }

@@ -5,6 +5,7 @@ use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use crate::stage::shared::Shared;
 use crate::switch::layout::{Sender, Wiring};
+use crate::worker::Pulse;
 use std::sync::Arc;
 
 /// The holders of a queue's halves.
@@ -12,6 +13,8 @@ use std::sync::Arc;
 pub(super) struct Queue {
     pub(super) receive: Receive,
     pub(super) transmit: Transmit,
+    receive_keepers: Keepers,
+    transmit_keepers: Keepers,
 }
 
 /// The holder of a receive half.
@@ -26,8 +29,6 @@ pub(super) enum Receive {
     Polled(Wiring),
     /// Several workers, which share it.
     Crew(Crew),
-    /// This worker, which was asked for it and has not responded yet.
-    Stranded(usize),
 }
 
 /// The holder of a transmit half.
@@ -42,14 +43,51 @@ pub(super) enum Transmit {
     Own(Sender),
     /// All outputs and mirrors that send there. The queue may be down.
     Shared(Arc<Shared>),
-    /// This worker, which was asked for it and has not responded yet.
-    Stranded(usize),
+}
+
+/// A half of a queue.
+#[derive(Clone, Copy)]
+pub(super) enum Side {
+    Receive,
+    Transmit,
+}
+
+/// Workers that were asked for a half, and have not responded: a former half is stranded with them, and may be in use.
+#[derive(Default)]
+pub(super) struct Keepers(Vec<Arc<Pulse>>);
+
+impl Keepers {
+    /// Reports whether this worker is one of them.
+    pub(super) fn has(&self, pulse: &Arc<Pulse>) -> bool {
+        self.0.iter().any(|keeper| Arc::ptr_eq(keeper, pulse))
+    }
+
+    /// Adds workers.
+    pub(super) fn add<'p>(&mut self, pulses: impl Iterator<Item = &'p Arc<Pulse>>) {
+        self.0.extend(pulses.cloned());
+    }
+
+    /// Removes workers, which have responded.
+    pub(super) fn forget(&mut self, responded: &[Arc<Pulse>]) {
+        self.0.retain(|keeper| responded.iter().all(|pulse| !Arc::ptr_eq(keeper, pulse)));
+    }
 }
 
 impl Queue {
     /// Reports whether there is nothing to know about it.
     pub(super) fn is_down(&self) -> bool {
-        matches!(self, Queue { receive: Receive::Down, transmit: Transmit::Down })
+        let Queue { receive, transmit, receive_keepers, transmit_keepers } = self;
+        matches!((receive, transmit), (Receive::Down, Transmit::Down))
+            && receive_keepers.0.is_empty()
+            && transmit_keepers.0.is_empty()
+    }
+
+    /// Returns the workers that may still have a former half.
+    pub(super) fn keepers(&mut self, side: Side) -> &mut Keepers {
+        match side {
+            Side::Receive => &mut self.receive_keepers,
+            Side::Transmit => &mut self.transmit_keepers,
+        }
     }
 
     /// Takes the receive half, if the fabric has it.
@@ -74,22 +112,12 @@ impl Queue {
         }
     }
 
-    /// Forgets halves that these workers keep.
-    pub(super) fn forget_stranded(&mut self, with: impl Fn(usize) -> bool) {
-        if matches!(self.receive, Receive::Stranded(worker) if with(worker)) {
-            self.receive = Receive::Down;
-        }
-        if matches!(self.transmit, Transmit::Stranded(worker) if with(worker)) {
-            self.transmit = Transmit::Down;
-        }
-    }
-
     /// Returns the workers that drive stages of the queue.
     pub(super) fn workers(&self) -> Vec<usize> {
         let mut workers = match &self.receive {
             Receive::Polled(wiring) => vec![wiring.worker],
             Receive::Crew(crew) => crew.wiring.lanes.iter().map(|lane| lane.worker).collect(),
-            Receive::Down | Receive::Parked(_) | Receive::Stranded(_) => Vec::new(),
+            Receive::Down | Receive::Parked(_) => Vec::new(),
         };
         if let Transmit::Own(sender) = &self.transmit {
             workers.push(sender.worker);

@@ -4,12 +4,12 @@ use super::FabricState;
 use super::changes::Changes;
 use super::crew::Crew;
 use super::ending::Ending;
-use super::queue::{Receive, Transmit};
+use super::queue::{Receive, Side, Transmit};
 use super::rest::not_given_back;
 use crate::forward::HalfStep;
 use crate::port::{Kept, ReceiveHalf};
 use crate::queue_id::QueueId;
-use crate::stage::shared::Shared;
+use crate::stage::shared::{Shared, Stuck};
 use crate::switch::layout::{Layout, Sender, Senders};
 use crate::worker::{Removed, Worker};
 use std::collections::HashMap;
@@ -96,6 +96,7 @@ impl FabricState {
     pub(super) fn release(&mut self, layout: &Layout, spawned: &[Option<Worker>]) -> Lost {
         self.stranded.retain_mut(|parent| !parent.give_up());
         let (ending, asked) = (Ending::by(spawned), HashMap::new());
+        self.rest_again(layout, ending);
         let mut release = Release { layout, ending, changes: Changes::default(), asked, crews: Vec::new() };
         release.ask_receive(self);
         release.ask_transmit(self);
@@ -110,7 +111,7 @@ impl FabricState {
             }
         }
         // Workers give back the last buffers of queues behind locks with their lanes.
-        drop(removed.lanes.drain(..));
+        removed.lanes.clear();
         for (id, crew) in crews {
             match self.reunite(id, crew, &mut removed) {
                 Ok(None) => {}
@@ -118,21 +119,23 @@ impl FabricState {
                 Err(why) => drop(lost.insert(id.port, why.to_string())),
             }
         }
+        lost.extend(removed.stuck.iter().map(|id| (id.port, Stuck.to_string())));
         self.park(removed);
-        // A worker that ends is left behind with what it keeps.
-        self.queues.values_mut().for_each(|queue| queue.forget_stranded(|worker| ending.has(worker)));
         lost
     }
 
     /// Notes that a worker keeps halves that it was asked for, and their ports.
     fn strand(&mut self, worker: usize, Asked { receive, transmit }: Asked, why: &str, lost: &mut Lost) {
+        let pulse = self.posts[worker].worker.pulse.clone();
         for id in receive {
-            self.queue(id).receive = Receive::Stranded(worker);
+            self.queue(id).keepers(Side::Receive).add([&pulse].into_iter());
             lost.insert(id.port, why.to_owned());
         }
         let mut changes = Changes::default();
         for (id, sender) in transmit {
-            self.queue(id).transmit = Transmit::Stranded(worker);
+            let queue = self.queue(id);
+            queue.transmit = Transmit::Down;
+            queue.keepers(Side::Transmit).add([&pulse].into_iter());
             lost.insert(id.port, why.to_owned());
             // Nobody else will have it, so that it is not shared either.
             self.step(id, sender, HalfStep::Take, &mut changes);

@@ -71,10 +71,7 @@ impl FabricState {
         let Some(PortStages { setup, .. }) = self.ports.get(&port) else { return };
         for (&id, queue) in self.queues.range_mut(QueueId::new(port, 0)..QueueId::new(port + 1, 0)) {
             for worker in queue.workers() {
-                let refreshed = &mut changes.at(worker).refreshed;
-                if refreshed.iter().all(|(known, _)| *known != port) {
-                    refreshed.push((port, setup.clone()));
-                }
+                changes.at(worker).refreshed.insert(port, setup.clone());
             }
             if let Receive::Parked(ingress) = &mut queue.receive {
                 ingress.stages.refresh(setup, id);
@@ -85,7 +82,7 @@ impl FabricState {
                     let mut egress = shared.lock();
                     egress.iter_mut().flat_map(|egress| egress.iter_mut()).for_each(|egress| egress.refresh(setup, id));
                 }
-                Transmit::Down | Transmit::Own(_) | Transmit::Stranded(_) => {}
+                Transmit::Down | Transmit::Own(_) => {}
             }
         }
     }

@@ -3,6 +3,8 @@
 use super::FabricState;
 use super::changes::Changes;
 use super::post::Post;
+use super::queue::Side;
+use crate::queue_id::QueueId;
 use crate::spec::WorkerSpec;
 use crate::worker::{Answer, Change, Removed, Unresponsive, Worker};
 
@@ -10,6 +12,19 @@ impl FabricState {
     /// Asks workers to change their plans, whether they respond or not.
     pub(super) fn ask(&self, changes: Changes) -> Vec<Answer<Removed>> {
         changes.into_some().map(|(worker, change)| self.ask_one(worker, change)).collect()
+    }
+
+    /// Asks workers for a half of a queue by these changes, and those that may still have a former one whether they respond: then they
+    /// have made all earlier changes. Until they respond, they count as keepers.
+    pub(super) fn ask_for(&mut self, id: QueueId, side: Side, changes: Changes) -> Vec<Answer<Removed>> {
+        let mut asked = self.ask(changes);
+        let Some(queue) = self.queues.get_mut(&id) else { return asked };
+        let keepers = queue.keepers(side);
+        let posts = self.posts.iter().filter(|post| keepers.has(&post.worker.pulse));
+        let called: Vec<_> = posts.map(|post| post.worker.ask(|_| Removed::default())).collect();
+        keepers.add(asked.iter().map(Answer::pulse));
+        asked.extend(called);
+        asked
     }
 
     /// Asks a worker to change its plan.
