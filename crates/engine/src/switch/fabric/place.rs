@@ -21,7 +21,6 @@ impl FabricState {
     pub(super) fn lay_out(&mut self) {
         let mut changes = Changes::default();
         self.mirror(&mut changes);
-        self.settle_shared(&mut changes);
         (0..self.posts.len()).for_each(|worker| self.follow(worker, &mut changes));
         let parked = self.queues.iter().filter(|(_, queue)| matches!(queue.transmit, Transmit::Parked(_)));
         let parked: Vec<_> = parked.map(|(id, _)| *id).collect();
@@ -33,6 +32,10 @@ impl FabricState {
                 self.running(id.port).set(id.queue, true);
             }
         }
+        // Only now does no other worker send, nor copy, to queues that were shared.
+        let mut changes = Changes::default();
+        self.settle_shared(&mut changes);
+        self.finish(changes);
     }
 
     /// Has workers poll all parked queues.
@@ -187,20 +190,16 @@ impl FabricState {
             let Some(queue) = self.queues.get_mut(&id).filter(|_| senders != Senders::Several) else { continue };
             let Transmit::Shared(shared) = &queue.transmit else { continue };
             let Ok(mut slot) = shared.lock() else { continue };
-            let egress = match senders {
-                // An output that sends there already goes on, without a gap.
-                Senders::One(sender)
-                    if slot.is_some() && self.posts[sender.worker].outputs.of(&sender.output).is_some() =>
-                {
-                    drop(slot);
-                    queue.transmit = Transmit::Own(sender);
-                    self.step(id, sender, HalfStep::Own, changes);
-                    continue;
-                }
-                _ => slot.take(),
+            let next = match (senders, slot.is_some()) {
+                // Without a gap.
+                (Senders::One(sender), true) => Transmit::Own(sender),
+                _ => slot.take().map_or(Transmit::Down, Transmit::Parked),
             };
             drop(slot);
-            queue.transmit = egress.map_or(Transmit::Down, Transmit::Parked);
+            queue.transmit = next;
+            if let (Senders::One(sender), Transmit::Own(_)) = (senders, &queue.transmit) {
+                self.step(id, sender, HalfStep::Own, changes);
+            }
         }
     }
 

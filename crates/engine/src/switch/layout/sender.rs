@@ -12,7 +12,7 @@ pub(in crate::switch) struct Sender {
 }
 
 /// The senders of a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::switch) enum Senders {
     /// Nobody.
     None,
