@@ -3,8 +3,8 @@
 use super::{PackedRing, Used};
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
+use crate::device::enqueue::ReceiveRing;
 use crate::device::posted::{Posted, PostedQueue};
-use crate::device::receiveq::ReceiveRing;
 use crate::device::ring::DeviceRing;
 use crate::device::taken::TakenChain;
 use crate::error::Fatal;
@@ -36,8 +36,8 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
         if posted.len() >= wanted || budget.is_spent() {
             return Ok(());
         }
-        let size = self.areas.size;
-        let memory = &*self.areas.memory;
+        let size = self.common.areas.size;
+        let memory = &*self.common.areas.memory;
         let (mut scan, mut vacant) = (self.scan(), posted.vacant(wanted));
         while scan.slots_left > 0
             && let Some(entry) = vacant.first()

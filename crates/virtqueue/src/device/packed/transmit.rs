@@ -3,9 +3,9 @@
 use super::{PackedRing, Scan};
 use crate::config::QueueConfig;
 use crate::device::budget::Budget;
+use crate::device::dequeue::{Intake, TransmitRing, is_enough, push_usual};
 use crate::device::keep::Kept;
 use crate::device::taken::TakenChain;
-use crate::device::transmitq::{Intake, TransmitRing, is_enough, push_usual};
 use crate::error::{Fatal, SetupError};
 use crate::memory::{DirtyLog, Memory};
 use packet::{Burst, MAX_BURST};
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 /// The packed ring of a transmit queue.
-pub struct PackedTransmit<L> {
+pub(in crate::device) struct PackedTransmit<L> {
     ring: PackedRing<L>,
     /// Every chain taken; with IN_ORDER the last one stands for all of them when they are returned.
     taken: [Cell<TakenChain>; MAX_BURST],
@@ -37,14 +37,14 @@ impl<L: DirtyLog> PackedTransmit<L> {
             Some(kept) => kept.take(*taken, chain),
         }
         *taken += 1;
-        scan.pass(chain.slots, self.ring.areas.size);
+        scan.pass(chain.slots, self.ring.common.areas.size);
     }
 
     /// Ends the call after a chain of this many slots, and counts if others wait.
     fn cut_short_after(&self, scan: Scan, slots: u16, intake: &Intake) -> Scan {
         if slots < scan.slots_left {
             let mut next = scan;
-            next.pass(slots, self.ring.areas.size);
+            next.pass(slots, self.ring.common.areas.size);
             if self.ring.available(&next).is_some() {
                 intake.count_cut_short();
             }
@@ -68,7 +68,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
         let budget = Budget::new();
-        let returns_each = kept.map_or(!ring.in_order, Kept::returns_each);
+        let returns_each = kept.map_or(!ring.common.in_order, Kept::returns_each);
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
             let Some(head) = ring.available(&scan) else { break };
@@ -87,7 +87,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
                 scan = self.cut_short_after(scan, chain.slots, intake);
             }
             if chain.slots > scan.slots_left {
-                return Err(Fatal::LongChain { size: ring.areas.size });
+                return Err(Fatal::LongChain { size: ring.common.areas.size });
             }
             self.record(&mut scan, &mut taken, chain, kept);
         }
@@ -108,7 +108,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
             kept.give_back(put);
         } else {
             let taken = &self.taken[..self.count.take()];
-            if ring.in_order {
+            if ring.common.in_order {
                 // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
                 if let Some(last) = taken.last() {
                     put(TakenChain { id: last.get().id, slots: ring.slots_taken() }, 0);

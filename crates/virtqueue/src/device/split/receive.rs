@@ -3,8 +3,8 @@
 use super::SplitRing;
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
+use crate::device::enqueue::ReceiveRing;
 use crate::device::posted::{Posted, PostedQueue};
-use crate::device::receiveq::ReceiveRing;
 use crate::device::ring::DeviceRing;
 use crate::error::Fatal;
 use crate::layout::{Descriptor, NET_HEADER};
@@ -32,8 +32,8 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
 
     #[inline(always)]
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
-        let memory = &*self.areas.memory;
-        let missing = wanted.saturating_sub(posted.len()).min(self.areas.size.into()) as u16;
+        let memory = &*self.common.areas.memory;
+        let missing = wanted.saturating_sub(posted.len()).min(self.common.areas.size.into()) as u16;
         if missing == 0 || budget.is_spent() {
             return Ok(());
         }
