@@ -115,7 +115,7 @@ impl<L: DirtyLog> Dequeue<L> {
     }
 
     /// Returns to the guest all chains that were taken and are not kept, and publishes them at once.
-    #[inline]
+    #[inline(always)]
     pub fn recycle(&self) {
         each!(&self.ring, ring => ring.recycle(self.kept.as_ref()));
         if let Some(measured) = &self.measured {

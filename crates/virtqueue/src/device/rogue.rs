@@ -37,12 +37,7 @@ impl<R> Rogue<'_, R> {
 }
 
 impl<R: ReceiveRing> ReceiveRing for Rogue<'_, R> {
-    type Ring = R::Ring;
     type Used = R::Used;
-
-    fn ring(&self) -> &R::Ring {
-        self.ring.ring()
-    }
 
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
         self.ring.look_ahead(posted, wanted, fetch, budget)

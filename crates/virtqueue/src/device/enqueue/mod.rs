@@ -44,10 +44,6 @@ pub struct Delivered {
 
 /// Operations on a receive queue that differ between the ring formats.
 pub(super) trait ReceiveRing {
-    type Ring: DeviceRing;
-
-    fn ring(&self) -> &Self::Ring;
-
     /// Reads posted buffers until `wanted` of them are at hand, none are left, or `budget` is spent. `fetch` prefetches
     /// their first cache lines for writing.
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal>;
@@ -232,7 +228,7 @@ impl<L: DirtyLog> Enqueue<L> {
         handover: &mut impl Handover,
     ) -> Result<Delivered, Fatal> {
         let mut done = Delivered::default();
-        let writer = &ring.ring().common().writer;
+        let writer = self.writer();
         let wanted = frames.len() as u32;
         self.reading.renew();
         self.filling.renew();

@@ -2,7 +2,6 @@
 
 use super::super::budget::cost;
 use super::super::header::{write_header, write_header_of};
-use super::super::ring::DeviceRing;
 use super::{Delivered, Enqueue, LOOK_AHEAD, ReceiveRing, Room};
 use crate::error::Fatal;
 use crate::exchange::{Copied, CopyAll, PIECES, PageMember, Passing, Skipped, Tally};
@@ -168,7 +167,7 @@ impl<L: DirtyLog> Enqueue<L> {
         if self.posted.len() > 0 && frame.is_contiguous() {
             let buffer = self.posted.peek(0);
             if buffer.is_last() && buffer.len >= need {
-                let writer = &ring.ring().common().writer;
+                let writer = self.writer();
                 // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the frame's first
                 // segment is all of it.
                 unsafe {

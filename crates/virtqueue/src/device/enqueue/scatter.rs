@@ -2,7 +2,6 @@
 
 use super::super::DropCounts;
 use super::super::budget::cost;
-use super::super::ring::DeviceRing;
 use super::{Enqueue, ReceiveRing};
 use crate::error::{Dropped, Fatal};
 use crate::layout::NET_HEADER;
@@ -37,7 +36,7 @@ impl<L: DirtyLog> Enqueue<L> {
         let mut header = [0; NET_HEADER as usize];
         header[10..].copy_from_slice(&chains.to_le_bytes());
         let header: &[u8] = &header;
-        let writer = &ring.ring().common().writer;
+        let writer = self.writer();
         let mut segments = taken.segments(frames, index);
         let mut source = Some(Segment::from(header));
         let mut left = need;

@@ -24,12 +24,7 @@ impl<L: DirtyLog> PackedRing<L> {
 }
 
 impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
-    type Ring = Self;
     type Used = Used;
-
-    fn ring(&self) -> &Self {
-        self
-    }
 
     #[inline(always)]
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {

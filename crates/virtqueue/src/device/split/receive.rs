@@ -22,13 +22,8 @@ impl<L: DirtyLog> SplitRing<L> {
 }
 
 impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
-    type Ring = Self;
     /// Next index of the used ring.
     type Used = u16;
-
-    fn ring(&self) -> &Self {
-        self
-    }
 
     #[inline(always)]
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
