@@ -62,6 +62,14 @@ pub(super) trait ReceiveRing {
     /// it is the number of the group's buffer, plus one, that the guest gets for the chain's own.
     fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32, instead: u16);
 
+    /// Returns one chain to the guest, with the chain's own buffer, for a caller that has not called [`ReceiveRing::used`].
+    #[inline(never)]
+    fn put_one(&self, last: Posted, written: u32) {
+        let mut used = self.used();
+        self.put_used(&mut used, last, written, 0);
+        self.set_used(used);
+    }
+
     /// Returns the chain that ends with `last` to the guest, empty.
     fn put_unused(&self, used: &mut Self::Used, last: Posted);
 

@@ -176,9 +176,7 @@ impl<L: DirtyLog> Enqueue<L> {
                     let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
                     writer.copy_frame(self.copier, payload, from, len, (taken, index));
                 }
-                let mut used = ring.used();
-                ring.put_used(&mut used, buffer, need, 0);
-                ring.set_used(used);
+                ring.put_one(buffer, need);
                 self.posted.pop(1);
                 return Ok(Room::Fits { buffers: 1, chains: 1 });
             }

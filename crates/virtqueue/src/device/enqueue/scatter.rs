@@ -59,9 +59,7 @@ impl<L: DirtyLog> Enqueue<L> {
             in_chain += filled;
             left -= filled;
             if buffer.is_last() {
-                let mut used = ring.used();
-                ring.put_used(&mut used, buffer, in_chain, 0);
-                ring.set_used(used);
+                ring.put_one(buffer, in_chain);
                 in_chain = 0;
             }
         }
