@@ -71,7 +71,7 @@ impl Aside {
         if self.queue != queue || !filled.is_empty() || filled.needs_fix_up() {
             return false;
         }
-        self.entries[..self.count].iter().flatten().for_each(|buffer| filled.push(buffer.posted, buffer.has_header));
+        self.entries[..self.count].iter().flatten().for_each(|&buffer| filled.push(buffer));
         self.count = 0;
         true
     }

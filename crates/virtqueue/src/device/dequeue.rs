@@ -8,7 +8,7 @@ use super::packed::PackedTransmit;
 use super::ring::{Common, DeviceRing, Either, Head, each};
 use super::split::SplitTransmit;
 use super::taken::TakenChain;
-use crate::config::{Format, QueueConfig};
+use crate::config::{Format, QueueConfig, Returns};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::{Joined, Measured, PageMember};
 use crate::layout::{Descriptor, NET_HEADER};
@@ -66,8 +66,9 @@ impl<L: DirtyLog> Dequeue<L> {
 
     /// Allows keeping the chains of simple frames, unless this queue must return chains in order.
     pub fn allow_keeping(&mut self) {
-        if !self.common().in_order {
-            self.kept = Some(Kept::new(self.common().areas.size, false));
+        let Common { areas, returns, .. } = self.common();
+        if *returns == Returns::AnyOrder {
+            self.kept = Some(Kept::new(areas.size, *returns));
         }
     }
 
@@ -80,15 +81,15 @@ impl<L: DirtyLog> Dequeue<L> {
 
     /// Allows to exchange the pages of frames, unless this queue must return chains in order.
     pub fn allow_pages(&mut self, member: &Arc<PageMember>) {
-        if !self.common().in_order {
+        if self.common().returns == Returns::AnyOrder {
             self.offer(member.offer());
         }
     }
 
     /// Offers what frames lie in.
     fn offer(&mut self, offer: Offer) {
-        let (size, in_order) = (self.common().areas.size, self.common().in_order);
-        self.kept.get_or_insert_with(|| Kept::new(size, in_order)).set_offer(offer);
+        let (size, returns) = (self.common().areas.size, self.common().returns);
+        self.kept.get_or_insert_with(|| Kept::new(size, returns)).set_offer(offer);
     }
 
     /// Fills `burst` with the frames that the guest sends, in order, as far as there is room. Frames longer than 2048

@@ -26,7 +26,7 @@ use std::cell::Cell;
 
 pub use aside::Aside;
 pub use dequeue::Dequeue;
-pub use enqueue::{Delivered, Enqueue};
+pub use enqueue::{Delivered, Enqueue, Prefetch};
 pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms, Told};
 
 /// Chains returned without a frame, by reason.

@@ -3,7 +3,7 @@
 use super::chain::{Access, WalkedChain};
 use super::taken::TakenChain;
 use crate::areas::Areas;
-use crate::config::{QueueConfig, features};
+use crate::config::{QueueConfig, Returns};
 use crate::error::{Fatal, SetupError};
 use crate::layout::Descriptor;
 use crate::memory::{DirtyLog, Memory, Writer};
@@ -41,8 +41,7 @@ pub(super) struct Common<L> {
     pub(super) areas: Areas,
     /// The writer of the guest's memory: of the ring and of the buffers.
     pub(super) writer: Writer<L>,
-    /// Whether the device returns chains in the order in which it took them (VIRTIO_F_IN_ORDER).
-    pub(super) in_order: bool,
+    pub(super) returns: Returns,
     pub(super) walked: RefCell<WalkedChain>,
 }
 
@@ -51,7 +50,7 @@ impl<L: DirtyLog> Common<L> {
         Ok(Common {
             areas: Areas::new(memory.clone(), config)?,
             writer: Writer::new(memory, log),
-            in_order: config.negotiated.has(features::IN_ORDER),
+            returns: config.negotiated.returns(),
             walked: RefCell::new(WalkedChain::new()),
         })
     }

@@ -2,13 +2,14 @@
 //! the middle of a call.
 
 use super::budget::Budget;
-use super::enqueue::{Enqueue, ReceiveRing};
+use super::enqueue::{Enqueue, Prefetch, ReceiveRing};
 use super::posted::{Posted, PostedQueue};
 use super::ring::{DeviceRing, each};
 use crate::areas::Areas;
 use crate::config::{Format, Negotiated, features};
 use crate::driver::{Buffer, Queue};
 use crate::error::Fatal;
+use crate::exchange::Instead;
 use crate::layout::{F_WRITE, NET_HEADER, Tail, packed_available_bits};
 use crate::memory::Arena;
 use crate::ordering::{get, publish, put};
@@ -39,8 +40,8 @@ impl<R> Rogue<'_, R> {
 impl<R: ReceiveRing> ReceiveRing for Rogue<'_, R> {
     type Used = R::Used;
 
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
-        self.ring.look_ahead(posted, wanted, fetch, budget)
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, prefetch: Prefetch, budget: &Budget) -> Result<(), Fatal> {
+        self.ring.look_ahead(posted, wanted, prefetch, budget)
     }
 
     fn used(&self) -> R::Used {
@@ -51,7 +52,7 @@ impl<R: ReceiveRing> ReceiveRing for Rogue<'_, R> {
         self.ring.set_used(used);
     }
 
-    fn put_used(&self, used: &mut R::Used, last: Posted, written: u32, instead: u16) {
+    fn put_used(&self, used: &mut R::Used, last: Posted, written: u32, instead: Instead) {
         self.ring.put_used(used, last, written, instead);
     }
 

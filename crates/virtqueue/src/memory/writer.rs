@@ -99,7 +99,8 @@ impl<L: DirtyLog> Writer<L> {
         to: *mut u8,
         from: *const u8,
         len: usize,
-        (taken, index): (impl Taken<'b>, usize),
+        taken: impl Taken<'b>,
+        index: usize,
     ) {
         // SAFETY: passed on; the taken bytes are a frame's first ones.
         unsafe {

@@ -2,10 +2,10 @@
 
 use super::super::aside::Aside;
 use super::super::header::{is_header_valid, spoil_header};
-use super::super::lend::{Borrower, FilledLoans, Landing, Loan, Terms, Told};
+use super::super::lend::{Borrower, FilledBuffer, FilledLoans, Landing, Loan, Terms, Told};
 use super::super::posted::Posted;
 use super::super::ring::each;
-use super::{Enqueue, LOOK_AHEAD, Lends, ReceiveRing};
+use super::{Enqueue, LOOK_AHEAD, Lends, Prefetch, ReceiveRing};
 use crate::error::Fatal;
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
@@ -20,7 +20,7 @@ impl<L: DirtyLog> Enqueue<L> {
         self.reading.renew();
         for lent in 0..most {
             if self.posted.len() <= keep {
-                self.look_ahead(LOOK_AHEAD, false)?;
+                self.look_ahead(LOOK_AHEAD, Prefetch::No)?;
                 if self.posted.len() <= keep {
                     return Ok(lent);
                 }
@@ -39,14 +39,13 @@ impl<L: DirtyLog> Enqueue<L> {
         Ok(most)
     }
 
-    /// Reads posted buffers ahead, so that more than `keep` are at hand ([`Enqueue::posted`]), if there are. With `fetch`, prefetches
-    /// them: most will be copied to, not lent.
+    /// Reads posted buffers ahead, so that more than `keep` are at hand ([`Enqueue::posted`]), if there are.
     #[inline(never)]
-    pub fn read_ahead(&self, keep: u32, fetch: bool) -> Result<(), Fatal> {
+    pub fn read_ahead(&self, keep: u32, prefetch: Prefetch) -> Result<(), Fatal> {
         self.reading.renew();
         let wanted = keep.saturating_add(LOOK_AHEAD);
         self.posted.make_room_for(wanted);
-        self.look_ahead(wanted, fetch)
+        self.look_ahead(wanted, prefetch)
     }
 
     /// Announces that no buffers will be lent for a while, so that those read ahead are prefetched.
@@ -116,7 +115,7 @@ impl<L: DirtyLog> Enqueue<L> {
                 debug_assert!(added, "there is room for two segments of each frame");
             }
         }
-        self.filled.push(loan.buffer, has_header);
+        self.filled.push(FilledBuffer { posted: loan.buffer, has_header });
         None
     }
 
@@ -208,8 +207,8 @@ impl<L: DirtyLog> Enqueue<L> {
     }
 
     #[inline(always)]
-    fn look_ahead(&self, wanted: u32, fetch: bool) -> Result<(), Fatal> {
-        each!(&self.ring, ring => ring.look_ahead(&self.posted, wanted, fetch, &self.reading))
+    fn look_ahead(&self, wanted: u32, prefetch: Prefetch) -> Result<(), Fatal> {
+        each!(&self.ring, ring => ring.look_ahead(&self.posted, wanted, prefetch, &self.reading))
     }
 
     /// Tells the log of a buffer that comes back: the borrower may have written to it even if it holds no frame.

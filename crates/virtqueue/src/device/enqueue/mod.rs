@@ -12,9 +12,9 @@ use super::packed::PackedRing;
 use super::posted::{Posted, PostedQueue};
 use super::ring::{Common, DeviceRing, Either, each};
 use super::split::SplitRing;
-use crate::config::{Format, QueueConfig, features};
+use crate::config::{Format, QueueConfig, Returns, features};
 use crate::error::{Fatal, SetupError};
-use crate::exchange::{Copied, CopyAll, Handover, Joined, PageMember, Tally};
+use crate::exchange::{Copied, CopyAll, Handover, Instead, Joined, PageMember, Tally};
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory, Unlogged, Writer};
 use packet::copy::Copier;
@@ -26,6 +26,27 @@ use std::sync::Arc;
 /// Number of buffers read and prefetched before frames fill them. Measured: +40 to 58 % when the cores are far from
 /// each other, 5 to 12 % when near.
 const LOOK_AHEAD: u32 = 64;
+
+/// Whether the first cache lines of posted buffers are prefetched for writing when the buffers are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetch {
+    /// They are: frames will be copied to most of the buffers.
+    Yes,
+    /// They are not: most of the buffers will be lent or exchanged, or a frame follows at once.
+    No,
+}
+
+impl Prefetch {
+    /// Returns [`Prefetch::Yes`] if `wanted` is true.
+    #[inline(always)]
+    pub fn when(wanted: bool) -> Prefetch {
+        if wanted { Prefetch::Yes } else { Prefetch::No }
+    }
+}
+
+/// Values of `LENT` of [`Enqueue::deliver`].
+const NONE_LENT: bool = false;
+const SOME_LENT: bool = true;
 
 /// Result of delivering some frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,9 +65,8 @@ pub struct Delivered {
 
 /// Operations on a receive queue that differ between the ring formats.
 pub(super) trait ReceiveRing {
-    /// Reads posted buffers until `wanted` of them are at hand, none are left, or `budget` is spent. `fetch` prefetches
-    /// their first cache lines for writing.
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal>;
+    /// Reads posted buffers until `wanted` of them are at hand, none are left, or `budget` is spent.
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, prefetch: Prefetch, budget: &Budget) -> Result<(), Fatal>;
 
     /// Where a call stands in returning chains. It is a local meanwhile: after each write to guest memory, a cell has to be
     /// read again.
@@ -58,15 +78,14 @@ pub(super) trait ReceiveRing {
     /// Stores where a call stands: before [`ReceiveRing::publish`], and before [`ReceiveRing::used`] is called again.
     fn set_used(&self, used: Self::Used);
 
-    /// Returns the chain that ends with `last` to the guest, with `written` bytes in it, at least one. If `instead` is not zero,
-    /// it is the number of the group's buffer, plus one, that the guest gets for the chain's own.
-    fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32, instead: u16);
+    /// Returns the chain that ends with `last` to the guest, with `written` bytes in it, at least one; or another buffer `instead`.
+    fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32, instead: Instead);
 
     /// Returns one chain to the guest, with the chain's own buffer, for a caller that has not called [`ReceiveRing::used`].
     #[inline(never)]
     fn put_one(&self, last: Posted, written: u32) {
         let mut used = self.used();
-        self.put_used(&mut used, last, written, 0);
+        self.put_used(&mut used, last, written, Instead::OWN);
         self.set_used(used);
     }
 
@@ -162,7 +181,7 @@ impl<L: DirtyLog> Enqueue<L> {
 
     /// Allows to deliver frames by exchanging the pages that they lie in, unless this queue must return buffers in order.
     pub fn allow_pages(&mut self, member: Arc<PageMember>) {
-        self.hands = (!self.common().in_order).then_some(Hands::Pages(member));
+        self.hands = (self.common().returns == Returns::AnyOrder).then_some(Hands::Pages(member));
     }
 
     /// Reports whether frames are delivered without being read, as most of the last ones were.
@@ -197,8 +216,8 @@ impl<L: DirtyLog> Enqueue<L> {
         match &self.hands {
             Some(Hands::Group(joined)) if self.filled.is_empty() => self.exchange(ring, frames, taken, joined),
             Some(Hands::Pages(member)) if self.filled.is_empty() => self.exchange_pages(ring, frames, taken, member),
-            _ if self.filled.is_empty() => self.deliver::<_, false>(ring, frames, taken, &mut CopyAll),
-            _ => self.deliver::<_, true>(ring, frames, taken, &mut CopyAll),
+            _ if self.filled.is_empty() => self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut CopyAll),
+            _ => self.deliver::<_, SOME_LENT>(ring, frames, taken, &mut CopyAll),
         }
     }
 
@@ -214,10 +233,10 @@ impl<L: DirtyLog> Enqueue<L> {
         let (done, mut tally, why) = match joined.exchange(&frames) {
             Ok(mut exchanging) => {
                 // Members trust each other: what one changes in a buffer that it has passed on is the other's risk.
-                let done = self.deliver::<_, false>(ring, frames, taken, &mut exchanging)?;
+                let done = self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut exchanging)?;
                 (done, exchanging.tally(), Copied::Changed)
             }
-            Err(reason) => (self.deliver::<_, false>(ring, frames, taken, &mut CopyAll)?, Tally::default(), reason),
+            Err(reason) => (self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut CopyAll)?, Tally::default(), reason),
         };
         tally.add_copied(why, done.frames - tally.frames());
         self.exchanges.set(2 * tally.exchanged() > done.frames);
@@ -241,7 +260,7 @@ impl<L: DirtyLog> Enqueue<L> {
         self.reading.renew();
         self.filling.renew();
         if !LENT && self.posted.len() < wanted {
-            ring.look_ahead(&self.posted, wanted, !self.exchanges.get(), &self.reading)?;
+            ring.look_ahead(&self.posted, wanted, Prefetch::when(!self.exchanges.get()), &self.reading)?;
         }
         let (mut used, mut front) = (ring.used(), self.posted.front());
         for (i, frame) in frames.as_slice().iter().enumerate() {
@@ -251,7 +270,7 @@ impl<L: DirtyLog> Enqueue<L> {
                     // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more.
                     unsafe { write_header(writer, claimed.buffer.ptr) };
                 }
-                ring.put_used(&mut used, claimed.buffer, need, 0);
+                ring.put_used(&mut used, claimed.buffer, need, Instead::OWN);
                 done.frames += 1;
                 done.bytes += u64::from(frame.len());
                 continue;
@@ -260,14 +279,14 @@ impl<L: DirtyLog> Enqueue<L> {
                 let buffer = buffer.get();
                 if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
                     let instead = handover.exchange(frame, buffer.ptr);
-                    if instead == 0 {
+                    if instead == Instead::OWN {
                         // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
                         // frame's first segment is all of it.
                         unsafe {
                             write_header(writer, buffer.ptr);
                             let payload = buffer.ptr.add(NET_HEADER as usize);
                             let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
-                            writer.copy_frame(self.copier, payload, from, len, (taken, i));
+                            writer.copy_frame(self.copier, payload, from, len, taken, i);
                         }
                     }
                     ring.put_used(&mut used, buffer, need, instead);
@@ -306,8 +325,8 @@ impl<L: DirtyLog> Enqueue<L> {
         }
         ring.publish();
         // Only after a burst: reading ahead while idle would steal cache lines from a guest that is posting.
-        let fetch = self.lends.get() != Lends::Now && !self.exchanges.get();
-        ring.look_ahead(&self.posted, LOOK_AHEAD, fetch, &self.reading)?;
+        let prefetch = Prefetch::when(self.lends.get() != Lends::Now && !self.exchanges.get());
+        ring.look_ahead(&self.posted, LOOK_AHEAD, prefetch, &self.reading)?;
         Ok(done)
     }
 

@@ -2,9 +2,9 @@
 
 use super::super::budget::cost;
 use super::super::header::{write_header, write_header_of};
-use super::{Delivered, Enqueue, LOOK_AHEAD, ReceiveRing, Room};
+use super::{Delivered, Enqueue, LOOK_AHEAD, NONE_LENT, Prefetch, ReceiveRing, Room};
 use crate::error::Fatal;
-use crate::exchange::{Copied, CopyAll, PIECES, PageMember, Passing, Skipped, Tally};
+use crate::exchange::{Copied, CopyAll, Instead, PIECES, PageMember, Passing, Skipped, Tally};
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
 use packet::{Frames, MAX_BURST, Taken};
@@ -37,7 +37,7 @@ impl<L: DirtyLog> Enqueue<L> {
         let done = match Passing::find(&frames, member) {
             Ok(mut passing) => self.pass(ring, &frames, taken, &mut passing, &mut tally)?,
             Err(reason) => {
-                let done = self.deliver::<_, false>(ring, frames, taken, &mut CopyAll)?;
+                let done = self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut CopyAll)?;
                 tally.add_copied(reason, done.frames);
                 done
             }
@@ -62,7 +62,7 @@ impl<L: DirtyLog> Enqueue<L> {
         self.reading.renew();
         self.filling.renew();
         if self.posted.len() < wanted {
-            ring.look_ahead(&self.posted, wanted, false, &self.reading)?;
+            ring.look_ahead(&self.posted, wanted, Prefetch::No, &self.reading)?;
         }
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let gathered = match heads.get_mut(count) {
@@ -94,7 +94,7 @@ impl<L: DirtyLog> Enqueue<L> {
         }
         self.complete(&heads[..count], taken, passing, tally);
         ring.publish();
-        ring.look_ahead(&self.posted, LOOK_AHEAD, false, &self.reading)?;
+        ring.look_ahead(&self.posted, LOOK_AHEAD, Prefetch::No, &self.reading)?;
         Ok(done)
     }
 
@@ -123,7 +123,7 @@ impl<L: DirtyLog> Enqueue<L> {
         }
         if self.posted.len() < pieces {
             self.posted.make_room();
-            ring.look_ahead(&self.posted, pieces, false, &self.reading)?;
+            ring.look_ahead(&self.posted, pieces, Prefetch::No, &self.reading)?;
             if self.posted.len() < pieces {
                 return Ok(Err(Copied::Foreign));
             }
@@ -144,7 +144,7 @@ impl<L: DirtyLog> Enqueue<L> {
         let header = self.posted.peek(0).ptr;
         let mut used = ring.used();
         for (i, segment) in (0..).zip(frames.segments(frame)) {
-            ring.put_used(&mut used, self.posted.peek(i), segment.len() + lead(i), 0);
+            ring.put_used(&mut used, self.posted.peek(i), segment.len() + lead(i), Instead::OWN);
         }
         ring.set_used(used);
         self.posted.pop(pieces);
@@ -174,7 +174,7 @@ impl<L: DirtyLog> Enqueue<L> {
                     write_header(writer, buffer.ptr);
                     let payload = buffer.ptr.add(NET_HEADER as usize);
                     let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
-                    writer.copy_frame(self.copier, payload, from, len, (taken, index));
+                    writer.copy_frame(self.copier, payload, from, len, taken, index);
                 }
                 ring.put_one(buffer, need);
                 self.posted.pop(1);

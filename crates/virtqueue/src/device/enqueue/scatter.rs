@@ -2,7 +2,7 @@
 
 use super::super::DropCounts;
 use super::super::budget::cost;
-use super::{Enqueue, ReceiveRing};
+use super::{Enqueue, Prefetch, ReceiveRing};
 use crate::error::{Dropped, Fatal};
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
@@ -79,7 +79,7 @@ impl<L: DirtyLog> Enqueue<L> {
             if buffers == self.posted.len() {
                 // Each step reads at least one chain, so this ends: a queue has no more chains than its size.
                 self.posted.make_room();
-                ring.look_ahead(&self.posted, buffers + 1, false, &self.reading)?;
+                ring.look_ahead(&self.posted, buffers + 1, Prefetch::No, &self.reading)?;
                 if buffers == self.posted.len() {
                     break if self.reading.is_spent() { Room::OverBudget } else { Room::TooFew };
                 }

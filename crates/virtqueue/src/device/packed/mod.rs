@@ -10,8 +10,8 @@ use super::ring::{Common, DeviceRing, Head};
 use super::taken::TakenChain;
 use crate::config::{Format, QueueConfig};
 use crate::error::{Fatal, SetupError};
-use crate::exchange::PACKED_LEN_BITS;
-use crate::layout::{Descriptor, Tail, event, packed_available_bits, packed_used_bits};
+use crate::exchange::{Instead, PACKED_LEN_BITS};
+use crate::layout::{Descriptor, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{consume, crosses, get};
 use crate::position::Position;
@@ -123,12 +123,26 @@ impl<L: DirtyLog> PackedRing<L> {
         self.published.get().distance(self.next_avail.get(), self.common.areas.size)
     }
 
-    /// Writes a used descriptor for a chain, with these further flags. `instead` is as in
-    /// [`ReceiveRing::put_used`](super::enqueue::ReceiveRing::put_used).
+    /// Writes a used descriptor for a chain that `len` bytes were written to, at least one.
     #[inline(always)]
-    fn put_used_chain(&self, used: &mut Used, chain: TakenChain, len: u32, flags: u16, instead: u16) {
+    fn put_written(&self, used: &mut Used, chain: TakenChain, len: u32, instead: Instead) {
+        // WRITE tells that something was written (§2.8.4).
+        self.put(
+            used,
+            chain,
+            Tail::packed(len | u32::from(instead.bits()) << PACKED_LEN_BITS, chain.id, F_WRITE | used.bits),
+        );
+    }
+
+    /// Writes a used descriptor for a chain that nothing was written to.
+    #[inline(always)]
+    fn put_empty(&self, used: &mut Used, chain: TakenChain, instead: Instead) {
+        self.put(used, chain, Tail::packed(u32::from(instead.bits()) << PACKED_LEN_BITS, chain.id, used.bits));
+    }
+
+    #[inline(always)]
+    fn put(&self, used: &mut Used, chain: TakenChain, tail: Tail) {
         let at = used.next;
-        let tail = Tail::packed(len | u32::from(instead) << PACKED_LEN_BITS, chain.id, flags | used.bits);
         if used.first.is_none() {
             used.first = Some(FirstUsed { slot: at.slot, tail });
         } else {

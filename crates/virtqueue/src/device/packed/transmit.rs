@@ -1,12 +1,13 @@
 //! A guest's transmit queue in the packed format: chains in, used descriptors out.
 
 use super::{PackedRing, Scan};
-use crate::config::QueueConfig;
+use crate::config::{QueueConfig, Returns};
 use crate::device::budget::Budget;
 use crate::device::dequeue::{Intake, TransmitRing, is_enough, push_usual};
 use crate::device::keep::Kept;
 use crate::device::taken::TakenChain;
 use crate::error::{Fatal, SetupError};
+use crate::exchange::Instead;
 use crate::memory::{DirtyLog, Memory};
 use packet::{Burst, MAX_BURST};
 use std::cell::Cell;
@@ -68,7 +69,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
         let budget = Budget::new();
-        let returns_each = kept.map_or(!ring.common.in_order, Kept::returns_each);
+        let returns_each = kept.map_or(ring.common.returns == Returns::AnyOrder, Kept::returns_each);
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
             let Some(head) = ring.available(&scan) else { break };
@@ -103,18 +104,18 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn recycle(&self, kept: Option<&Kept>) {
         let ring = &self.ring;
         let mut used = ring.used.get();
-        let mut put = |chain, instead| ring.put_used_chain(&mut used, chain, 0, 0, instead);
+        let mut put = |chain, instead| ring.put_empty(&mut used, chain, instead);
         if let Some(kept) = kept {
             kept.give_back(put);
         } else {
             let taken = &self.taken[..self.count.take()];
-            if ring.common.in_order {
+            if ring.common.returns == Returns::InOrder {
                 // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
                 if let Some(last) = taken.last() {
-                    put(TakenChain { id: last.get().id, slots: ring.slots_taken() }, 0);
+                    put(TakenChain { id: last.get().id, slots: ring.slots_taken() }, Instead::OWN);
                 }
             } else {
-                taken.iter().for_each(|chain| put(chain.get(), 0));
+                taken.iter().for_each(|chain| put(chain.get(), Instead::OWN));
             }
         }
         ring.used.set(used);

@@ -10,6 +10,7 @@ use super::ring::{Common, DeviceRing, Head};
 use super::taken::TakenChain;
 use crate::config::{Format, QueueConfig, features};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::Instead;
 use crate::layout::{AVAIL_NO_INTERRUPT, Descriptor, USED_NO_NOTIFY};
 use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{consume, crosses, get};
@@ -83,12 +84,11 @@ impl<L: DirtyLog> SplitRing<L> {
         Ok(Head { index: head, descriptor: self.common.areas.descriptor(head) })
     }
 
-    /// Writes the used element at used index `at`. It mostly equals the previous lap's. `instead` is as in
-    /// [`ReceiveRing::put_used`](super::enqueue::ReceiveRing::put_used).
+    /// Writes the used element at used index `at`. It mostly equals the previous lap's.
     #[inline(always)]
-    fn put_used_at(&self, at: u16, head: u16, len: u32, instead: u16) {
+    fn put_used_at(&self, at: u16, head: u16, len: u32, instead: Instead) {
         let (id_at, len_at) = self.common.areas.used_element(at & self.mask);
-        self.common.writer.put_changed(id_at, u32::from(instead) << 16 | u32::from(head));
+        self.common.writer.put_changed(id_at, u32::from(instead.bits()) << 16 | u32::from(head));
         self.common.writer.put_changed(len_at, len);
     }
 
