@@ -136,7 +136,7 @@ fn patch(rig: Rig) {
     rig.dequeue.recycle();
 }
 
-// The same through a bridge, which takes the headers and delivers what it took.
+// The same through a bridge, which takes the headers and delivers the taken bytes.
 #[library_benchmark(setup = rig)]
 #[bench::split_64(false, 64)]
 #[bench::split_1518(false, 1518)]

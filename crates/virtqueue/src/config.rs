@@ -5,7 +5,7 @@ use crate::layout;
 /// Largest accepted queue size, in descriptors: virtio's own limit (virtio 1.2 §2.7, §2.8.10.1).
 pub const MAX_QUEUE_SIZE: u16 = 1 << 15;
 
-/// Longest accepted descriptor chain. Virtio allows the queue size; no driver exceeds what QEMU accepts.
+/// Longest accepted descriptor chain. Virtio allows the queue size; no driver exceeds QEMU's limit.
 pub const MAX_CHAIN: u16 = 1024;
 
 const _: () = assert!(MAX_CHAIN as usize <= packet::MAX_SEGMENTS, "any accepted chain fits into an empty burst");

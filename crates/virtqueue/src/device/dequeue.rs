@@ -35,7 +35,7 @@ pub(super) trait TransmitRing {
     fn recycle(&self, kept: Option<&Kept>);
 }
 
-/// The device side of a guest's transmit queue: takes frames without copying them. It tells a [`DirtyLog`] what it writes.
+/// The device side of a guest's transmit queue: takes frames without copying them. It tells a [`DirtyLog`] of all that it writes.
 pub struct Dequeue<L: DirtyLog = Unlogged> {
     ring: Either<SplitTransmit<L>, PackedTransmit<L>>,
     /// Chains kept by a sender, or returned with other buffers, if either is allowed.
@@ -86,7 +86,7 @@ impl<L: DirtyLog> Dequeue<L> {
         }
     }
 
-    /// Offers what frames lie in.
+    /// Offers the buffers or pages that frames lie in.
     fn offer(&mut self, offer: Offer) {
         let (size, returns) = (self.common().areas.size, self.common().returns);
         self.kept.get_or_insert_with(|| Kept::new(size, returns)).set_offer(offer);

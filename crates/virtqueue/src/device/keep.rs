@@ -14,9 +14,9 @@ pub(super) struct Kept {
     id: u64,
     /// None can be kept if chains return in order.
     order: Returns,
-    /// The buffers given for those of the present burst, if the queue is in a group.
+    /// The buffers given in exchange for those of the present burst, if the queue is in a group.
     offer: Option<Offer>,
-    /// Chains of the last burst for whose buffers others were given, and whether those were most.
+    /// Number of chains of the last burst whose buffers were exchanged, and whether most of them were.
     given: Cell<u32>,
     exchanges: Cell<bool>,
     /// Every chain of the present burst.
@@ -49,7 +49,7 @@ impl Kept {
         }
     }
 
-    /// Returns the name of the queue on frames whose chains can be kept; zero if there are none.
+    /// Returns the number of the queue on frames whose chains can be kept; zero if there are none.
     #[inline(always)]
     pub(super) fn id(&self) -> u64 {
         self.id
@@ -159,7 +159,7 @@ impl Kept {
     ) {
         let (mut left, mut first) = (places, 0);
         while first < taken.len() {
-            // Up to the next place that has a buffer of its own, or to the end.
+            // Up to the next place whose buffer was exchanged, or to the end.
             let last = (left.trailing_zeros() as usize).min(taken.len() - 1);
             left &= left.wrapping_sub(1);
             let slots = taken[first..=last].iter().map(|chain| chain.get().slots).sum();

@@ -58,7 +58,7 @@ impl<L: DirtyLog> Common<L> {
 
 /// Operations on a ring that differ between the formats.
 pub(super) trait DeviceRing {
-    /// The log of what the device writes.
+    /// The log of the bytes that the device writes.
     type Log: DirtyLog;
 
     fn common(&self) -> &Common<Self::Log>;
@@ -72,7 +72,7 @@ pub(super) trait DeviceRing {
     /// Enables or disables kicks from the guest.
     fn set_kicks(&self, wanted: bool);
 
-    /// Reports whether the guest wants to be notified of what was published since the previous query.
+    /// Reports whether the guest wants to be notified of the chains published since the previous query.
     fn wants_notification(&self) -> bool;
 
     /// Returns the position from which a later device resumes.

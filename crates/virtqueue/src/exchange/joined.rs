@@ -104,7 +104,7 @@ pub(crate) struct Exchanging<'j> {
 }
 
 impl Exchanging<'_> {
-    /// Returns what became of the frames so far.
+    /// Returns the outcome of the frames so far.
     pub(crate) fn tally(&self) -> Tally {
         self.tally
     }
@@ -138,7 +138,7 @@ impl Handover for Exchanging<'_> {
         if !is_right {
             return self.copy(Copied::Foreign);
         }
-        // The rings order these with what the new owners do: they learn of the buffers later.
+        // The rings order these stores with accesses of the new owners, which learn of the buffers later.
         sent_owner.store(self.seat, Ordering::Relaxed);
         given_owner.store(self.offer.seat(), Ordering::Relaxed);
         self.offer.give(place, given);

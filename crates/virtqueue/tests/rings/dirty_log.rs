@@ -27,7 +27,7 @@ impl DirtyLog for Recorder {
     }
 }
 
-/// A guest whose memory is compared with what the log was told.
+/// A guest whose memory is compared with the marks in the log.
 struct Watched {
     driver: Driver,
     log: Recorder,

@@ -81,7 +81,8 @@ pub(super) trait ReceiveRing {
     /// Returns the chain that ends with `last` to the guest, with `written` bytes in it, at least one; or another buffer `instead`.
     fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32, instead: Instead);
 
-    /// Returns one chain to the guest, with the chain's own buffer, for a caller that has not called [`ReceiveRing::used`].
+    /// Returns one chain to the guest, with the chain's own buffer, for a caller that has not called [`ReceiveRing::used`]. By itself,
+    /// so that it does not make the caller's loop slower.
     #[inline(never)]
     fn put_one(&self, last: Posted, written: u32) {
         let mut used = self.used();
@@ -96,8 +97,8 @@ pub(super) trait ReceiveRing {
     fn publish(&self);
 }
 
-/// The device side of a guest's receive queue: copies frames into posted buffers. It tells a [`DirtyLog`] what it writes,
-/// and which buffers come back from a loan.
+/// The device side of a guest's receive queue: copies frames into posted buffers. It tells a [`DirtyLog`] of all that it
+/// writes, and of buffers that come back from a loan.
 pub struct Enqueue<L: DirtyLog = Unlogged> {
     pub(super) ring: Either<SplitRing<L>, PackedRing<L>>,
     posted: PostedQueue,
@@ -196,7 +197,8 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(&self.ring, ring => self.transmit_to(ring, frames, Unjudged))
     }
 
-    /// Does the same with frames that were judged: what was taken of them is delivered, even if their sender changes it meanwhile.
+    /// Does the same with frames that were judged: it delivers the bytes that were taken, even if their sender changes the frames
+    /// meanwhile.
     #[inline]
     pub fn transmit_judged(&self, judged: Judged<'_>) -> Result<Delivered, Fatal> {
         let frames = judged.frames();
@@ -206,6 +208,7 @@ impl<L: DirtyLog> Enqueue<L> {
         }
     }
 
+    /// Delivers `frames` by `ring`: the queue's own, as the call knows its format; or one around it, in a test.
     #[inline(always)]
     pub(super) fn transmit_to<'b>(
         &self,
@@ -232,7 +235,7 @@ impl<L: DirtyLog> Enqueue<L> {
     ) -> Result<Delivered, Fatal> {
         let (done, mut tally, why) = match joined.exchange(&frames) {
             Ok(mut exchanging) => {
-                // Members trust each other: what one changes in a buffer that it has passed on is the other's risk.
+                // Members trust each other: a receiver takes the risk that the sender still changes the buffer.
                 let done = self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut exchanging)?;
                 (done, exchanging.tally(), Copied::Changed)
             }
@@ -245,7 +248,7 @@ impl<L: DirtyLog> Enqueue<L> {
     }
 
     /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue. `handover` may exchange the buffers of frames
-    /// for posted ones. What was `taken` of a frame is written over the copy of it.
+    /// for posted ones. The bytes that were `taken` of a frame are written over its copy.
     #[inline(always)]
     fn deliver<'b, R: ReceiveRing, const LENT: bool>(
         &self,
@@ -320,7 +323,7 @@ impl<L: DirtyLog> Enqueue<L> {
         ring.set_used(used);
         self.posted.pop_to(&front);
         if LENT {
-            // Other ports may still have to copy from these buffers: `Receiveq::settle` publishes them to the guest.
+            // Other ports may still have to copy from these buffers: `Enqueue::settle` publishes them to the guest.
             return Ok(done);
         }
         ring.publish();

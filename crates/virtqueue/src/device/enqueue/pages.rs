@@ -184,8 +184,8 @@ impl<L: DirtyLog> Enqueue<L> {
         self.scatter(ring, frames, index, taken)
     }
 
-    /// Exchanges the pages of all gathered frames, copies those that stay, and writes the headers, and what was taken of the frames:
-    /// these have to be in the pages that came, which their sender can't change any more.
+    /// Exchanges the pages of all gathered frames, copies those that stay, and writes the headers and the taken bytes of the
+    /// frames: these have to be in the pages that came, which their sender can't change any more.
     fn complete<'b>(&self, heads: &[Head], taken: impl Taken<'b>, passing: &Passing<'_>, tally: &mut Tally) {
         let skipped = if heads.is_empty() { Some(Skipped::default()) } else { passing.exchange() };
         let writer = self.writer();
@@ -198,7 +198,7 @@ impl<L: DirtyLog> Enqueue<L> {
                 }
             }
             // SAFETY: the first posted buffer has room for a header before its piece, and was checked to be mapped; the piece is no
-            // shorter than what was taken.
+            // shorter than the taken bytes.
             unsafe {
                 write_header_of(writer, header, pieces);
                 writer.put_taken(header.add(NET_HEADER as usize), taken, frame);
