@@ -15,19 +15,22 @@ mod keep;
 mod lend;
 mod packed;
 mod posted;
+mod receive;
 mod ring;
 #[cfg(test)]
 mod rogue;
 mod split;
 mod taken;
+mod transmit;
 
 use crate::error::Dropped;
 use std::cell::Cell;
 
 pub use aside::Aside;
 pub use dequeue::Dequeue;
-pub use enqueue::{Delivered, Enqueue, Prefetch};
+pub use enqueue::{Delivered, Enqueue};
 pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms, Told};
+pub use receive::Prefetch;
 
 /// Chains returned without a frame, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 //! the middle of a call.
 
 use super::budget::Budget;
-use super::enqueue::{Enqueue, Prefetch, ReceiveRing};
+use super::enqueue::Enqueue;
 use super::posted::{Posted, PostedQueue};
+use super::receive::{Prefetch, ReceiveRing};
 use super::ring::{DeviceRing, each};
 use crate::areas::Areas;
 use crate::config::{Format, Negotiated, features};

@@ -9,7 +9,8 @@ use super::budget::Budget;
 use super::header::write_header;
 use super::lend::{self, Filled};
 use super::packed::PackedRing;
-use super::posted::{Posted, PostedQueue};
+use super::posted::PostedQueue;
+use super::receive::{Prefetch, ReceiveRing};
 use super::ring::{Common, DeviceRing, Either, each};
 use super::split::SplitRing;
 use crate::config::{Format, QueueConfig, Returns, features};
@@ -19,30 +20,12 @@ use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory, Unlogged, Writer};
 use packet::copy::Copier;
 use packet::{Frames, Judged, Kind, Taken, Unjudged};
-use scatter::Room;
 use std::cell::Cell;
 use std::sync::Arc;
 
 /// Number of buffers read and prefetched before frames fill them. Measured: +40 to 58 % when the cores are far from
 /// each other, 5 to 12 % when near.
 const LOOK_AHEAD: u32 = 64;
-
-/// Whether the first cache lines of posted buffers are prefetched for writing when the buffers are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prefetch {
-    /// They are: frames will be copied to most of the buffers.
-    Yes,
-    /// They are not: most of the buffers will be lent or exchanged, or a frame follows at once.
-    No,
-}
-
-impl Prefetch {
-    /// Returns [`Prefetch::Yes`] if `wanted` is true.
-    #[inline(always)]
-    pub fn when(wanted: bool) -> Prefetch {
-        if wanted { Prefetch::Yes } else { Prefetch::No }
-    }
-}
 
 /// Values of `LENT` of [`Enqueue::deliver`].
 const NONE_LENT: bool = false;
@@ -61,40 +44,6 @@ pub struct Delivered {
     pub too_long: u32,
     /// Frames dropped because the guest's buffers are too fragmented for the budget of one call.
     pub over_budget: u32,
-}
-
-/// Operations on a receive queue that differ between the ring formats.
-pub(super) trait ReceiveRing {
-    /// Reads posted buffers until `wanted` of them are at hand, none are left, or `budget` is spent.
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, prefetch: Prefetch, budget: &Budget) -> Result<(), Fatal>;
-
-    /// Where a call stands in returning chains. It is a local meanwhile: after each write to guest memory, a cell has to be
-    /// read again.
-    type Used;
-
-    /// Returns where the next call goes on.
-    fn used(&self) -> Self::Used;
-
-    /// Stores where a call stands: before [`ReceiveRing::publish`], and before [`ReceiveRing::used`] is called again.
-    fn set_used(&self, used: Self::Used);
-
-    /// Returns the chain that ends with `last` to the guest, with `written` bytes in it, at least one; or another buffer `instead`.
-    fn put_used(&self, used: &mut Self::Used, last: Posted, written: u32, instead: Instead);
-
-    /// Returns one chain to the guest, with the chain's own buffer, for a caller that has not called [`ReceiveRing::used`]. By itself,
-    /// so that it does not make the caller's loop slower.
-    #[inline(never)]
-    fn put_one(&self, last: Posted, written: u32) {
-        let mut used = self.used();
-        self.put_used(&mut used, last, written, Instead::OWN);
-        self.set_used(used);
-    }
-
-    /// Returns the chain that ends with `last` to the guest, empty.
-    fn put_unused(&self, used: &mut Self::Used, last: Posted);
-
-    /// Publishes all returned chains at once.
-    fn publish(&self);
 }
 
 /// The device side of a guest's receive queue: copies frames into posted buffers. It tells a [`DirtyLog`] of all that it
@@ -135,6 +84,18 @@ enum Lends {
     /// It did, and now keeps all buffers for frames that are copied.
     Before,
     Now,
+}
+
+/// Result of looking for a frame's buffers at the front of the posted ones.
+enum Room {
+    /// The frame fits into these buffers, in these chains.
+    Fits { buffers: u32, chains: u16 },
+    /// There are too few buffers.
+    TooFew,
+    /// No number of buffers would do.
+    Never,
+    /// There may be enough buffers, but in too many pieces for this call.
+    OverBudget,
 }
 
 impl Enqueue {

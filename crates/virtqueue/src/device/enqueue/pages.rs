@@ -2,7 +2,8 @@
 
 use super::super::budget::cost;
 use super::super::header::{write_header, write_header_of};
-use super::{Delivered, Enqueue, LOOK_AHEAD, NONE_LENT, Prefetch, ReceiveRing, Room};
+use super::super::receive::{Prefetch, ReceiveRing};
+use super::{Delivered, Enqueue, LOOK_AHEAD, NONE_LENT, Room};
 use crate::error::Fatal;
 use crate::exchange::{Copied, CopyAll, Instead, PIECES, PageMember, Passing, Skipped, Tally};
 use crate::layout::NET_HEADER;

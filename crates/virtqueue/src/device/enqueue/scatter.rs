@@ -2,23 +2,12 @@
 
 use super::super::DropCounts;
 use super::super::budget::cost;
-use super::{Enqueue, Prefetch, ReceiveRing};
+use super::super::receive::{Prefetch, ReceiveRing};
+use super::{Enqueue, Room};
 use crate::error::{Dropped, Fatal};
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
 use packet::{Frames, Segment, Taken};
-
-/// Result of looking for a frame's buffers at the front of the posted ones.
-pub(super) enum Room {
-    /// The frame fits into these buffers, in these chains.
-    Fits { buffers: u32, chains: u16 },
-    /// There are too few buffers.
-    TooFew,
-    /// No number of buffers would do.
-    Never,
-    /// There may be enough buffers, but in too many pieces for this call.
-    OverBudget,
-}
 
 impl<L: DirtyLog> Enqueue<L> {
     /// Delivers a frame that does not fit from one run of bytes into one buffer.

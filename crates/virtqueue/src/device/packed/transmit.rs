@@ -3,9 +3,9 @@
 use super::{PackedRing, Scan};
 use crate::config::{QueueConfig, Returns};
 use crate::device::budget::Budget;
-use crate::device::dequeue::{Intake, TransmitRing, is_enough, push_usual};
 use crate::device::keep::Kept;
 use crate::device::taken::TakenChain;
+use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::Instead;
 use crate::memory::{DirtyLog, Memory};

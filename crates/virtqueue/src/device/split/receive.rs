@@ -3,8 +3,8 @@
 use super::SplitRing;
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
-use crate::device::enqueue::{Prefetch, ReceiveRing};
 use crate::device::posted::{Posted, PostedQueue};
+use crate::device::receive::{Prefetch, ReceiveRing};
 use crate::device::ring::DeviceRing;
 use crate::error::Fatal;
 use crate::exchange::Instead;
