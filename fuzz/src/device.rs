@@ -35,13 +35,13 @@ impl Setup {
             (true, 0) => self.size % 1024 + 1,
             (true, _) => self.size % 16 + 1,
         };
-        let (descriptors, driver, _) = QueueConfig::area_sizes(negotiated.format(), size);
+        let sizes = QueueConfig::area_sizes(negotiated.format(), size);
         let start = LOW + if queue { APART } else { 0 };
         QueueConfig {
             size,
             descriptors: start,
-            driver: start + descriptors,
-            device: start + descriptors + driver.next_multiple_of(4),
+            driver: start + sizes.descriptors,
+            device: start + sizes.descriptors + sizes.driver.next_multiple_of(4),
             base: self.base.unwrap_or(QueueConfig::initial_base(negotiated.format())),
             negotiated,
         }

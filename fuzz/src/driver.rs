@@ -94,13 +94,13 @@ impl Setup {
         ];
         let negotiated = Negotiated(bits.iter().filter(|b| b.0).map(|b| b.1).sum());
         let size = if self.packed { self.size % 64 + 1 } else { 1 << (self.size % 9) };
-        let (descriptors, driver, _) = QueueConfig::area_sizes(negotiated.format(), size);
+        let sizes = QueueConfig::area_sizes(negotiated.format(), size);
         let start = Arena::BASE + 0x1000;
         QueueConfig {
             size,
             descriptors: start,
-            driver: start + descriptors,
-            device: start + descriptors + driver.next_multiple_of(4),
+            driver: start + sizes.descriptors,
+            device: start + sizes.descriptors + sizes.driver.next_multiple_of(4),
             base: QueueConfig::initial_base(negotiated.format()),
             negotiated,
         }

@@ -5,6 +5,7 @@ use crate::frame::{Mapped, Segment};
 use std::ops::Range;
 
 /// Constant frames in one allocation, which other threads can read as long as it exists.
+#[derive(Default)]
 pub struct FrameBlock {
     bytes: Box<[u8]>,
     frames: Box<[Place]>,

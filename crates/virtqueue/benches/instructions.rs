@@ -27,6 +27,10 @@ struct Guest {
     next: u64,
 }
 
+/// Whether the device may write to buffers: those of frames that a guest sends, and those that it posts.
+const SENT: bool = false;
+const POSTED: bool = true;
+
 impl Guest {
     fn new(packed: bool) -> Guest {
         Guest::sized(packed, SIZE)
@@ -81,18 +85,18 @@ fn rig(packed: bool, len: u32) -> Rig {
     let dequeue: &Dequeue = Box::leak(Box::new(Dequeue::new(from.arena.memory().clone(), &from.config).unwrap()));
     let enqueue: &Enqueue = Box::leak(Box::new(Enqueue::new(to.arena.memory().clone(), &to.config).unwrap()));
     let storage = Box::leak(Box::<BurstStorage>::default());
-    (0..4).for_each(|_| to.offer(ROOM, true));
+    (0..4).for_each(|_| to.offer(ROOM, POSTED));
     for _ in 0..WARM_UP {
-        from.offer(len + NET_HEADER, false);
+        from.offer(len + NET_HEADER, SENT);
         let mut burst = storage.start();
         assert_eq!(dequeue.receive(&mut burst), Ok(MAX_BURST));
         assert_eq!(enqueue.transmit(burst.frames()).unwrap().frames as usize, MAX_BURST);
         dequeue.recycle();
         from.reclaim();
         to.reclaim();
-        to.offer(ROOM, true);
+        to.offer(ROOM, POSTED);
     }
-    from.offer(len + NET_HEADER, false);
+    from.offer(len + NET_HEADER, SENT);
     let bytes: &[u8] = vec![0x42; len as usize].leak();
     let burst = Box::leak(Box::new(Box::leak(Box::<BurstStorage>::default()).start()));
     (0..MAX_BURST).for_each(|_| burst.push(bytes.into()));
@@ -132,7 +136,7 @@ fn patch(rig: Rig) {
     rig.dequeue.recycle();
 }
 
-// The same through a bridge, which takes the headers and delivers what it took.
+// The same through a bridge, which takes the headers and delivers the taken bytes.
 #[library_benchmark(setup = rig)]
 #[bench::split_64(false, 64)]
 #[bench::split_1518(false, 1518)]
@@ -175,9 +179,9 @@ fn group_rig(packed: bool) -> Rig {
     enqueue.allow_exchange(to_joined);
     let (dequeue, enqueue): (&Dequeue, &Enqueue) = (Box::leak(Box::new(dequeue)), Box::leak(Box::new(enqueue)));
     let storage = Box::leak(Box::<BurstStorage>::default());
-    (0..4).for_each(|_| to.offer(ROOM, true));
+    (0..4).for_each(|_| to.offer(ROOM, POSTED));
     for _ in 0..WARM_UP {
-        from.offer(64 + NET_HEADER, false);
+        from.offer(64 + NET_HEADER, SENT);
         let mut burst = storage.start();
         assert_eq!(dequeue.receive(&mut burst), Ok(MAX_BURST));
         assert_eq!(enqueue.transmit(burst.frames().exchangeable()).unwrap().frames as usize, MAX_BURST);
@@ -185,9 +189,9 @@ fn group_rig(packed: bool) -> Rig {
         dequeue.recycle();
         from.reclaim();
         to.reclaim();
-        to.offer(ROOM, true);
+        to.offer(ROOM, POSTED);
     }
-    from.offer(64 + NET_HEADER, false);
+    from.offer(64 + NET_HEADER, SENT);
     std::mem::forget((from, to, from_arena, to_arena));
     let burst = Box::leak(Box::new(Box::leak(Box::<BurstStorage>::default()).start()));
     Rig { dequeue, enqueue, storage, headers: Box::leak(Box::default()), in_hand: burst.frames() }
@@ -238,7 +242,7 @@ const WORST: [u16; 2] = [255, MAX_CHAIN];
 fn worst_sender(packed: bool) -> &'static Dequeue {
     let mut guest = Guest::sized(packed, 2 * MAX_CHAIN);
     let dequeue = Dequeue::new(guest.arena.memory().clone(), &guest.config).unwrap();
-    WORST.into_iter().for_each(|count| guest.offer_bytes(count, false));
+    WORST.into_iter().for_each(|count| guest.offer_bytes(count, SENT));
     std::mem::forget(guest);
     Box::leak(Box::new(dequeue))
 }
@@ -256,7 +260,7 @@ fn worst_receive(dequeue: &'static Dequeue, mut storage: Box<BurstStorage>) {
 fn worst_receiver(packed: bool) -> (&'static Enqueue, Frames<'static>) {
     let mut guest = Guest::sized(packed, 2 * MAX_CHAIN);
     let enqueue = Enqueue::new(guest.arena.memory().clone(), &guest.config).unwrap();
-    WORST.into_iter().for_each(|count| guest.offer_bytes(count, true));
+    WORST.into_iter().for_each(|count| guest.offer_bytes(count, POSTED));
     std::mem::forget(guest);
     let bytes: &[u8] = vec![0x42; 1500].leak();
     let burst = Box::leak(Box::new(Box::leak(Box::<BurstStorage>::default()).start()));

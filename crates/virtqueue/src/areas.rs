@@ -40,12 +40,12 @@ impl Areas {
                 Err(SetupError::Misaligned { area, addr, align })
             }
         };
-        let (desc_len, driver_len, device_len) = QueueConfig::area_sizes(format, size);
+        let sizes = QueueConfig::area_sizes(format, size);
         // Alignments required by virtio 1.2 §2.7 and §2.8.
         let (driver_align, device_align) = if format == Format::Split { (2, 4) } else { (4, 4) };
-        let desc = find("descriptor", config.descriptors, desc_len, 16)?;
-        let driver = find("driver", config.driver, driver_len, driver_align)?;
-        let device = find("device", config.device, device_len, device_align)?;
+        let desc = find("descriptor", config.descriptors, sizes.descriptors, 16)?;
+        let driver = find("driver", config.driver, sizes.driver, driver_align)?;
+        let device = find("device", config.device, sizes.device, device_align)?;
         Ok(Areas { desc, driver, device, size, format, memory })
     }
 

@@ -5,7 +5,7 @@ use crate::layout;
 /// Largest accepted queue size, in descriptors: virtio's own limit (virtio 1.2 §2.7, §2.8.10.1).
 pub const MAX_QUEUE_SIZE: u16 = 1 << 15;
 
-/// Longest accepted descriptor chain. Virtio allows the queue size; no driver exceeds what QEMU accepts.
+/// Longest accepted descriptor chain. Virtio allows the queue size; no driver exceeds QEMU's limit.
 pub const MAX_CHAIN: u16 = 1024;
 
 const _: () = assert!(MAX_CHAIN as usize <= packet::MAX_SEGMENTS, "any accepted chain fits into an empty burst");
@@ -59,6 +59,15 @@ impl std::fmt::Display for Format {
     }
 }
 
+/// Order in which a device returns chains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// The order in which it took them (VIRTIO_F_IN_ORDER).
+    InOrder,
+    /// Any order.
+    AnyOrder,
+}
+
 /// Negotiated features, as far as they concern rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated(pub u64);
@@ -72,6 +81,11 @@ impl Negotiated {
     /// Ring format.
     pub fn format(self) -> Format {
         if self.has(features::RING_PACKED) { Format::Packed } else { Format::Split }
+    }
+
+    /// Returns the order in which the device returns chains.
+    pub(crate) fn returns(self) -> Returns {
+        if self.has(features::IN_ORDER) { Returns::InOrder } else { Returns::AnyOrder }
     }
 }
 
@@ -102,12 +116,31 @@ impl QueueConfig {
         }
     }
 
-    /// Returns the sizes of a queue's (descriptor, driver, device) areas in bytes.
-    pub fn area_sizes(format: Format, size: u16) -> (u64, u64, u64) {
+    /// Returns the sizes of the areas of a queue with `size` descriptors.
+    pub fn area_sizes(format: Format, size: u16) -> AreaSizes {
         let n = u64::from(size);
+        let descriptors = n * layout::DESC;
         match format {
-            Format::Split => (n * layout::DESC, 6 + n * 2, 6 + n * layout::USED_ELEM),
-            Format::Packed => (n * layout::DESC, 4, 4),
+            Format::Split => AreaSizes { descriptors, driver: 6 + n * 2, device: 6 + n * layout::USED_ELEM },
+            Format::Packed => AreaSizes { descriptors, driver: 4, device: 4 },
         }
+    }
+}
+
+/// Sizes of a queue's three areas in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AreaSizes {
+    /// Descriptor table (split) or ring (packed).
+    pub descriptors: u64,
+    /// Available ring (split) or driver event suppression (packed).
+    pub driver: u64,
+    /// Used ring (split) or device event suppression (packed).
+    pub device: u64,
+}
+
+impl AreaSizes {
+    /// Returns the size of all of them.
+    pub fn sum(self) -> u64 {
+        self.descriptors + self.driver + self.device
     }
 }

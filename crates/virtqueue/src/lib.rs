@@ -21,7 +21,7 @@ pub mod memory;
 mod position;
 pub mod unfinished;
 
-pub use config::{Format, MAX_CHAIN, MAX_QUEUE_SIZE, Negotiated, QueueConfig, features};
+pub use config::{AreaSizes, Format, MAX_CHAIN, MAX_QUEUE_SIZE, Negotiated, QueueConfig, features};
 pub use error::{Dropped, Fatal, SetupError};
 pub use handover::ordering;
 pub use layout::NET_HEADER;

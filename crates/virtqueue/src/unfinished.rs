@@ -1,5 +1,5 @@
-//! Checksums that a peer left unfinished, as the header in front of its frame says (virtio 1.2 §5.1.6.4.1). A peer may do so only if that was
-//! negotiated; some do so anyway.
+//! Checksums that a peer left unfinished, as the header in front of its frame says (virtio 1.2 §5.1.6.4.1). A peer may do so only
+//! if that was negotiated; some do so anyway.
 
 use crate::NET_HEADER;
 use packet::Segment;

@@ -248,7 +248,9 @@ impl Crafted {
         let mut bytes = file_of(region);
         for config in &self.configs {
             let sizes = QueueConfig::area_sizes(config.negotiated.format(), SIZE);
-            for (addr, len) in [(config.descriptors, sizes.0), (config.driver, sizes.1), (config.device, sizes.2)] {
+            let areas =
+                [(config.descriptors, sizes.descriptors), (config.driver, sizes.driver), (config.device, sizes.device)];
+            for (addr, len) in areas {
                 let at = (addr - region.guest_addr) as usize;
                 bytes[at..at + len as usize].fill(0);
             }

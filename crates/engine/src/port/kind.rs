@@ -66,7 +66,8 @@ pub enum Queues {
     Asked,
 }
 
-/// Abilities of a kind of port. The rest of the switch asks for these, never for a kind.
+/// Abilities of a kind of port. The rest of the switch asks for these, never for a kind. A test of [`super::kinds`] opens a port of each
+/// kind, and compares its halves with `lends`, `has_guest` and `shares`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Its queues can receive into a guest's buffers, and send from a guest's memory: the end `from` of a mapping.

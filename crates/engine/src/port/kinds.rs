@@ -137,3 +137,6 @@ impl Driver {
         self.kind().open(site)
     }
 }
+
+#[cfg(test)]
+mod tests;

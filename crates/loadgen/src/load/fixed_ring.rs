@@ -74,7 +74,7 @@ impl FixedRing {
             size.is_power_of_two() && usize::from(size) == slots.len(),
             "a power of two, and a buffer for every slot"
         );
-        let (descriptors, driver, device) = QueueConfig::area_sizes(format, size);
+        let sizes = QueueConfig::area_sizes(format, size);
         let find = |addr, len| {
             let area = arena.host(addr, len).expect("the queue was laid out in this arena");
             assert!(area.as_ptr().addr().is_multiple_of(16), "areas are aligned");
@@ -82,9 +82,9 @@ impl FixedRing {
         };
         let flags = if writable { WRITE } else { 0 };
         let ring = FixedRing {
-            descriptors: find(config.descriptors, descriptors).cast(),
-            driver: find(config.driver, driver),
-            device: find(config.device, device),
+            descriptors: find(config.descriptors, sizes.descriptors).cast(),
+            driver: find(config.driver, sizes.driver),
+            device: find(config.device, sizes.device),
             format,
             mask: size - 1,
             tail: u64::from(len) | u64::from(flags) << 48,

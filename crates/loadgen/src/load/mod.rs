@@ -148,8 +148,8 @@ fn open(load: &LoadOptions, indices: &[usize]) -> Result<Function, LoadError> {
     let no_memory = |source| LoadError::Memory { socket: sockets[indices[0]].clone(), source };
     let frame = USUAL_BUFFER.max(NET_HEADER as usize + usize::from(load.size));
     let count = load.queue_size * 2 * indices.len() as u16;
-    let (descriptors, driver, device) = QueueConfig::area_sizes(Negotiated(load.features()).format(), load.queue_size);
-    let rings = 2 * indices.len() as u64 * (descriptors + driver + device + 3 * 4096);
+    let areas = QueueConfig::area_sizes(Negotiated(load.features()).format(), load.queue_size);
+    let rings = 2 * indices.len() as u64 * (areas.sum() + 3 * 4096);
     let own = if load.exchange { 0 } else { Buffers::footprint(count, frame) };
     let mut arena = Arena::new(own + rings, true).map_err(no_memory)?;
     let membership = load.exchange.then(|| Membership::new(count)).transpose().map_err(LoadError::Membership)?;

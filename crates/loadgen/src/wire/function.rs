@@ -82,10 +82,7 @@ impl Connected {
 impl Function {
     /// Returns the bytes that rings of these sizes, and buffers for frames of `size` bytes, take in an arena.
     pub fn footprint(negotiated: Negotiated, sizes: QueueSizes, size: u16) -> u64 {
-        let ring = |size| {
-            let (a, b, c) = QueueConfig::area_sizes(negotiated.format(), size);
-            a + b + c + 3 * 4096
-        };
+        let ring = |size| QueueConfig::area_sizes(negotiated.format(), size).sum() + 3 * 4096;
         let buffers = Buffers::footprint(sizes.receive + sizes.transmit, room(size));
         buffers + ring(sizes.receive) + ring(sizes.transmit)
     }

@@ -235,7 +235,7 @@ fn establish(
             let areas = QueueConfig::area_sizes(Negotiated(port.features()).format(), port.queue_size);
             // A device may decline packed rings; split ones take more.
             let split = QueueConfig::area_sizes(virtqueue::Format::Split, port.queue_size);
-            let one = (areas.0 + areas.1 + areas.2).max(split.0 + split.1 + split.2) + 3 * 64;
+            let one = areas.sum().max(split.sum()) + 3 * 64;
             2 * u64::from(port.queue_pairs) * one
         })
         .sum();

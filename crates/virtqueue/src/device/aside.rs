@@ -14,13 +14,13 @@ use packet::MAX_BURST;
 /// Filled loans of one burst, of which [`super::Enqueue::set_aside`] puts here those that are not delivered yet, and
 /// [`super::Enqueue::take_up`] makes another burst. A queue may have any number of these, and takes them up in any order.
 ///
-/// Its buffers are nobody else's: one that is dropped with buffers in it keeps them from the guest until the guest resets its
+/// No other place has its buffers: one that is dropped with buffers in it keeps them from the guest until the guest resets its
 /// queue. [`super::Enqueue::aside`] tells their number.
 pub struct Aside {
     /// Number of the queue that lent them.
     queue: u64,
     entries: [Option<FilledBuffer>; MAX_BURST],
-    /// The first of the entries, as many as this, are in use.
+    /// Number of entries in use, from the first on.
     count: usize,
 }
 
@@ -47,7 +47,7 @@ impl Aside {
     /// this queue, or if a frame has yet to be moved: the ring would publish its buffer before.
     #[inline]
     pub(super) fn take_from(&mut self, filled: &Filled, queue: u64) -> bool {
-        // Those of a queue that is gone are nobody's any more.
+        // Buffers of a queue that is gone belong to no queue any more.
         let is_taken = self.queue == queue && !self.is_empty();
         if is_taken || filled.needs_fix_up() {
             return false;
@@ -71,7 +71,7 @@ impl Aside {
         if self.queue != queue || !filled.is_empty() || filled.needs_fix_up() {
             return false;
         }
-        self.entries[..self.count].iter().flatten().for_each(|buffer| filled.push(buffer.posted, buffer.has_header));
+        self.entries[..self.count].iter().flatten().for_each(|&buffer| filled.push(buffer));
         self.count = 0;
         true
     }

@@ -19,7 +19,7 @@ pub(super) struct MappedBuffer {
     pub(super) len: u32,
 }
 
-// SAFETY: it only names guest memory, which any thread may access; who follows the pointer keeps the memory mapped.
+// SAFETY: it only names guest memory, which any thread may access; code that follows the pointer keeps the memory mapped.
 unsafe impl Send for MappedBuffer {}
 
 /// Direction of a chain's buffers.

@@ -3,6 +3,8 @@
 
 use super::lend;
 use super::taken::TakenChain;
+use crate::config::Returns;
+use crate::exchange::Instead;
 use packet::{Burst, MAX_BURST, Offer};
 use std::cell::Cell;
 
@@ -10,11 +12,11 @@ use std::cell::Cell;
 pub(super) struct Kept {
     /// Zero if none can be kept.
     id: u64,
-    /// Whether chains return in the order in which they were taken: none can be kept then.
-    in_order: bool,
-    /// The buffers given for those of the present burst, if the queue is in a group.
+    /// None can be kept if chains return in order.
+    order: Returns,
+    /// The buffers given in exchange for those of the present burst, if the queue is in a group.
     offer: Option<Offer>,
-    /// Chains of the last burst for whose buffers others were given, and whether those were most.
+    /// Number of chains of the last burst whose buffers were exchanged, and whether most of them were.
     given: Cell<u32>,
     exchanges: Cell<bool>,
     /// Every chain of the present burst.
@@ -31,10 +33,10 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Creates the record of a queue of `size` descriptors.
-    pub(super) fn new(size: u16, in_order: bool) -> Kept {
+    pub(super) fn new(size: u16, order: Returns) -> Kept {
         Kept {
-            id: if in_order { 0 } else { lend::queue_id() },
-            in_order,
+            id: if order == Returns::InOrder { 0 } else { lend::queue_id() },
+            order,
             offer: None,
             given: Cell::new(0),
             exchanges: Cell::new(false),
@@ -47,7 +49,7 @@ impl Kept {
         }
     }
 
-    /// Returns the name of the queue on frames whose chains can be kept; zero if there are none.
+    /// Returns the number of the queue on frames whose chains can be kept; zero if there are none.
     #[inline(always)]
     pub(super) fn id(&self) -> u64 {
         self.id
@@ -116,26 +118,26 @@ impl Kept {
     /// Reports whether most chains of the next burst are likely to be returned one by one.
     #[inline(always)]
     pub(super) fn returns_each(&self) -> bool {
-        !self.in_order || self.exchanges.get()
+        self.order == Returns::AnyOrder || self.exchanges.get()
     }
 
-    /// Passes every chain that is not kept to `put`, and the number of the buffer given for its own, plus one, or zero. In order, one
-    /// call may stand for several chains: with the slots of all, and the id and number of the last.
+    /// Passes every chain that is not kept to `put`, and the buffer that comes back. In order, one call may stand for several chains:
+    /// with the slots of all, and the id and buffer of the last.
     #[inline(always)]
-    pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain, u16)) {
+    pub(super) fn give_back(&self, mut put: impl FnMut(TakenChain, Instead)) {
         let taken = &self.taken[..self.count.take()];
         let places = self.offer.as_ref().map_or(0, Offer::take_places);
         self.given.set(places.count_ones());
         let instead = |place: usize| match &self.offer {
-            Some(offer) if places >> place & 1 == 1 => offer.given(place) + 1,
-            _ => 0,
+            Some(offer) if places >> place & 1 == 1 => Instead::of(offer.given(place)),
+            _ => Instead::OWN,
         };
-        if self.in_order {
+        if self.order == Returns::InOrder {
             return self.give_back_in_order(taken, places, instead, put);
         }
         let back = &self.back[..self.back_count.take()];
         for chain in back {
-            put(chain.get(), 0);
+            put(chain.get(), Instead::OWN);
         }
         self.out.set(self.out.get() - back.len() as u16);
         for (place, chain) in taken.iter().enumerate() {
@@ -152,12 +154,12 @@ impl Kept {
         &self,
         taken: &[Cell<TakenChain>],
         places: u32,
-        instead: impl Fn(usize) -> u16,
-        mut put: impl FnMut(TakenChain, u16),
+        instead: impl Fn(usize) -> Instead,
+        mut put: impl FnMut(TakenChain, Instead),
     ) {
         let (mut left, mut first) = (places, 0);
         while first < taken.len() {
-            // Up to the next place that has a buffer of its own, or to the end.
+            // Up to the next place whose buffer was exchanged, or to the end.
             let last = (left.trailing_zeros() as usize).min(taken.len() - 1);
             left &= left.wrapping_sub(1);
             let slots = taken[first..=last].iter().map(|chain| chain.get().slots).sum();
@@ -199,19 +201,19 @@ mod tests {
 
     #[test]
     fn in_order_one_entry_stands_for_chains_up_to_the_next_given_buffer() {
-        let mut kept = Kept::new(SIZE, true);
+        let mut kept = Kept::new(SIZE, Returns::InOrder);
         kept.set_offer(Offer::new(1, 2, 3, 0));
         assert_eq!(kept.id(), 0, "none can be kept");
         let put = |given: &[(u8, u16)]| {
             (0..5).for_each(|place| kept.take(place.into(), TakenChain { id: 10 + place, slots: 2 }));
             given.iter().for_each(|&(place, buffer)| kept.offer.as_ref().unwrap().give(place, buffer));
             let mut put = Vec::new();
-            kept.give_back(|chain, instead| put.push((chain.id, chain.slots, instead)));
+            kept.give_back(|chain, instead| put.push((chain.id, chain.slots, instead.buffer())));
             put
         };
-        assert_eq!(put(&[]), [(14, 10, 0)]);
-        assert_eq!(put(&[(0, 7), (3, 8)]), [(10, 2, 8), (13, 6, 9), (14, 2, 0)]);
-        assert_eq!(put(&[(4, 7)]), [(14, 10, 8)]);
+        assert_eq!(put(&[]), [(14, 10, None)]);
+        assert_eq!(put(&[(0, 7), (3, 8)]), [(10, 2, Some(7)), (13, 6, Some(8)), (14, 2, None)]);
+        assert_eq!(put(&[(4, 7)]), [(14, 10, Some(7))]);
     }
 
     proptest! {
@@ -220,7 +222,7 @@ mod tests {
         /// Every chain is returned once, and not before the sender has released it.
         #[test]
         fn chains_go_back_once(steps in prop::collection::vec(step(), 1..if cfg!(miri) { 15 } else { 60 })) {
-            let kept = Kept::new(SIZE, false);
+            let kept = Kept::new(SIZE, Returns::AnyOrder);
             // Each chain has a distinct number of slots to identify it; the ring holds at most its size.
             let (mut number, mut held, mut due, mut seen) = (0, HashMap::new(), Vec::new(), Vec::new());
             for step in steps {

@@ -137,9 +137,9 @@ impl Filled {
 
     /// Adds the buffer of a frame that the burst had room for. There is room for a full burst, and the next burst starts empty.
     #[inline(always)]
-    pub(super) fn push(&self, posted: Posted, has_header: bool) {
+    pub(super) fn push(&self, filled: FilledBuffer) {
         let at = self.count.get();
-        self.entries[at].set(Some(FilledBuffer { posted, has_header }));
+        self.entries[at].set(Some(filled));
         self.count.set(at + 1);
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Posted {
     pub(super) slots: u16,
 }
 
-// SAFETY: it only names guest memory, which any thread may access; who follows the pointer keeps the memory mapped.
+// SAFETY: it only names guest memory, which any thread may access; code that follows the pointer keeps the memory mapped.
 unsafe impl Send for Posted {}
 
 impl Posted {
@@ -198,7 +198,7 @@ impl PostedQueue {
         }
     }
 
-    /// Grows if the queue would not hold so many buffers and has not grown yet.
+    /// Grows if the queue has no room for this number of buffers and has not grown yet.
     pub(super) fn make_room_for(&self, buffers: u32) {
         if buffers > self.most.get() {
             self.grow();

@@ -1,12 +1,14 @@
-//! The device's view of a ring, as far as it is the same for both formats and both directions.
+//! A ring of either format, as far as it is the same for both directions.
 
 use super::chain::{Access, WalkedChain};
 use super::taken::TakenChain;
 use crate::areas::Areas;
-use crate::error::Fatal;
+use crate::config::{QueueConfig, Returns};
+use crate::error::{Fatal, SetupError};
 use crate::layout::Descriptor;
-use crate::memory::{DirtyLog, Writer};
-use std::cell::RefMut;
+use crate::memory::{DirtyLog, Memory, Writer};
+use std::cell::{RefCell, RefMut};
+use std::sync::Arc;
 
 /// The first descriptor of an available chain. A function that is not inlined takes its parts, in registers.
 #[derive(Clone, Copy)]
@@ -16,18 +18,50 @@ pub(super) struct Head {
     pub(super) descriptor: Descriptor,
 }
 
-/// A ring of either format.
+/// A ring of the format that was negotiated. [`each`] calls its methods.
+pub(super) enum Either<S, P> {
+    Split(S),
+    Packed(P),
+}
+
+/// Evaluates an expression with the ring of either format, compiled for each of them.
+macro_rules! each {
+    ($either:expr, $ring:ident => $body:expr) => {
+        match $either {
+            $crate::device::ring::Either::Split($ring) => $body,
+            $crate::device::ring::Either::Packed($ring) => $body,
+        }
+    };
+}
+
+pub(super) use each;
+
+/// The parts that rings of both formats have.
+pub(super) struct Common<L> {
+    pub(super) areas: Areas,
+    /// The writer of the guest's memory: of the ring and of the buffers.
+    pub(super) writer: Writer<L>,
+    pub(super) returns: Returns,
+    pub(super) walked: RefCell<WalkedChain>,
+}
+
+impl<L: DirtyLog> Common<L> {
+    pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
+        Ok(Common {
+            areas: Areas::new(memory.clone(), config)?,
+            writer: Writer::new(memory, log),
+            returns: config.negotiated.returns(),
+            walked: RefCell::new(WalkedChain::new()),
+        })
+    }
+}
+
+/// Operations on a ring that differ between the formats.
 pub(super) trait DeviceRing {
-    /// The log of what the device writes.
+    /// The log of the bytes that the device writes.
     type Log: DirtyLog;
 
-    fn areas(&self) -> &Areas;
-
-    /// Returns the writer of the guest's memory: of the ring and of the buffers.
-    fn writer(&self) -> &Writer<Self::Log>;
-
-    /// Reports whether the device returns chains in the order in which it took them (VIRTIO_F_IN_ORDER).
-    fn in_order(&self) -> bool;
+    fn common(&self) -> &Common<Self::Log>;
 
     /// Returns the chain that starts with `head` if that is all of it, in one buffer of this direction.
     fn single(head: Head, access: Access) -> Option<TakenChain>;
@@ -38,7 +72,7 @@ pub(super) trait DeviceRing {
     /// Enables or disables kicks from the guest.
     fn set_kicks(&self, wanted: bool);
 
-    /// Reports whether the guest wants to be notified of what was published since the previous query.
+    /// Reports whether the guest wants to be notified of the chains published since the previous query.
     fn wants_notification(&self) -> bool;
 
     /// Returns the position from which a later device resumes.

@@ -2,16 +2,17 @@
 //! the middle of a call.
 
 use super::budget::Budget;
-use super::packed::PackedRing;
+use super::enqueue::Enqueue;
 use super::posted::{Posted, PostedQueue};
-use super::receiveq::{ReceiveRing, Receiveq};
-use super::split::SplitRing;
+use super::receive::{Prefetch, ReceiveRing};
+use super::ring::{DeviceRing, each};
 use crate::areas::Areas;
-use crate::config::{Format, Negotiated, QueueConfig, features};
+use crate::config::{Format, Negotiated, features};
 use crate::driver::{Buffer, Queue};
 use crate::error::Fatal;
+use crate::exchange::Instead;
 use crate::layout::{F_WRITE, NET_HEADER, Tail, packed_available_bits};
-use crate::memory::{Arena, Unlogged};
+use crate::memory::Arena;
 use crate::ordering::{get, publish, put};
 use crate::position::Position;
 use packet::{BurstStorage, Segment};
@@ -20,9 +21,9 @@ use std::cell::Cell;
 const SIZE: u16 = 64;
 
 /// A ring whose guest is this rogue.
-struct Rogue<R> {
-    ring: R,
-    areas: Areas,
+struct Rogue<'r, R> {
+    ring: &'r R,
+    areas: &'r Areas,
     format: Format,
     /// The next slot to offer again, the first slot of this call, and the number of slots offered again.
     next: Cell<Position>,
@@ -30,23 +31,18 @@ struct Rogue<R> {
     again: Cell<u32>,
 }
 
-impl<R> Rogue<R> {
+impl<R> Rogue<'_, R> {
     fn offer(&self, at: Position) {
         let flags = F_WRITE | packed_available_bits(at.wrap);
         put(self.areas.tail(at.slot), Tail::packed(NET_HEADER - 1, at.slot, flags).0);
     }
 }
 
-impl<R: ReceiveRing> ReceiveRing for Rogue<R> {
-    type Ring = R::Ring;
+impl<R: ReceiveRing> ReceiveRing for Rogue<'_, R> {
     type Used = R::Used;
 
-    fn ring(&self) -> &R::Ring {
-        self.ring.ring()
-    }
-
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
-        self.ring.look_ahead(posted, wanted, fetch, budget)
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, prefetch: Prefetch, budget: &Budget) -> Result<(), Fatal> {
+        self.ring.look_ahead(posted, wanted, prefetch, budget)
     }
 
     fn used(&self) -> R::Used {
@@ -57,7 +53,7 @@ impl<R: ReceiveRing> ReceiveRing for Rogue<R> {
         self.ring.set_used(used);
     }
 
-    fn put_used(&self, used: &mut R::Used, last: Posted, written: u32, instead: u16) {
+    fn put_used(&self, used: &mut R::Used, last: Posted, written: u32, instead: Instead) {
         self.ring.put_used(used, last, written, instead);
     }
 
@@ -85,7 +81,7 @@ impl<R: ReceiveRing> ReceiveRing for Rogue<R> {
 }
 
 /// Fills a ring with chains too short for a header, and makes calls that could go on for ever.
-fn hold<R: ReceiveRing>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) -> R) -> Result<(), Fatal> {
+fn hold(format: Format) -> Result<(), Fatal> {
     let packed = if format == Format::Packed { features::RING_PACKED } else { 0 };
     let negotiated = Negotiated(features::VERSION_1 | features::MRG_RXBUF | packed);
     let mut arena = Arena::new(1 << 16, false).unwrap();
@@ -96,16 +92,20 @@ fn hold<R: ReceiveRing>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) 
         driver.add(&[Buffer { addr, len: NET_HEADER - 1, writable: true }]).unwrap();
     }
     driver.publish();
-    let areas = Areas::new(arena.memory().clone(), &config).unwrap();
-    let next = Position { slot: 0, wrap: false };
-    let (next, first) = (Cell::new(next), Cell::new(next));
-    let rogue = Rogue { ring: ring(&arena, &config), areas, format, next, first, again: Cell::new(0) };
-    let queue = Receiveq::new(rogue, &config);
+    let queue = Enqueue::new(arena.memory().clone(), &config).unwrap();
+    each!(&queue.ring, ring => {
+        let next = Position { slot: 0, wrap: false };
+        let (next, first) = (Cell::new(next), Cell::new(next));
+        call(&queue, &Rogue { ring, areas: &ring.common().areas, format, next, first, again: Cell::new(0) })
+    })
+}
+
+fn call(queue: &Enqueue, rogue: &impl ReceiveRing) -> Result<(), Fatal> {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
     burst.push(Segment::from(&[0; 60][..]));
     for call in 1..=3 {
-        let done = queue.transmit(burst.frames(), packet::Unjudged)?;
+        let done = queue.transmit_to(rogue, burst.frames(), packet::Unjudged)?;
         assert_eq!((done.frames, queue.dropped().short), (0, call * u64::from(SIZE)));
     }
     Ok(())
@@ -113,14 +113,11 @@ fn hold<R: ReceiveRing>(format: Format, ring: impl FnOnce(&Arena, &QueueConfig) 
 
 #[test]
 fn a_split_ring_that_is_offered_again_in_a_call_ends_the_queue() {
-    let ring = |arena: &Arena, config: &_| SplitRing::new(arena.memory().clone(), config, Unlogged).unwrap();
-    let held = hold(Format::Split, ring);
+    let held = hold(Format::Split);
     assert!(matches!(held, Err(Fatal::IndexJump { size: SIZE, .. })), "{held:?}");
 }
 
 #[test]
 fn a_packed_ring_that_is_offered_again_in_a_call_has_to_wait_for_the_next() {
-    let ring = |arena: &Arena, config: &_| PackedRing::new(arena.memory().clone(), config, Unlogged).unwrap();
-    let held = hold(Format::Packed, ring);
-    assert_eq!(held, Ok(()));
+    assert_eq!(hold(Format::Packed), Ok(()));
 }

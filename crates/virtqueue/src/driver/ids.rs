@@ -1,6 +1,8 @@
 //! Bookkeeping of free descriptors or buffer ids, and of the chains that the device holds.
 
 use super::Buffer;
+use crate::config::Returns;
+use crate::exchange::Instead;
 
 /// Free numbers below a ring's size, which name descriptors or chains.
 pub(super) struct Ids {
@@ -20,12 +22,13 @@ enum Order {
 
 impl Ids {
     /// Returns all numbers below `size`.
-    pub(super) fn new(size: u16, in_order: bool) -> Ids {
-        let order = if in_order {
-            Order::Sequence { next: 0, oldest: 0 }
-        } else {
-            let fifo: Box<[u16]> = (0..size.next_power_of_two()).collect();
-            Order::Returned { fifo, head: 0, tail: size.into() }
+    pub(super) fn new(size: u16, returns: Returns) -> Ids {
+        let order = match returns {
+            Returns::InOrder => Order::Sequence { next: 0, oldest: 0 },
+            Returns::AnyOrder => {
+                let fifo: Box<[u16]> = (0..size.next_power_of_two()).collect();
+                Order::Returned { fifo, head: 0, tail: size.into() }
+            }
         };
         Ids { size, free: size, order }
     }
@@ -82,7 +85,7 @@ fn after(id: u16, size: u16) -> u16 {
 
 /// The chains that a device holds.
 pub(super) struct Outstanding {
-    in_order: bool,
+    returns: Returns,
     /// The chain with this id.
     chains: Box<[OutstandingChain]>,
     /// The chain that ends the batch announced by the device, if one is in progress.
@@ -103,7 +106,7 @@ struct OutstandingChain {
 struct Last {
     id: u16,
     len: u32,
-    instead: u16,
+    instead: Instead,
 }
 
 /// A used entry, as the device wrote it.
@@ -111,8 +114,8 @@ struct Last {
 pub(super) struct Entry {
     pub(super) id: u32,
     pub(super) len: u32,
-    /// Number of the buffer that comes back instead of the chain's, plus one, or zero.
-    pub(super) instead: u16,
+    /// The buffer that comes back.
+    pub(super) instead: Instead,
 }
 
 /// Meaning of a used entry, for one chain.
@@ -125,15 +128,15 @@ pub(super) struct Done {
 }
 
 impl Outstanding {
-    pub(super) fn new(size: u16, in_order: bool) -> Outstanding {
-        Outstanding { in_order, chains: vec![OutstandingChain::default(); size.into()].into(), batch: None }
+    pub(super) fn new(size: u16, returns: Returns) -> Outstanding {
+        Outstanding { returns, chains: vec![OutstandingChain::default(); size.into()].into(), batch: None }
     }
 
     #[inline(always)]
     pub(super) fn add(&mut self, id: u16, buffers: &[Buffer]) {
         let chain = &mut self.chains[usize::from(id)];
         chain.descriptors = buffers.len() as u16;
-        if self.in_order {
+        if self.returns == Returns::InOrder {
             let writable = buffers.iter().filter(|buffer| buffer.writable);
             chain.writable = writable.fold(0, |sum, buffer| sum.saturating_add(buffer.len));
         }
@@ -153,7 +156,7 @@ impl Outstanding {
         if oldest.is_some_and(|oldest| oldest != id) {
             return self.go_on(oldest?, Last { id, len, instead });
         }
-        Some(Done { id, len, descriptors: std::mem::take(&mut chain.descriptors), instead: instead.checked_sub(1) })
+        Some(Done { id, len, descriptors: std::mem::take(&mut chain.descriptors), instead: instead.buffer() })
     }
 
     /// Returns the `oldest` chain of a batch that ends with `last`.
@@ -163,7 +166,7 @@ impl Outstanding {
         self.batch = (!is_last).then_some(last);
         let chain = &mut self.chains[usize::from(oldest)];
         let descriptors = std::mem::take(&mut chain.descriptors);
-        let (len, instead) = if is_last { (last.len, last.instead.checked_sub(1)) } else { (chain.writable, None) };
+        let (len, instead) = if is_last { (last.len, last.instead.buffer()) } else { (chain.writable, None) };
         (descriptors > 0).then_some(Done { id: oldest, len, descriptors, instead })
     }
 
@@ -183,11 +186,11 @@ mod tests {
 
     #[test]
     fn what_an_in_order_device_skips_counts_as_used_completely() {
-        let mut outstanding = Outstanding::new(4, true);
+        let mut outstanding = Outstanding::new(4, Returns::InOrder);
         outstanding.add(2, &[buffer(10, false), buffer(20, true), buffer(30, true)]);
         outstanding.add(0, &[buffer(40, false)]);
         outstanding.add(1, &[buffer(50, true)]);
-        let mut entries = [Entry { id: 1, len: 7, instead: 4 }].into_iter();
+        let mut entries = [Entry { id: 1, len: 7, instead: Instead::of(3) }].into_iter();
         let mut next = |oldest| {
             let done = outstanding.next(Some(oldest), || entries.next().expect("one entry for all"));
             done.map(|done| (done.id, done.len, done.instead))
@@ -198,13 +201,13 @@ mod tests {
 
     #[test]
     fn what_the_device_does_not_have_is_refused() {
-        for oldest in [None, Some(3)] {
-            let mut outstanding = Outstanding::new(4, oldest.is_some());
+        for (oldest, returns) in [(None, Returns::AnyOrder), (Some(3), Returns::InOrder)] {
+            let mut outstanding = Outstanding::new(4, returns);
             outstanding.add(3, &[buffer(1, true)]);
             for id in [0, 4, 65536 + 3, u32::MAX] {
-                assert!(outstanding.next(oldest, || Entry { id, len: 0, instead: 0 }).is_none(), "{id}");
+                assert!(outstanding.next(oldest, || Entry { id, len: 0, instead: Instead::OWN }).is_none(), "{id}");
             }
-            let third = || Entry { id: 3, len: 1, instead: 0 };
+            let third = || Entry { id: 3, len: 1, instead: Instead::OWN };
             assert!(outstanding.next(oldest, third).is_some());
             assert!(outstanding.next(oldest, third).is_none(), "only once");
         }
@@ -212,8 +215,9 @@ mod tests {
 
     #[test]
     fn numbers_are_taken_in_the_order_in_which_they_came_back() {
-        for (size, in_order) in [(1, true), (5, true), (8, true), (1, false), (5, false), (8, false)] {
-            let mut ids = Ids::new(size, in_order);
+        let orders = [Returns::InOrder, Returns::AnyOrder];
+        for (size, returns) in [1, 5, 8].into_iter().flat_map(|size| orders.map(|returns| (size, returns))) {
+            let mut ids = Ids::new(size, returns);
             for round in 0..40 {
                 let taken: Vec<u16> = std::iter::from_fn(|| ids.take()).take(usize::from(round % size + 1)).collect();
                 assert_eq!(ids.free(), size - taken.len() as u16);

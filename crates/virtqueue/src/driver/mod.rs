@@ -54,13 +54,13 @@ impl Queue {
     /// Lays out a queue of `size` descriptors in `arena`; returns `None` if the arena is too small.
     pub fn layout(arena: &mut Arena, size: u16, negotiated: crate::Negotiated) -> Option<QueueConfig> {
         let format = negotiated.format();
-        let (descriptors, driver, device) = QueueConfig::area_sizes(format, size);
+        let sizes = QueueConfig::area_sizes(format, size);
         // Each area starts a cache line: the two sides write different areas.
         Some(QueueConfig {
             size,
-            descriptors: arena.allocate(descriptors, 64)?,
-            driver: arena.allocate(driver, 64)?,
-            device: arena.allocate(device, 64)?,
+            descriptors: arena.allocate(sizes.descriptors, 64)?,
+            driver: arena.allocate(sizes.driver, 64)?,
+            device: arena.allocate(sizes.device, 64)?,
             base: QueueConfig::initial_base(format),
             negotiated,
         })

@@ -5,7 +5,7 @@ use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
 use crate::error::{Fatal, SetupError};
-use crate::exchange::PACKED_LEN_BITS;
+use crate::exchange::{Instead, PACKED_LEN_BITS};
 use crate::layout::{F_NEXT, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put};
@@ -46,9 +46,9 @@ impl PackedDriver {
         Ok(PackedDriver {
             areas,
             exchanges: config.negotiated.has(features::EXCHANGE),
-            ids: Ids::new(size, config.negotiated.has(features::IN_ORDER)),
+            ids: Ids::new(size, config.negotiated.returns()),
             free: size,
-            outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
+            outstanding: Outstanding::new(size, config.negotiated.returns()),
             avail: start,
             used: start,
             first: None,
@@ -101,8 +101,10 @@ impl PackedDriver {
             }
         }
         let (len, instead) = match tail.len() {
-            len if self.exchanges => (len & ((1 << PACKED_LEN_BITS) - 1), (len >> PACKED_LEN_BITS) as u16),
-            len => (len, 0),
+            len if self.exchanges => {
+                (len & ((1 << PACKED_LEN_BITS) - 1), Instead::from_bits((len >> PACKED_LEN_BITS) as u16))
+            }
+            len => (len, Instead::OWN),
         };
         let done = self
             .outstanding

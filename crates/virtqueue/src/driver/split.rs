@@ -5,6 +5,7 @@ use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::Instead;
 use crate::layout::{AVAIL_NO_INTERRUPT, F_NEXT, F_WRITE, Tail, USED_NO_NOTIFY};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put, put_changed};
@@ -47,8 +48,8 @@ impl SplitDriver {
             mask: size - 1,
             event_idx: config.negotiated.has(features::EVENT_IDX),
             exchanges: config.negotiated.has(features::EXCHANGE),
-            ids: Ids::new(size, config.negotiated.has(features::IN_ORDER)),
-            outstanding: Outstanding::new(size, config.negotiated.has(features::IN_ORDER)),
+            ids: Ids::new(size, config.negotiated.returns()),
+            outstanding: Outstanding::new(size, config.negotiated.returns()),
             next_of: vec![0; size.into()].into(),
             avail: 0,
             published: 0,
@@ -109,7 +110,10 @@ impl SplitDriver {
         }
         let (id_at, len_at) = self.areas.used_element(self.used & self.mask);
         let word = get(id_at);
-        let (id, instead) = if self.exchanges { (word & 0xffff, (word >> 16) as u16) } else { (word, 0) };
+        let (id, instead) = match self.exchanges {
+            true => (word & 0xffff, Instead::from_bits((word >> 16) as u16)),
+            false => (word, Instead::OWN),
+        };
         let done = self
             .outstanding
             .next(self.ids.oldest(), || Entry { id, len: get(len_at), instead })

@@ -69,7 +69,7 @@ mod tests {
             prop_assert_eq!(Grant::decode(&file[..file.len() - 1]), None);
             let at = usize::from(at) % file.len();
             file[at] ^= bits;
-            // What is read names buffers that exist, each once.
+            // A grant that is read names buffers that exist, each once.
             if let Some(other) = Grant::decode(&file) {
                 let mut buffers = other.buffers.clone();
                 buffers.sort_unstable();

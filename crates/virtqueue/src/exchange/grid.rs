@@ -14,7 +14,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Returns the counters of an exchange of so many ports.
+    /// Returns the counters of an exchange with this number of ports.
     pub fn new(ports: u16) -> Grid {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let rows = usize::from(ports) + 1;

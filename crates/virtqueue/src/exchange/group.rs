@@ -1,4 +1,4 @@
-//! A group: its memory, and who has which of the buffers.
+//! A group: its memory, and the owner of each buffer.
 
 use super::counts::Counts;
 use super::geometry::Geometry;
@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The owner of a buffer that nobody has.
+/// The owner of a free buffer.
 const NOBODY: u16 = 0;
 
-/// How a group is made.
+/// Settings of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupOptions {
     /// Number of ports.
@@ -31,8 +31,8 @@ pub struct GroupOptions {
 pub struct Group {
     options: GroupOptions,
     memory: Arc<Memory>,
-    /// The seat that has each buffer. An exchange swaps two of them, so that each seat has as many as it was given, whatever
-    /// its function claims.
+    /// The seat that owns each buffer. An exchange swaps two of them, so that each seat keeps the number of buffers that it was
+    /// given, whatever its function claims.
     pub(super) owners: Box<[AtomicU16]>,
     seats: Mutex<Seats>,
     grid: Grid,
@@ -41,7 +41,7 @@ pub struct Group {
 
 #[derive(Debug)]
 struct Seats {
-    /// Buffers that nobody has, the one that was freed first in front: a function that lost its connection may still read it.
+    /// Free buffers, the one that was freed first in front: a function that lost its connection may still read it.
     free: VecDeque<u16>,
     by_token: BTreeMap<u64, Weak<Seat>>,
     last: u16,
@@ -49,7 +49,7 @@ struct Seats {
 
 /// Error: a function can't join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // The message says what the fields are.
+#[allow(missing_docs)] // The message explains the fields.
 #[error(
     "it asks for {wanted} buffers, and {free} of the group's {count} are free; raise `buffers` of the [[exchange]]"
 )]
@@ -80,7 +80,7 @@ impl Group {
         &self.grid
     }
 
-    /// Returns how it was made.
+    /// Returns its settings.
     #[inline(always)]
     pub fn options(&self) -> &GroupOptions {
         &self.options
@@ -97,12 +97,12 @@ impl Group {
         &self.trials
     }
 
-    /// Returns the file that its memory is.
+    /// Returns the file of its memory.
     pub fn file(&self) -> &Arc<OwnedFd> {
         &self.memory.regions()[0].file
     }
 
-    /// Returns the seat of the function that goes by this token, which gets `wanted` buffers if it is new.
+    /// Returns the seat of the function with this token, which gets `wanted` buffers if it is new.
     pub fn join(self: &Arc<Group>, token: u64, wanted: u16) -> Result<Arc<Seat>, TooFewBuffers> {
         let mut seats = self.seats();
         if let Some(seat) = seats.by_token.get(&token).and_then(Weak::upgrade) {
@@ -126,7 +126,7 @@ impl Group {
         Ok(seat)
     }
 
-    /// Returns the number of buffers that no function has.
+    /// Returns the number of free buffers.
     pub fn free(&self) -> usize {
         self.seats().free.len()
     }

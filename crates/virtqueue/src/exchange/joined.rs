@@ -3,6 +3,7 @@
 use super::Geometry;
 use super::counts::{Copied, Tally};
 use super::group::Seat;
+use super::instead::Instead;
 use super::measured::Measured;
 use crate::layout::NET_HEADER;
 use crate::memory::Memory;
@@ -73,9 +74,9 @@ impl Joined {
 
 /// The decision about a frame that fits into the next posted buffer.
 pub(crate) trait Handover {
-    /// Exchanges the buffer of `frame` for the one posted at `posted`. Returns the number of the former, plus one; or zero: the
-    /// frame must be copied.
-    fn exchange(&mut self, frame: &Frame<'_>, posted: *const u8) -> u16;
+    /// Exchanges the buffer of `frame` for the one posted at `posted`. Returns the former; or [`Instead::OWN`]: the frame must be
+    /// copied.
+    fn exchange(&mut self, frame: &Frame<'_>, posted: *const u8) -> Instead;
 }
 
 /// All frames are copied.
@@ -83,8 +84,8 @@ pub(crate) struct CopyAll;
 
 impl Handover for CopyAll {
     #[inline(always)]
-    fn exchange(&mut self, _: &Frame<'_>, _: *const u8) -> u16 {
-        0
+    fn exchange(&mut self, _: &Frame<'_>, _: *const u8) -> Instead {
+        Instead::OWN
     }
 }
 
@@ -103,21 +104,21 @@ pub(crate) struct Exchanging<'j> {
 }
 
 impl Exchanging<'_> {
-    /// Returns what became of the frames so far.
+    /// Returns the outcome of the frames so far.
     pub(crate) fn tally(&self) -> Tally {
         self.tally
     }
 
     #[cold]
-    fn copy(&mut self, reason: Copied) -> u16 {
+    fn copy(&mut self, reason: Copied) -> Instead {
         self.tally.add_copied(reason, 1);
-        0
+        Instead::OWN
     }
 }
 
 impl Handover for Exchanging<'_> {
     #[inline(always)]
-    fn exchange(&mut self, frame: &Frame<'_>, posted: *const u8) -> u16 {
+    fn exchange(&mut self, frame: &Frame<'_>, posted: *const u8) -> Instead {
         if frame.len() < self.threshold {
             return self.copy(Copied::Short);
         }
@@ -137,11 +138,11 @@ impl Handover for Exchanging<'_> {
         if !is_right {
             return self.copy(Copied::Foreign);
         }
-        // The rings order these with what the new owners do: they learn of the buffers later.
+        // The rings order these stores with accesses of the new owners, which learn of the buffers later.
         sent_owner.store(self.seat, Ordering::Relaxed);
         given_owner.store(self.offer.seat(), Ordering::Relaxed);
         self.offer.give(place, given);
         self.tally.add_exchanged();
-        sent + 1
+        Instead::of(sent)
     }
 }

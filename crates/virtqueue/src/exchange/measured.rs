@@ -39,7 +39,7 @@ impl Measured {
         self.group.trials().is_trying().then(Instant::now)
     }
 
-    /// Notes what was received.
+    /// Notes a burst that was received.
     #[inline(always)]
     pub(crate) fn received(&self, frames: usize, bytes: u64, began: Option<Instant>) {
         self.burst.set((frames > 0).then_some(Received { frames: frames as u32, bytes, began }));

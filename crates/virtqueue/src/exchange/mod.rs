@@ -3,12 +3,12 @@
 //!
 //! All functions of a [`Group`] take their buffers from one memory. If one of them sends a frame in such a buffer, and another
 //! has posted one, then the two buffers are exchanged: each gets the other's instead of its own. docs/exchange.md specifies how
-//! rings say so ([`crate::features::EXCHANGE`]), and what a member that lies can do.
+//! rings say so ([`crate::features::EXCHANGE`]), and the harm that a member that lies can do.
 //!
-//! - [`Geometry`]: where the buffers lie; [`Group`]: the memory, and who has which buffer;
-//! - [`Seat`]: one function; [`Grant`]: what it is told;
+//! - [`Geometry`]: where the buffers lie; [`Group`]: the memory, and the owner of each buffer;
+//! - [`Seat`]: one function; [`Grant`]: the file that tells it of its buffers;
 //! - [`Joined`]: a queue of a member, as the device exchanges through it;
-//! - [`UNTRIED`]: the length from which frames are exchanged until the group has tried which way is faster;
+//! - [`UNTRIED`]: the length from which frames are exchanged before the first trial;
 //! - [`PageMember`]: a function with packet buffers in pages that can be exchanged ([`Pages`]);
 //! - [`Grid`], [`Counts`]: frames that were exchanged and copied, and why.
 
@@ -17,6 +17,7 @@ mod geometry;
 mod grant;
 mod grid;
 mod group;
+mod instead;
 mod joined;
 mod measured;
 mod pages;
@@ -30,6 +31,7 @@ pub use geometry::{Geometry, HEADROOM, MAX_BUFFERS};
 pub use grant::Grant;
 pub use grid::Grid;
 pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
+pub(crate) use instead::Instead;
 pub use joined::Joined;
 pub(crate) use joined::{CopyAll, Handover};
 pub(crate) use measured::Measured;

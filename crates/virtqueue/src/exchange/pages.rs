@@ -29,9 +29,9 @@ pub struct PagePair {
     pub here: u32,
     /// Number of the other area's page that comes in its place.
     pub there: u32,
-    /// Begin of what is sent, in bytes from the begin of the former page.
+    /// Start of the sent bytes, from the start of the former page.
     pub start: u16,
-    /// Its length: the other area's owner may see no more than this of what a third one has written.
+    /// Number of the sent bytes: the other area's owner may see no other bytes of the page, as a third one may have written them.
     pub len: u16,
 }
 
@@ -65,7 +65,7 @@ pub trait Pages: Debug + Send + Sync {
     /// returns `None`, as for a call that names a page twice.
     fn exchange(&self, there: &dyn Pages, pairs: &[PagePair]) -> Option<Skipped>;
 
-    /// Returns it as what it is: an area can only exchange pages with others of its kind.
+    /// Returns it to be downcast: an area can only exchange pages with others of its type.
     fn as_any(&self) -> &dyn Any;
 }
 

@@ -84,7 +84,7 @@ struct Window {
 }
 
 impl Trial {
-    /// Begins a trial of the frames of a step: of what the threshold would become, which is `found` so far.
+    /// Begins a trial of the frames of a step, from which the next threshold follows; `found` is the present one.
     pub(super) fn new(began: Instant, step: usize, found: u32) -> Trial {
         Trial {
             began,

@@ -1,9 +1,9 @@
-//! From which length on a group exchanges frames, found from its bursts.
+//! The length from which a group exchanges frames, found from its bursts.
 //!
-//! Which of the two ways is better for short frames depends on the distance of the processors, on the ring format, and on what
-//! functions do with frames; and it changes while they run. So now and then all queues of a group exchange and copy frames of
-//! about one length in turn, and the better way is kept. They do so together because a way that costs the functions time costs it
-//! in all of their queues.
+//! The better way for short frames depends on the distance of the processors, on the ring format, and on the work of the
+//! functions; and it changes while they run. So now and then all queues of a group exchange and copy frames of about one length
+//! in turn, and the group keeps the better way. They do so together because a way that costs the functions time costs it in all
+//! of their queues.
 
 use super::trial::{Burst, End, PATIENCE, STEPS, Trial, step_of};
 use super::verdict::Way;
@@ -17,7 +17,7 @@ pub const UNTRIED: u32 = 256;
 
 /// A group rests for ten times the time that a trial took, as its bursts are timed in it, and not all go the way that was found. If
 /// the trial found the same as the one before, frames of its length rest for a hundred times the time that it wasted in the worse
-/// way. Neither is longer than one can wait for a better way, or shorter than is due to the longest trial.
+/// way. No rest is longer than the one after the longest trial, as a better way has to wait until it ends.
 const TIMED: u32 = 10;
 const WASTED: u32 = 100;
 const LONGEST_REST: Duration = PATIENCE.saturating_mul(TIMED);
@@ -29,7 +29,7 @@ const ENOUGH_BYTES: u64 = 32 << 10;
 
 /// The trials of a group.
 #[derive(Debug)]
-#[repr(align(64))] // Queues read it for every burst, beside what others write.
+#[repr(align(64))] // Queues read it for every burst, and others write to memory beside it.
 pub(super) struct Trials {
     /// Length in bytes from which frames are exchanged just now; and whether a trial is under way.
     threshold: AtomicU32,
@@ -58,7 +58,7 @@ struct Step {
 }
 
 impl Trials {
-    /// Returns trials that begin with so many bytes.
+    /// Returns trials of a group that exchanges frames from `bytes` on until the first trial has ended.
     pub(super) fn new(bytes: u32) -> Trials {
         let state = State { found: bytes, rest: None, steps: Default::default(), trial: None };
         Trials { threshold: AtomicU32::new(bytes), is_trying: AtomicBool::new(false), state: Mutex::new(state) }
@@ -81,7 +81,7 @@ impl Trials {
         self.is_trying.load(Ordering::Relaxed)
     }
 
-    /// Begins a trial after a burst of so many frames with so many bytes together, if they are enough and it is time.
+    /// Begins a trial after a burst of `frames` frames with `bytes` bytes together, if they are enough and it is time.
     #[cold]
     pub(super) fn begin(&self, frames: u32, bytes: u64, now: Instant) {
         if frames < ENOUGH && bytes < ENOUGH_BYTES {
@@ -121,7 +121,7 @@ impl Trials {
         true
     }
 
-    /// Tells the queues what holds from now on.
+    /// Tells the queues the threshold that holds from now on.
     fn tell(&self, State { found, trial, .. }: &State) {
         let threshold = trial.as_ref().map_or(*found, Trial::now);
         if self.now() != threshold {
@@ -204,10 +204,10 @@ mod tests {
             // The switch is the limit.
             (60, Costs(20, 10), Costs(30, 10), Exchange, 0),
             (60, Costs(30, 10), Costs(20, 10), Copy, 128),
-            // The functions are, and what they do counts.
+            // The functions are the limit, so that their time counts.
             (60, Costs(20, 100), Costs(30, 80), Copy, 128),
             (60, Costs(30, 80), Costs(20, 100), Exchange, 0),
-            // They are, and it is all the same to them.
+            // The functions are the limit, and take as long either way.
             (60, Costs(30, 100), Costs(20, 100), Copy, 128),
             (60, Costs(20, 100), Costs(30, 100), Exchange, 0),
             (300, Costs(31, 10), Costs(30, 10), Copy, 512),

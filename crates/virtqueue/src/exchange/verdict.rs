@@ -1,11 +1,11 @@
-//! Which way of forwarding frames is better, of windows in which either was timed.
+//! The better way of forwarding frames, from windows in which each of the two ways was timed.
 
 /// Comparisons until a trial is decided.
 pub(super) const TIMES: usize = 9;
-/// A difference in the rate of frames counts from this ratio on, if most comparisons have its sign.
+/// Ratio from which a difference in the rate of frames counts, if [`MOST`] comparisons have its sign.
 const NOISE: f64 = 1.0 + 1.0 / 64.0;
 const MOST: usize = 7;
-/// A trial is decided after so many comparisons, if all of them find this ratio.
+/// [`FEW`] comparisons decide a trial if all of them find the ratio [`CLEAR`].
 const FEW: usize = 3;
 const CLEAR: f64 = 1.25;
 

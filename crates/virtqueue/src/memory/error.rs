@@ -6,7 +6,7 @@ pub const MAX_REGIONS: usize = 64;
 /// Most bytes in all regions of one guest: they take address space, whether memory backs them or not.
 pub const MAX_GUEST: u64 = 1 << 40;
 
-/// Most bytes of address space for all guests: half of what x86-64 gives a process.
+/// Most bytes of address space for all guests: half of that of a process on x86-64.
 pub(super) const MAX_ALL: u64 = 1 << 46;
 
 /// Maximum number of watched mappings. More are refused, since a page that vanishes would kill the process. Each takes two

@@ -39,8 +39,8 @@ impl Slot {
         });
     }
 
-    /// Returns the part of the watched range to replace, if it contains `addr`, as (start, length): the page, or all of it. A slot that changes meanwhile cannot be
-    /// the right one: the touched mapping stays as long as it is used.
+    /// Returns the part of the watched range to replace, if it contains `addr`, as (start, length): the page, or all of it. A slot
+    /// that changes meanwhile cannot be the right one: the touched mapping stays as long as it is used.
     #[cfg_attr(miri, allow(dead_code))]
     fn part_of(&self, addr: u64) -> Option<(u64, u64)> {
         let (start, len, page) = whole(&self.sequence, || (get(&self.start), get(&self.len), get(&self.page)))?;

@@ -1,6 +1,6 @@
 //! Pages that a guest's file lacks: allocated at once while it is set up, and never afterwards.
 //!
-//! The kernel allocates a page of a memory file for the first who touches it, and charges it to that process. A frame that a guest
+//! The kernel allocates a page of a memory file for the first process that touches it, and charges it to that process. A frame that a guest
 //! wants in memory that it never touched would make the switch allocate, wait, and at last be killed for it. So all pages are made
 //! to exist first, and then userfaultfd(2) turns a hole into SIGBUS (`UFFD_FEATURE_SIGBUS`), which [`super::fault`] handles. A
 //! page that was swapped out is no hole: it comes back as usual.
@@ -11,7 +11,7 @@ use std::io;
 /// Prepares for memory that loses pages, before the process gives up the right to: see userfaultfd(2).
 ///
 /// # Errors
-/// The kernel does not offer userfaultfd(2) to this process, or an old version of it. Then a hole is filled by the first who touches it.
+/// The kernel does not offer userfaultfd(2) to this process, or an old version of it. Then the first process that touches a hole fills it.
 pub fn prepare() -> io::Result<()> {
     Ok(userfault::descriptor().map(|_| ())?)
 }
@@ -60,7 +60,7 @@ mod userfault {
     /// `UFFD_FEATURE_MISSING_HUGETLBFS`, `UFFD_FEATURE_MISSING_SHMEM`, `UFFD_FEATURE_SIGBUS`.
     const FEATURES: u64 = 1 << 4 | 1 << 5 | 1 << 7;
 
-    /// `UFFD_USER_MODE_ONLY`: any process may have such a one. System calls fail with EFAULT in a hole.
+    /// `UFFD_USER_MODE_ONLY`: any process may open one with this flag. System calls fail with EFAULT in a hole.
     const USER_MODE_ONLY: u32 = 1;
 
     /// `struct uffdio_api`.

@@ -81,7 +81,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 // SAFETY: the range is that of one of `mappings`, which stay mapped as long as this exists: they never change. Pages
-// that vanish leave no hole, as `fault` puts zeros there. Nobody makes a reference into them, and any thread may read them.
+// that vanish leave no hole, as `fault` puts zeros there. There is no reference into them, and any thread may read them.
 unsafe impl Mapped for Memory {
     fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
         self.mappings.iter().find_map(|mapping| {
@@ -199,12 +199,13 @@ impl Memory {
         region::missing(&unfilled)
     }
 
-    /// Allocates the pages that the memory files lack, or refuses them, so that no frame has to. From then on nothing is allocated here: a page that
-    /// vanishes breaks the memory ([`Memory::is_broken`]), if the kernel has userfaultfd(2) for this process. Files that are not
-    /// memory ([`Region::is_memory`]) are left as they are. Calls `go_on` with the bytes of each step before it, which takes about a millisecond.
+    /// Allocates the pages that the memory files lack, or refuses them, so that no frame has to. From then on nothing is allocated
+    /// here: a page that vanishes breaks the memory ([`Memory::is_broken`]), if the kernel has userfaultfd(2) for this process.
+    /// Files that are not memory ([`Region::is_memory`]) are left as they are. Calls `go_on` with the bytes of each step before the
+    /// step, which takes about a millisecond.
     ///
     /// # Errors
-    /// Those of `go_on`, and [`MemoryError::Fill`]. What has been allocated stays in the files.
+    /// Those of `go_on`, and [`MemoryError::Fill`]. Pages allocated so far stay in the files.
     pub fn fill<E: From<MemoryError>>(
         &self,
         absent: Absent,
@@ -351,7 +352,7 @@ mod tests {
         .unwrap();
         assert_eq!((allocated(&new), missing(&m), steps), (len, (0, 0), 8));
         assert_eq!(read(&m, 0x5000), 1);
-        // Of what is added, the new part alone is.
+        // Only the added region lacks pages.
         let more = m.with_region(region(0x1000_0000, 4096, 0)).unwrap();
         assert_eq!(missing(&more), (4096, 8));
         fill(&more).unwrap();

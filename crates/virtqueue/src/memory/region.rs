@@ -130,11 +130,11 @@ pub struct Missing {
     pub page_tables: u64,
 }
 
-/// Stretches of a file that are looked at. What is beyond counts as missing.
+/// Most stretches of a file that are looked at. All bytes behind them count as missing.
 #[cfg(not(miri))]
 const STRETCHES: usize = 10_000;
 
-/// Returns what these regions lack, at most.
+/// Returns the most memory that these regions can lack.
 #[cfg(not(miri))]
 pub(super) fn missing(regions: &[&Region]) -> Missing {
     let pages = regions.iter().map(|region| region.missing().unwrap_or(region.len)).sum();

@@ -28,8 +28,10 @@ pub struct Part {
     pub page: u64,
     /// Bytes of the first page before the region.
     lead: u64,
-    /// Address of the region in its memory's extent, and its length.
-    extent: (u64, u64),
+    /// Address of the region in its memory's extent.
+    host: u64,
+    /// Length of the region in bytes.
+    room: u64,
 }
 
 /// Several memories in one run of addresses, unmapped when dropped. It holds the memories.
@@ -38,7 +40,7 @@ pub struct Span {
     base: NonNull<u8>,
     len: u64,
     parts: Vec<Part>,
-    reserved: (*mut u8, usize),
+    reserved: *mut [u8],
     _share: Share,
     _memories: Vec<Arc<Memory>>,
 }
@@ -68,7 +70,7 @@ impl Span {
         for &(region, page, extent) in &regions {
             let lead = region.offset % page;
             let len = (lead + region.len).next_multiple_of(page);
-            parts.push(Part { start: end, len, page, lead, extent: (extent, region.len) });
+            parts.push(Part { start: end, len, page, lead, host: extent, room: region.len });
             end = end.checked_add(len).filter(|&end| end <= MAX_ALL).ok_or(too_long(region))?;
         }
         let len = end + guard;
@@ -84,8 +86,8 @@ impl Span {
         // SAFETY: skip < largest, so skip + len bytes fit into the reservation.
         let base = unsafe { reserved.add(skip as usize) };
         let base = NonNull::new(base).expect("a mapping does not start at zero");
-        let span =
-            Span { base, len, parts, reserved: (reserved, reserved_len), _share: share, _memories: memories.to_vec() };
+        let reserved = ptr::slice_from_raw_parts_mut(reserved, reserved_len);
+        let span = Span { base, len, parts, reserved, _share: share, _memories: memories.to_vec() };
         for (part, (region, ..)) in span.parts.iter().zip(&regions) {
             // SAFETY: the part lies in the reservation, which is ours and unused, and on a page of its file.
             unsafe {
@@ -127,9 +129,8 @@ impl Span {
     #[inline]
     pub fn offset(&self, extent_addr: u64, len: u64) -> Option<u64> {
         self.parts.iter().find_map(|part| {
-            let (start, room) = part.extent;
-            let at = extent_addr.wrapping_sub(start);
-            (at < room && len <= room - at).then(|| part.start + part.lead + at)
+            let at = extent_addr.wrapping_sub(part.host);
+            (at < part.room && len <= part.room - at).then(|| part.start + part.lead + at)
         })
     }
 }
@@ -137,7 +138,7 @@ impl Span {
 impl Drop for Span {
     fn drop(&mut self) {
         // SAFETY: the reservation is ours, and every user of its address holds this value.
-        let unmapped = unsafe { munmap(self.reserved.0.cast(), self.reserved.1) };
+        let unmapped = unsafe { munmap(self.reserved.cast(), self.reserved.len()) };
         debug_assert!(unmapped.is_ok());
     }
 }

@@ -88,7 +88,7 @@ impl<L: DirtyLog> Writer<L> {
         self.mark(to, len);
     }
 
-    /// Copies a frame of `len` bytes to `to`, and what was `taken` of the frame at `index` over it.
+    /// Copies a frame of `len` bytes to `to`, and writes the bytes that were `taken` of the frame at `index` over it.
     ///
     /// # Safety
     /// As [`Copier::copy`], with `to` in this memory; `len` is the length of the frame at `index`, of which `taken` was taken.
@@ -99,7 +99,8 @@ impl<L: DirtyLog> Writer<L> {
         to: *mut u8,
         from: *const u8,
         len: usize,
-        (taken, index): (impl Taken<'b>, usize),
+        taken: impl Taken<'b>,
+        index: usize,
     ) {
         // SAFETY: passed on; the taken bytes are a frame's first ones.
         unsafe {
@@ -109,7 +110,7 @@ impl<L: DirtyLog> Writer<L> {
         self.mark(to, len);
     }
 
-    /// Writes what was `taken` of the frame at `index` to `to`.
+    /// Writes the bytes that were `taken` of the frame at `index` to `to`.
     ///
     /// # Safety
     /// `to` must be writable for as many bytes as were taken, in this memory; `index` is that of a frame of these.

@@ -1,6 +1,6 @@
 //! Any sequence of driver and device steps delivers every byte once and in order.
 
-use crate::support::{Case, Driver, ROOM, frame};
+use crate::support::{Case, Driver, POSTED, ROOM, SENT, frame};
 use packet::{BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
@@ -72,7 +72,7 @@ proptest! {
                     let Some(area) = areas.pop() else { continue };
                     let bytes = frame(number, len.into());
                     driver.write(driver.area(area) + u64::from(NET_HEADER), &bytes);
-                    match driver.add(area, &cut(u32::from(len) + NET_HEADER, &parts), false) {
+                    match driver.add(area, &cut(u32::from(len) + NET_HEADER, &parts), SENT) {
                         Some(id) => {
                             area_of.insert(id, area);
                             sent.push_back(bytes);
@@ -136,7 +136,7 @@ proptest! {
         for (post, frames, reclaim) in rounds {
             for _ in 0..post {
                 let Some(&area) = areas.front() else { break };
-                let Some(id) = driver.add(area, &cut(room, &parts), true) else { break };
+                let Some(id) = driver.add(area, &cut(room, &parts), POSTED) else { break };
                 areas.pop_front();
                 area_of.insert(id, area);
             }
@@ -228,7 +228,7 @@ fn notifications_follow_what_was_asked() {
             dequeue.set_kicks(wanted);
             driver.queue.set_interrupts(wanted);
             driver.write(driver.area(round % 8) + 12, &frame(1, 64));
-            let id = driver.add(round % 8, &[76], false).unwrap();
+            let id = driver.add(round % 8, &[76], SENT).unwrap();
             assert!(!dequeue.has_work());
             driver.queue.publish();
             ordering::before_asking();
@@ -267,7 +267,7 @@ fn a_base_carries_over() {
             let dequeue = driver.dequeue();
             let bytes = frame(round, 100);
             driver.write(driver.area(0) + 12, &bytes);
-            driver.add(0, &[112], false).unwrap();
+            driver.add(0, &[112], SENT).unwrap();
             driver.queue.publish();
             let mut burst = storage.start();
             assert_eq!(dequeue.receive(&mut burst), Ok(1), "packed {packed} round {round}");

@@ -14,7 +14,7 @@ const ROOM: u32 = 2048;
 enum Fate {
     /// It goes to the guest as it came.
     Goes,
-    /// It goes to the guest with these bytes instead of so many behind its addresses, as when VLAN tags change.
+    /// It goes to the guest with these bytes instead of this number of bytes behind its addresses, as when VLAN tags change.
     Changed { put: usize, cut: u32 },
     /// It goes elsewhere, or nowhere.
     Leaves,
@@ -24,7 +24,7 @@ enum Fate {
 enum Step {
     Post(u8),
     Lend(u8),
-    /// So many loans come back filled, and are delivered at once or set aside.
+    /// This number of loans come back filled, and are delivered at once or set aside.
     Burst {
         loans: u8,
         len: u16,
@@ -66,7 +66,7 @@ struct Waiting {
     bytes: Vec<Vec<u8>>,
 }
 
-/// Delivers frames as `fates` say, in one call. Returns what the guest must get.
+/// Delivers frames as `fates` say, in one call. Returns the frames that the guest must get.
 fn deliver(enqueue: &Enqueue, frames: Frames<'_>, bytes: &[Vec<u8>], fates: &[Fate]) -> Vec<Vec<u8>> {
     const PUT: [u8; 4] = [0xaa; 4];
     let mut storage = Box::<BurstStorage>::default();
@@ -99,7 +99,7 @@ fn copy(frames: &Frames<'_>, frame: &Frame<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Checks that nobody has written to the frames of a burst that is set aside.
+/// Checks that the frames of a burst that is set aside are as they were.
 fn check(waiting: &Waiting) {
     let frames = waiting
         .frames
@@ -215,7 +215,7 @@ fn two_aside(packed: bool) -> (Guest, Aside) {
     (guest, aside)
 }
 
-/// Makes so many loans come back filled.
+/// Makes this number of loans come back filled.
 fn receive(guest: &Guest, loans: u32) {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();

@@ -1,7 +1,7 @@
 //! Every byte of guest memory that changes lies in a range that the log was told of: in rings and in buffers, written by
 //! the device or by those to whom it lent buffers.
 
-use crate::support::{Case, Driver, frame, lend, take_filled};
+use crate::support::{Case, Driver, POSTED, SENT, frame, lend, take_filled};
 use packet::{BurstStorage, MIN_FRAME, Segment};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ impl DirtyLog for Recorder {
     }
 }
 
-/// A guest whose memory is compared with what the log was told.
+/// A guest whose memory is compared with the marks in the log.
 struct Watched {
     driver: Driver,
     log: Recorder,
@@ -218,7 +218,7 @@ proptest! {
             match step {
                 Transmit::Offer { len, cut } => {
                     let len = u32::from(len) + NET_HEADER;
-                    guest.offer(number, &if cut { vec![20, len - 20] } else { vec![len] }, false);
+                    guest.offer(number, &if cut { vec![20, len - 20] } else { vec![len] }, SENT);
                 }
                 Transmit::Receive { keep } => guest.device(|| {
                     let mut burst = storage.start();
@@ -253,7 +253,7 @@ proptest! {
             match step {
                 Receive::Post { count, room, cut } => {
                     for _ in 0..count {
-                        guest.offer(number, &if cut { vec![3, room - 3] } else { vec![room] }, true);
+                        guest.offer(number, &if cut { vec![3, room - 3] } else { vec![room] }, POSTED);
                     }
                 }
                 Receive::Copy(lengths) => guest.device(|| {

@@ -1,11 +1,11 @@
 //! Buffers that are lent, filled elsewhere, and delivered in place, copied from, or returned.
 
 use crate::support::posting::{Guest, case};
-use crate::support::{frame, lend, take_filled};
+use crate::support::{POSTED, frame, lend, take_filled};
 use packet::{Burst, BurstStorage, MIN_FRAME, Origin, Segment};
 use proptest::prelude::*;
 use virtqueue::NET_HEADER;
-use virtqueue::device::{Enqueue, Landing, Loan, Terms};
+use virtqueue::device::{Enqueue, Landing, Loan, Prefetch, Terms};
 
 const ROOM: u32 = 2048;
 
@@ -166,7 +166,7 @@ fn buffers_that_are_too_short_or_needed_elsewhere_stay() {
         );
         assert!(lend(&guest.enqueue, 1000, 3).unwrap().is_some());
         assert!(lend(&guest.enqueue, 1000, 3).unwrap().is_none());
-        guest.driver.add(7, &[500, 500], true).unwrap();
+        guest.driver.add(7, &[500, 500], POSTED).unwrap();
         guest.driver.queue.publish();
         let lent = std::iter::from_fn(|| lend(&guest.enqueue, 500, 0).unwrap()).count();
         assert_eq!(lent, 3, "a buffer in pieces is not lent");
@@ -219,7 +219,7 @@ fn many_buffers_can_stay() {
         guest.post(256, ROOM);
         let mut loans = Vec::new();
         loop {
-            guest.enqueue.read_ahead(150, packed).unwrap();
+            guest.enqueue.read_ahead(150, Prefetch::when(packed)).unwrap();
             let before = loans.len();
             loans.extend(lend(&guest.enqueue, ROOM, 150).unwrap());
             if loans.len() == before {
@@ -241,7 +241,7 @@ fn the_same_buffer_twice() {
     for packed in [false, true] {
         let mut guest = Guest::new(case(packed, 8));
         for _ in 0..2 {
-            guest.driver.add(0, &[ROOM], true).unwrap();
+            guest.driver.add(0, &[ROOM], POSTED).unwrap();
         }
         guest.driver.queue.publish();
         let loans = [(); 2].map(|()| lend(&guest.enqueue, ROOM, 0).unwrap().unwrap());

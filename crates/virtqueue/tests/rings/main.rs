@@ -1,4 +1,4 @@
-//! Rings, split and packed, between a driver and a device over one arena: what each side does, and what a guest may do to them.
+//! Rings, split and packed, between a driver and a device over one arena: the work of each side, and the harm that a guest may try to do.
 //!
 //! Miri leaves out tests with memory that two mappings share, which it has not.
 

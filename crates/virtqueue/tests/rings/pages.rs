@@ -1,4 +1,4 @@
-//! Pages change places instead of frames being copied: frames arrive whole and in order, and nobody sees more than was sent to it.
+//! Pages change places instead of frames being copied: frames arrive whole and in order, and no function sees more than was sent to it.
 
 use crate::support::frame;
 use packet::BurstStorage;
@@ -25,7 +25,7 @@ const ROOM: u32 = (PAGE - HEADROOM) as u32;
 const SIZE: u16 = 16;
 const OWN: u32 = 48;
 
-/// An area whose pages are exchanged by copies. What a page held besides the frame becomes zero.
+/// An area whose pages are exchanged by copies. All bytes of a page besides the frame become zero.
 #[derive(Debug)]
 struct Area {
     id: u64,
@@ -108,7 +108,7 @@ struct Function {
     /// Holds the rings.
     _arena: Arena,
     area: Arc<Area>,
-    /// What it fills the rest of its pages with.
+    /// The byte that it fills the rest of its pages with.
     secret: u8,
     free: Vec<u32>,
     posted: HashMap<u16, u32>,
@@ -169,7 +169,7 @@ impl Function {
         true
     }
 
-    /// Sends the last frame's buffer again, as nobody should.
+    /// Sends the last frame's buffer again, against the rules.
     fn send_again(&mut self, bytes: &[u8]) -> bool {
         if self.transmit.free() < 2 || !self.send(bytes, 0) {
             return false;
@@ -208,7 +208,7 @@ impl Function {
         }
     }
 
-    /// Receives frames, and looks at what is beside them.
+    /// Receives frames, and looks at the bytes beside them.
     fn collect(&mut self) {
         while let Some((mut frame, buffers)) = self.piece(NET_HEADER as usize) {
             for _ in 1..buffers {
@@ -218,7 +218,7 @@ impl Function {
         }
     }
 
-    /// Returns the bytes behind `header` in the next used buffer, and what a header would say there.
+    /// Returns the bytes behind `header` in the next used buffer, and the bytes in the place of the header.
     fn piece(&mut self, header: usize) -> Option<(Vec<u8>, u16)> {
         let used = self.receive.pop_used().unwrap()?;
         assert_eq!(used.instead, None);

@@ -5,8 +5,8 @@ use crate::drops::Reason;
 use crate::port::kind::{Opened, PortControl};
 use crate::port::pace::Pace;
 use crate::port::record::Recorder;
-use crate::port::sink::{Nothing, Sink};
-use crate::port::{RxQueue, Site, TxQueue};
+use crate::port::sink::Sink;
+use crate::port::{Site, TxQueue};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,11 +47,11 @@ pub(super) fn open(
         None => Box::new(Sink),
     };
     let control = Control { site: site.clone(), recorder };
-    let (receive, detail): (Box<dyn RxQueue>, String) = match (replayed, replay) {
-        (Some(Replayed { path, .. }), Some((replay, survey))) => (Box::new(replay), tell(site, path, &survey)),
-        _ => (Box::new(Nothing), "file open".to_owned()),
+    let (receive, detail) = match (replayed, replay) {
+        (Some(Replayed { path, .. }), Some((replay, survey))) => (replay, tell(site, path, &survey)),
+        _ => (Replay::of_nothing(), "file open".to_owned()),
     };
-    site.attach(0, receive, transmit).map_err(|why| why.to_string())?;
+    site.attach(0, Box::new(receive), transmit).map_err(|why| why.to_string())?;
     site.set_state(true, detail);
     Ok(Opened::by(control))
 }

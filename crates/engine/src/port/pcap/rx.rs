@@ -18,6 +18,11 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Returns the replay of no frame, for a port that only records.
+    pub fn of_nothing() -> Replay {
+        Replay { frames: Arc::default(), next: Cell::new(0), repeat: false, pacer: Pacer::new(Pace::default()) }
+    }
+
     /// Reads the whole file, pcap or pcapng, so that nothing is read on the path of a frame. Also returns what it holds.
     pub fn read(file: File, repeat: bool, pace: Pace) -> Result<(Replay, Survey), capture::Error> {
         let (survey, frames) = Survey::with_frames(Reader::new(file)?)?;

@@ -4,9 +4,8 @@ mod spec;
 
 pub use spec::{KIND, Keys, Settings};
 
-use super::{HoldBursts, RxQueue, Sent, TxQueue, Wait};
-use packet::{Burst, BurstStorage, Frames, Judged, Mapped};
-use std::sync::Arc;
+use super::{RxQueue, Sent, TxQueue, Wait};
+use packet::{Burst, BurstStorage, Frames, Judged};
 
 /// Transmit half that drops everything.
 pub struct Sink;
@@ -23,7 +22,7 @@ impl TxQueue for Sink {
     }
 }
 
-/// Receive half that never receives: for ports that only transmit.
+/// Receive half that never receives.
 pub struct Nothing;
 
 impl RxQueue for Nothing {
@@ -36,22 +35,4 @@ impl RxQueue for Nothing {
     fn arm(&self) -> Wait {
         Wait::Event
     }
-
-    fn holds(&self) -> Option<&dyn HoldBursts> {
-        Some(self)
-    }
-}
-
-impl HoldBursts for Nothing {
-    fn memories(&self) -> Vec<Arc<dyn Mapped>> {
-        Vec::new()
-    }
-
-    fn buffers(&self) -> usize {
-        usize::MAX
-    }
-
-    fn hold(&self, _: &mut Vec<u16>) {}
-
-    fn give_back(&self, _: &[u16]) {}
 }

@@ -4,7 +4,7 @@ use super::mapped::KEEP_ALL;
 use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
-use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Terms};
+use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Prefetch, Terms};
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -39,7 +39,7 @@ impl GuestBuffers {
             self.ring.lend_no_more();
             return 0;
         }
-        if let Err(fatal) = self.ring.read_ahead(keep, keep > LEAST) {
+        if let Err(fatal) = self.ring.read_ahead(keep, Prefetch::when(keep > LEAST)) {
             self.fault.raise(fatal);
             return 0;
         }

@@ -6,25 +6,22 @@ mod transmit;
 pub(super) use transmit::PackedTransmit;
 
 use super::chain::{Access, WalkedChain};
-use super::ring::{DeviceRing, Head};
+use super::ring::{Common, DeviceRing, Head};
 use super::taken::TakenChain;
-use crate::areas::Areas;
-use crate::config::{Format, QueueConfig, features};
+use crate::config::{Format, QueueConfig};
 use crate::error::{Fatal, SetupError};
-use crate::exchange::PACKED_LEN_BITS;
-use crate::layout::{Descriptor, Tail, event, packed_available_bits, packed_used_bits};
-use crate::memory::{DirtyLog, Memory, Writer};
+use crate::exchange::{Instead, PACKED_LEN_BITS};
+use crate::layout::{Descriptor, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
+use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{consume, crosses, get};
 use crate::position::Position;
 use packet::copy::prefetch_write;
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefMut};
 use std::sync::Arc;
 
 /// The device side of a packed ring, of either direction.
-pub struct PackedRing<L> {
-    areas: Areas,
-    writer: Writer<L>,
-    in_order: bool,
+pub(super) struct PackedRing<L> {
+    common: Common<L>,
     /// Next descriptor that the guest will make available.
     next_avail: Cell<Position>,
     used: Cell<Used>,
@@ -32,7 +29,6 @@ pub struct PackedRing<L> {
     published: Cell<Position>,
     /// Used position at the last query whether the guest wants a notification.
     notified: Cell<Position>,
-    walked: RefCell<WalkedChain>,
 }
 
 /// The used descriptors written since the last publish.
@@ -78,7 +74,7 @@ impl Scan {
 
 impl<L: DirtyLog> PackedRing<L> {
     pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
-        let areas = Areas::new(memory.clone(), config)?;
+        let common = Common::new(memory, config, log)?;
         // Everything taken is returned before a queue stops, so both sides resume at the same position. If we were
         // killed in between, the used side is behind, and chains taken but not returned are taken again.
         let avail = Position::from_bits(config.base as u16);
@@ -89,14 +85,11 @@ impl<L: DirtyLog> PackedRing<L> {
             return Err(SetupError::Base { base: config.base, format: Format::Packed, size: config.size });
         }
         Ok(PackedRing {
-            areas,
-            writer: Writer::new(memory, log),
-            in_order: config.negotiated.has(features::IN_ORDER),
+            common,
             next_avail: Cell::new(start),
             used: Cell::new(Used { next: start, bits: packed_used_bits(start.wrap), first: None }),
             published: Cell::new(start),
             notified: Cell::new(start),
-            walked: RefCell::new(WalkedChain::new()),
         })
     }
 
@@ -104,16 +97,16 @@ impl<L: DirtyLog> PackedRing<L> {
     #[inline(always)]
     fn available(&self, scan: &Scan) -> Option<Head> {
         let slot = scan.at.slot;
-        let tail = Tail(consume(self.areas.tail(slot)));
+        let tail = Tail(consume(self.common.areas.tail(slot)));
         (tail.packed_state() == scan.available)
-            .then(|| Head { index: slot, descriptor: Descriptor { addr: get(self.areas.addr(slot)), tail } })
+            .then(|| Head { index: slot, descriptor: Descriptor { addr: get(self.common.areas.addr(slot)), tail } })
     }
 
     /// Prefetches a chain's slot, where its return is written: stores to one line after the other would wait until the guest's
     /// processor gives them up.
     #[inline(always)]
     fn fetch_to_return(&self, head: &Head) {
-        prefetch_write(self.areas.tail(head.index).as_ptr().cast());
+        prefetch_write(self.common.areas.tail(head.index).as_ptr().cast());
     }
 
     /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published
@@ -121,27 +114,41 @@ impl<L: DirtyLog> PackedRing<L> {
     #[inline(always)]
     fn scan(&self) -> Scan {
         let at = self.next_avail.get();
-        Scan { at, available: packed_available_bits(at.wrap), slots_left: self.areas.size - self.slots_taken() }
+        Scan { at, available: packed_available_bits(at.wrap), slots_left: self.common.areas.size - self.slots_taken() }
     }
 
     /// Returns the number of slots of the chains taken and not yet published as used.
     #[inline(always)]
     fn slots_taken(&self) -> u16 {
-        self.published.get().distance(self.next_avail.get(), self.areas.size)
+        self.published.get().distance(self.next_avail.get(), self.common.areas.size)
     }
 
-    /// Writes a used descriptor for a chain, with these further flags. `instead` is as in
-    /// [`ReceiveRing::put_used`](super::receiveq::ReceiveRing::put_used).
+    /// Writes a used descriptor for a chain that `len` bytes were written to, at least one.
     #[inline(always)]
-    fn put_used_chain(&self, used: &mut Used, chain: TakenChain, len: u32, flags: u16, instead: u16) {
+    fn put_written(&self, used: &mut Used, chain: TakenChain, len: u32, instead: Instead) {
+        // WRITE tells that something was written (§2.8.4).
+        self.put(
+            used,
+            chain,
+            Tail::packed(len | u32::from(instead.bits()) << PACKED_LEN_BITS, chain.id, F_WRITE | used.bits),
+        );
+    }
+
+    /// Writes a used descriptor for a chain that nothing was written to.
+    #[inline(always)]
+    fn put_empty(&self, used: &mut Used, chain: TakenChain, instead: Instead) {
+        self.put(used, chain, Tail::packed(u32::from(instead.bits()) << PACKED_LEN_BITS, chain.id, used.bits));
+    }
+
+    #[inline(always)]
+    fn put(&self, used: &mut Used, chain: TakenChain, tail: Tail) {
         let at = used.next;
-        let tail = Tail::packed(len | u32::from(instead) << PACKED_LEN_BITS, chain.id, flags | used.bits);
         if used.first.is_none() {
             used.first = Some(FirstUsed { slot: at.slot, tail });
         } else {
-            self.writer.put(self.areas.tail(at.slot), tail.0);
+            self.common.writer.put(self.common.areas.tail(at.slot), tail.0);
         }
-        used.next = at.advance(chain.slots, self.areas.size);
+        used.next = at.advance(chain.slots, self.common.areas.size);
         if used.next.wrap != at.wrap {
             used.bits = packed_used_bits(used.next.wrap);
         }
@@ -151,7 +158,7 @@ impl<L: DirtyLog> PackedRing<L> {
     fn publish_used(&self) {
         let mut used = self.used.get();
         if let Some(first) = used.first.take() {
-            self.writer.publish(self.areas.tail(first.slot), first.tail.0);
+            self.common.writer.publish(self.common.areas.tail(first.slot), first.tail.0);
             self.published.set(used.next);
             self.used.set(used);
         }
@@ -161,16 +168,9 @@ impl<L: DirtyLog> PackedRing<L> {
 impl<L: DirtyLog> DeviceRing for PackedRing<L> {
     type Log = L;
 
-    fn areas(&self) -> &Areas {
-        &self.areas
-    }
-
-    fn writer(&self) -> &Writer<L> {
-        &self.writer
-    }
-
-    fn in_order(&self) -> bool {
-        self.in_order
+    #[inline(always)]
+    fn common(&self) -> &Common<L> {
+        &self.common
     }
 
     #[inline(always)]
@@ -180,14 +180,14 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
     }
 
     fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal> {
-        let mut walked = self.walked.borrow_mut();
-        walked.packed(&self.areas, access, index, first)?;
+        let mut walked = self.common.walked.borrow_mut();
+        walked.packed(&self.common.areas, access, index, first)?;
         Ok(walked)
     }
 
     fn set_kicks(&self, wanted: bool) {
         let flags = if wanted { event::ENABLE } else { event::DISABLE };
-        self.writer.put(self.areas.device_event(), u32::from(flags) << 16);
+        self.common.writer.put(self.common.areas.device_event(), u32::from(flags) << 16);
     }
 
     #[inline(always)]
@@ -197,11 +197,11 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
             return false;
         }
         self.notified.set(new);
-        let asked = get(self.areas.driver_event());
+        let asked = get(self.common.areas.driver_event());
         match (asked >> 16) as u16 & 3 {
             event::DISABLE => false,
             event::DESC => {
-                let (size, event) = (self.areas.size, Position::from_bits(asked as u16));
+                let (size, event) = (self.common.areas.size, Position::from_bits(asked as u16));
                 crosses(event.in_lap_of(new, size), new.slot, old.in_lap_of(new, size))
             }
             _ => true,

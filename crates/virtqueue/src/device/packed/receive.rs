@@ -4,11 +4,12 @@ use super::{PackedRing, Used};
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
-use crate::device::receiveq::ReceiveRing;
+use crate::device::receive::{Prefetch, ReceiveRing};
 use crate::device::ring::DeviceRing;
 use crate::device::taken::TakenChain;
 use crate::error::Fatal;
-use crate::layout::{Descriptor, F_WRITE, NET_HEADER};
+use crate::exchange::Instead;
+use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::DirtyLog;
 use packet::copy::prefetch_write;
 
@@ -24,20 +25,15 @@ impl<L: DirtyLog> PackedRing<L> {
 }
 
 impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
-    type Ring = Self;
     type Used = Used;
 
-    fn ring(&self) -> &Self {
-        self
-    }
-
     #[inline(always)]
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, prefetch: Prefetch, budget: &Budget) -> Result<(), Fatal> {
         if posted.len() >= wanted || budget.is_spent() {
             return Ok(());
         }
-        let size = self.areas.size;
-        let memory = &*self.areas.memory;
+        let size = self.common.areas.size;
+        let memory = &*self.common.areas.memory;
         let (mut scan, mut vacant) = (self.scan(), posted.vacant(wanted));
         while scan.slots_left > 0
             && let Some(entry) = vacant.first()
@@ -48,7 +44,7 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
             if let Some(chain) = Self::single(head, Access::Write)
                 && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
             {
-                if fetch {
+                if prefetch == Prefetch::Yes {
                     // The frame's first line. The header, if on another line, hardly ever changes.
                     prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 }
@@ -81,13 +77,12 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
     }
 
     #[inline(always)]
-    fn put_used(&self, used: &mut Used, last: Posted, written: u32, instead: u16) {
-        // WRITE tells that something was written (§2.8.4).
-        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, written, F_WRITE, instead);
+    fn put_used(&self, used: &mut Used, last: Posted, written: u32, instead: Instead) {
+        self.put_written(used, TakenChain { id: last.id, slots: last.slots }, written, instead);
     }
 
     fn put_unused(&self, used: &mut Used, last: Posted) {
-        self.put_used_chain(used, TakenChain { id: last.id, slots: last.slots }, 0, 0, 0);
+        self.put_empty(used, TakenChain { id: last.id, slots: last.slots }, Instead::OWN);
     }
 
     #[inline(always)]

@@ -1,19 +1,20 @@
 //! A guest's transmit queue in the packed format: chains in, used descriptors out.
 
 use super::{PackedRing, Scan};
-use crate::config::QueueConfig;
+use crate::config::{QueueConfig, Returns};
 use crate::device::budget::Budget;
 use crate::device::keep::Kept;
 use crate::device::taken::TakenChain;
-use crate::device::transmitq::{Intake, TransmitRing, is_enough, push_usual};
+use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::Instead;
 use crate::memory::{DirtyLog, Memory};
 use packet::{Burst, MAX_BURST};
 use std::cell::Cell;
 use std::sync::Arc;
 
 /// The packed ring of a transmit queue.
-pub struct PackedTransmit<L> {
+pub(in crate::device) struct PackedTransmit<L> {
     ring: PackedRing<L>,
     /// Every chain taken; with IN_ORDER the last one stands for all of them when they are returned.
     taken: [Cell<TakenChain>; MAX_BURST],
@@ -37,14 +38,14 @@ impl<L: DirtyLog> PackedTransmit<L> {
             Some(kept) => kept.take(*taken, chain),
         }
         *taken += 1;
-        scan.pass(chain.slots, self.ring.areas.size);
+        scan.pass(chain.slots, self.ring.common.areas.size);
     }
 
     /// Ends the call after a chain of this many slots, and counts if others wait.
     fn cut_short_after(&self, scan: Scan, slots: u16, intake: &Intake) -> Scan {
         if slots < scan.slots_left {
             let mut next = scan;
-            next.pass(slots, self.ring.areas.size);
+            next.pass(slots, self.ring.common.areas.size);
             if self.ring.available(&next).is_some() {
                 intake.count_cut_short();
             }
@@ -68,7 +69,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
         let budget = Budget::new();
-        let returns_each = kept.map_or(!ring.in_order, Kept::returns_each);
+        let returns_each = kept.map_or(ring.common.returns == Returns::AnyOrder, Kept::returns_each);
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
             let Some(head) = ring.available(&scan) else { break };
@@ -87,7 +88,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
                 scan = self.cut_short_after(scan, chain.slots, intake);
             }
             if chain.slots > scan.slots_left {
-                return Err(Fatal::LongChain { size: ring.areas.size });
+                return Err(Fatal::LongChain { size: ring.common.areas.size });
             }
             self.record(&mut scan, &mut taken, chain, kept);
         }
@@ -103,18 +104,18 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn recycle(&self, kept: Option<&Kept>) {
         let ring = &self.ring;
         let mut used = ring.used.get();
-        let mut put = |chain, instead| ring.put_used_chain(&mut used, chain, 0, 0, instead);
+        let mut put = |chain, instead| ring.put_empty(&mut used, chain, instead);
         if let Some(kept) = kept {
             kept.give_back(put);
         } else {
             let taken = &self.taken[..self.count.take()];
-            if ring.in_order {
+            if ring.common.returns == Returns::InOrder {
                 // One descriptor, where the batch starts, stands for the whole batch (virtio 1.2 §2.8.9).
                 if let Some(last) = taken.last() {
-                    put(TakenChain { id: last.get().id, slots: ring.slots_taken() }, 0);
+                    put(TakenChain { id: last.get().id, slots: ring.slots_taken() }, Instead::OWN);
                 }
             } else {
-                taken.iter().for_each(|chain| put(chain.get(), 0));
+                taken.iter().for_each(|chain| put(chain.get(), Instead::OWN));
             }
         }
         ring.used.set(used);

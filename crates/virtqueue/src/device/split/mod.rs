@@ -6,24 +6,22 @@ mod transmit;
 pub(super) use transmit::SplitTransmit;
 
 use super::chain::{Access, WalkedChain};
-use super::ring::{DeviceRing, Head};
+use super::ring::{Common, DeviceRing, Head};
 use super::taken::TakenChain;
-use crate::areas::Areas;
 use crate::config::{Format, QueueConfig, features};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::Instead;
 use crate::layout::{AVAIL_NO_INTERRUPT, Descriptor, USED_NO_NOTIFY};
-use crate::memory::{DirtyLog, Memory, Writer};
+use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{consume, crosses, get};
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, RefMut};
 use std::sync::Arc;
 
 /// The device side of a split ring, of either direction.
-pub struct SplitRing<L> {
-    areas: Areas,
-    writer: Writer<L>,
+pub(super) struct SplitRing<L> {
+    common: Common<L>,
     mask: u16,
     event_idx: bool,
-    in_order: bool,
     /// Next index of the available ring.
     next_avail: Cell<u16>,
     /// The guest's available index at the last read. Its cache line belongs to the guest; it is read no more than needed.
@@ -33,30 +31,26 @@ pub struct SplitRing<L> {
     published: Cell<u16>,
     /// Used index at the last query whether the guest wants a notification.
     notified: Cell<u16>,
-    walked: RefCell<WalkedChain>,
 }
 
 impl<L: DirtyLog> SplitRing<L> {
     pub(super) fn new(memory: Arc<Memory>, config: &QueueConfig, log: L) -> Result<Self, SetupError> {
-        let areas = Areas::new(memory.clone(), config)?;
+        let common = Common::new(memory, config, log)?;
         let (format, size) = (Format::Split, config.size);
         u16::try_from(config.base).map_err(|_| SetupError::Base { base: config.base, format, size })?;
         // Trust the ring rather than the frontend's base: we may have been killed between taking and returning buffers,
         // and DPDK's server mode sends a base of zero for a running ring. Chains taken but not returned are taken
         // again.
-        let next = get(areas.used_idx());
+        let next = get(common.areas.used_idx());
         Ok(SplitRing {
-            areas,
-            writer: Writer::new(memory, log),
+            common,
             mask: config.size - 1,
             event_idx: config.negotiated.has(features::EVENT_IDX),
-            in_order: config.negotiated.has(features::IN_ORDER),
             next_avail: Cell::new(next),
             seen: Cell::new(next),
             next_used: Cell::new(next),
             published: Cell::new(next),
             notified: Cell::new(next),
-            walked: RefCell::new(WalkedChain::new()),
         })
     }
 
@@ -70,11 +64,11 @@ impl<L: DirtyLog> SplitRing<L> {
         if known >= wanted {
             return Ok(known);
         }
-        let seen = consume(self.areas.avail_idx());
+        let seen = consume(self.common.areas.avail_idx());
         let moved = seen.wrapping_sub(self.published.get());
         let taken = next.wrapping_sub(self.published.get());
-        if moved > self.areas.size || moved < taken {
-            return Err(Fatal::IndexJump { moved, size: self.areas.size });
+        if moved > self.common.areas.size || moved < taken {
+            return Err(Fatal::IndexJump { moved, size: self.common.areas.size });
         }
         self.seen.set(seen);
         Ok(moved - taken)
@@ -83,20 +77,19 @@ impl<L: DirtyLog> SplitRing<L> {
     /// Returns the head of the chain at available index `at`.
     #[inline(always)]
     fn head(&self, at: u16) -> Result<Head, Fatal> {
-        let head = get(self.areas.avail_entry(at & self.mask));
-        if head >= self.areas.size {
-            return Err(Fatal::BadHead { head, size: self.areas.size });
+        let head = get(self.common.areas.avail_entry(at & self.mask));
+        if head >= self.common.areas.size {
+            return Err(Fatal::BadHead { head, size: self.common.areas.size });
         }
-        Ok(Head { index: head, descriptor: self.areas.descriptor(head) })
+        Ok(Head { index: head, descriptor: self.common.areas.descriptor(head) })
     }
 
-    /// Writes the used element at used index `at`. It mostly equals the previous lap's. `instead` is as in
-    /// [`ReceiveRing::put_used`](super::receiveq::ReceiveRing::put_used).
+    /// Writes the used element at used index `at`. It mostly equals the previous lap's.
     #[inline(always)]
-    fn put_used_at(&self, at: u16, head: u16, len: u32, instead: u16) {
-        let (id_at, len_at) = self.areas.used_element(at & self.mask);
-        self.writer.put_changed(id_at, u32::from(instead) << 16 | u32::from(head));
-        self.writer.put_changed(len_at, len);
+    fn put_used_at(&self, at: u16, head: u16, len: u32, instead: Instead) {
+        let (id_at, len_at) = self.common.areas.used_element(at & self.mask);
+        self.common.writer.put_changed(id_at, u32::from(instead.bits()) << 16 | u32::from(head));
+        self.common.writer.put_changed(len_at, len);
     }
 
     /// Publishes the used ring up to `next_used`, if that has moved.
@@ -104,7 +97,7 @@ impl<L: DirtyLog> SplitRing<L> {
     fn publish_used(&self) {
         let next = self.next_used.get();
         if next != self.published.get() {
-            self.writer.publish(self.areas.used_idx(), next);
+            self.common.writer.publish(self.common.areas.used_idx(), next);
             self.published.set(next);
         }
     }
@@ -113,16 +106,9 @@ impl<L: DirtyLog> SplitRing<L> {
 impl<L: DirtyLog> DeviceRing for SplitRing<L> {
     type Log = L;
 
-    fn areas(&self) -> &Areas {
-        &self.areas
-    }
-
-    fn writer(&self) -> &Writer<L> {
-        &self.writer
-    }
-
-    fn in_order(&self) -> bool {
-        self.in_order
+    #[inline(always)]
+    fn common(&self) -> &Common<L> {
+        &self.common
     }
 
     #[inline(always)]
@@ -132,8 +118,8 @@ impl<L: DirtyLog> DeviceRing for SplitRing<L> {
     }
 
     fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal> {
-        let mut walked = self.walked.borrow_mut();
-        walked.split(&self.areas, access, index, first)?;
+        let mut walked = self.common.walked.borrow_mut();
+        walked.split(&self.common.areas, access, index, first)?;
         Ok(walked)
     }
 
@@ -141,10 +127,10 @@ impl<L: DirtyLog> DeviceRing for SplitRing<L> {
         if self.event_idx {
             // To disable kicks, leave the event index as it is: the guest passes it once in 65536 buffers.
             if wanted {
-                self.writer.put(self.areas.avail_event(), self.next_avail.get());
+                self.common.writer.put(self.common.areas.avail_event(), self.next_avail.get());
             }
         } else {
-            self.writer.put(self.areas.used_flags(), if wanted { 0 } else { USED_NO_NOTIFY });
+            self.common.writer.put(self.common.areas.used_flags(), if wanted { 0 } else { USED_NO_NOTIFY });
         }
     }
 
@@ -156,9 +142,9 @@ impl<L: DirtyLog> DeviceRing for SplitRing<L> {
         }
         self.notified.set(new);
         if self.event_idx {
-            crosses(get(self.areas.used_event()), new, old)
+            crosses(get(self.common.areas.used_event()), new, old)
         } else {
-            get(self.areas.avail_flags()) & AVAIL_NO_INTERRUPT == 0
+            get(self.common.areas.avail_flags()) & AVAIL_NO_INTERRUPT == 0
         }
     }
 

@@ -4,9 +4,10 @@ use super::SplitRing;
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
-use crate::device::receiveq::ReceiveRing;
+use crate::device::receive::{Prefetch, ReceiveRing};
 use crate::device::ring::DeviceRing;
 use crate::error::Fatal;
+use crate::exchange::Instead;
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::DirtyLog;
 use packet::copy::prefetch_write;
@@ -22,18 +23,13 @@ impl<L: DirtyLog> SplitRing<L> {
 }
 
 impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
-    type Ring = Self;
     /// Next index of the used ring.
     type Used = u16;
 
-    fn ring(&self) -> &Self {
-        self
-    }
-
     #[inline(always)]
-    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, fetch: bool, budget: &Budget) -> Result<(), Fatal> {
-        let memory = &*self.areas.memory;
-        let missing = wanted.saturating_sub(posted.len()).min(self.areas.size.into()) as u16;
+    fn look_ahead(&self, posted: &PostedQueue, wanted: u32, prefetch: Prefetch, budget: &Budget) -> Result<(), Fatal> {
+        let memory = &*self.common.areas.memory;
+        let missing = wanted.saturating_sub(posted.len()).min(self.common.areas.size.into()) as u16;
         if missing == 0 || budget.is_spent() {
             return Ok(());
         }
@@ -48,7 +44,7 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
             if let Some(chain) = Self::single(head, Access::Write)
                 && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
             {
-                if fetch {
+                if prefetch == Prefetch::Yes {
                     // The frame's first line. The header, if on another line, hardly ever changes.
                     prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
                 }
@@ -80,13 +76,13 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
     }
 
     #[inline(always)]
-    fn put_used(&self, used: &mut u16, last: Posted, written: u32, instead: u16) {
+    fn put_used(&self, used: &mut u16, last: Posted, written: u32, instead: Instead) {
         self.put_used_at(*used, last.id, written, instead);
         *used = used.wrapping_add(1);
     }
 
     fn put_unused(&self, used: &mut u16, last: Posted) {
-        self.put_used(used, last, 0, 0);
+        self.put_used(used, last, 0, Instead::OWN);
     }
 
     #[inline(always)]

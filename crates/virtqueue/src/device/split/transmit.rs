@@ -1,19 +1,20 @@
 //! A guest's transmit queue in the split format: chains in, used elements out.
 
 use super::SplitRing;
-use crate::config::QueueConfig;
+use crate::config::{QueueConfig, Returns};
 use crate::device::budget::Budget;
 use crate::device::keep::Kept;
 use crate::device::taken::TakenChain;
-use crate::device::transmitq::{Intake, TransmitRing, is_enough, push_usual};
+use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual};
 use crate::error::{Fatal, SetupError};
+use crate::exchange::Instead;
 use crate::memory::{DirtyLog, Memory};
 use packet::Burst;
 use std::cell::Cell;
 use std::sync::Arc;
 
 /// The split ring of a transmit queue.
-pub struct SplitTransmit<L> {
+pub(in crate::device) struct SplitTransmit<L> {
     ring: SplitRing<L>,
     /// Head of the last chain taken; with IN_ORDER it stands for all before it.
     last: Cell<u16>,
@@ -40,7 +41,7 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
     #[inline(always)]
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
-        let wanted = (burst.room() as u16).min(ring.areas.size);
+        let wanted = (burst.room() as u16).min(ring.common.areas.size);
         let mut count = ring.available(wanted)?.min(wanted);
         let budget = Budget::new();
         let (avail, used) = (ring.next_avail.get(), ring.next_used.get());
@@ -59,8 +60,8 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
             }
             if let Some(kept) = kept {
                 kept.take(taken.into(), TakenChain { id: head.index, slots: 1 });
-            } else if !ring.in_order {
-                ring.put_used_at(used.wrapping_add(taken), head.index, 0, 0);
+            } else if ring.common.returns == Returns::AnyOrder {
+                ring.put_used_at(used.wrapping_add(taken), head.index, 0, Instead::OWN);
             }
             self.last.set(head.index);
             taken += 1;
@@ -84,9 +85,9 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
                 next = next.wrapping_add(chain.slots);
             });
             ring.next_used.set(next);
-        } else if ring.in_order && ring.next_used.get() != ring.published.get() {
+        } else if ring.common.returns == Returns::InOrder && ring.next_used.get() != ring.published.get() {
             // One element, where the batch starts, stands for the whole batch (virtio 1.2 §2.7.9).
-            ring.put_used_at(ring.published.get(), self.last.get(), 0, 0);
+            ring.put_used_at(ring.published.get(), self.last.get(), 0, Instead::OWN);
         }
         ring.publish_used();
     }

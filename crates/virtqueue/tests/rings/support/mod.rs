@@ -12,6 +12,10 @@ use virtqueue::{Fatal, Negotiated, QueueConfig, features};
 
 pub const ROOM: u32 = 16 << 10;
 
+/// Whether the device may write to buffers: those of frames that a guest sends, and those that it posts.
+pub const SENT: bool = false;
+pub const POSTED: bool = true;
+
 /// Features of a case: every combination that changes how a ring works.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {

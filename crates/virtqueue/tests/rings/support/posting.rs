@@ -1,6 +1,6 @@
 //! A guest that posts buffers, which are lent and filled elsewhere.
 
-use super::{Case, Driver};
+use super::{Case, Driver, POSTED};
 use std::collections::{HashMap, VecDeque};
 use virtqueue::NET_HEADER;
 use virtqueue::device::{Enqueue, Loan};
@@ -33,7 +33,7 @@ impl Guest {
     pub fn post(&mut self, count: usize, room: u32) {
         for _ in 0..count {
             let Some(area) = self.free.pop_front() else { break };
-            let id = self.driver.add(area, &[room], true).expect("as many descriptors as areas");
+            let id = self.driver.add(area, &[room], POSTED).expect("as many descriptors as areas");
             self.area_of.insert(id, area);
         }
         self.driver.queue.publish();

@@ -7,7 +7,7 @@ use packet::{BurstStorage, LeasedFrames, Segment};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use virtqueue::NET_HEADER;
-use virtqueue::device::Aside;
+use virtqueue::device::{Aside, Prefetch};
 use virtqueue::driver::Buffer;
 
 const SIZE: u16 = 16;
@@ -102,7 +102,7 @@ impl Rig {
         let Mapping { port, guest, .. } = &self.mapping;
         let mut batch = self.batches.swap_remove(batch);
         assert!(guest.take_up(&mut batch.aside));
-        guest.ring().read_ahead(SIZE.into(), false).unwrap();
+        guest.ring().read_ahead(SIZE.into(), Prefetch::No).unwrap();
         let (mut number, mut copies) = (0, guest.ring().posted());
         for group in batch.frames.groups() {
             for frame in group.as_slice() {
@@ -192,7 +192,7 @@ proptest! {
         }
         rig.mapping.port.recall(&rig.mapping.guest);
         // A successor would find those that were not read yet.
-        rig.mapping.guest.ring().read_ahead(SIZE.into(), false).unwrap();
+        rig.mapping.guest.ring().read_ahead(SIZE.into(), Prefetch::No).unwrap();
         rig.mapping.guest.close();
         rig.collect();
         prop_assert_eq!(&rig.arrived, &rig.expected);

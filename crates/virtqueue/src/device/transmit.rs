@@ -1,4 +1,4 @@
-//! A guest's transmit queue: common to both ring formats except for finding and returning chains.
+//! The ring of a guest's transmit queue, of either format, and the frames of its chains.
 
 use super::DropCounts;
 use super::budget::Budget;
@@ -7,13 +7,11 @@ use super::keep::Kept;
 use super::ring::{DeviceRing, Head};
 use super::taken::TakenChain;
 use crate::error::Fatal;
-use crate::exchange::{Joined, Measured, PageMember};
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
 use packet::copy::prefetch;
-use packet::{Burst, MAX_BURST_BYTES, MAX_FRAME, MIN_FRAME, Offer, Origin, Segment, USUAL_FRAME};
+use packet::{Burst, MAX_BURST_BYTES, MAX_FRAME, MIN_FRAME, Origin, Segment, USUAL_FRAME};
 use std::cell::Cell;
-use std::sync::Arc;
 
 /// Operations on a transmit queue that differ between the ring formats.
 pub(super) trait TransmitRing {
@@ -32,93 +30,8 @@ pub(super) trait TransmitRing {
     fn recycle(&self, kept: Option<&Kept>);
 }
 
-/// A guest's transmit queue.
-pub struct Transmitq<R> {
-    ring: R,
-    /// Chains kept by a sender, or returned with other buffers, if either is allowed.
-    kept: Option<Kept>,
-    /// Holds the function's seat in its group as long as its queues run.
-    _joined: Option<Joined>,
-    measured: Option<Measured>,
-    intake: Intake,
-}
-
-#[allow(private_bounds)] // The ring formats are private.
-impl<R: TransmitRing> Transmitq<R> {
-    pub(super) fn new(ring: R) -> Self {
-        let intake = Intake { dropped: Cell::default(), cut_short: Cell::new(0) };
-        Transmitq { ring, kept: None, _joined: None, measured: None, intake }
-    }
-
-    pub(super) fn ring(&self) -> &R::Ring {
-        self.ring.ring()
-    }
-
-    pub(super) fn allow_keeping(&mut self) {
-        if !self.ring().in_order() {
-            self.kept = Some(Kept::new(self.ring().areas().size, false));
-        }
-    }
-
-    pub(super) fn allow_exchange(&mut self, joined: Joined) {
-        self.offer(joined.offer());
-        self.measured = joined.measured();
-        self._joined = Some(joined);
-    }
-
-    pub(super) fn allow_pages(&mut self, member: &Arc<PageMember>) {
-        if !self.ring().in_order() {
-            self.offer(member.offer());
-        }
-    }
-
-    /// Offers what frames lie in.
-    fn offer(&mut self, offer: Offer) {
-        let (size, in_order) = (self.ring().areas().size, self.ring().in_order());
-        self.kept.get_or_insert_with(|| Kept::new(size, in_order)).set_offer(offer);
-    }
-
-    pub(super) fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
-    }
-
-    pub(super) fn dropped(&self) -> DropCounts {
-        self.intake.dropped.get()
-    }
-
-    pub(super) fn cut_short(&self) -> u64 {
-        self.intake.cut_short.get()
-    }
-
-    pub(super) fn has_work(&self) -> bool {
-        self.ring.has_work()
-    }
-
-    /// Receives a burst. Compiled once with and once without keeping, to avoid a check for every frame.
-    #[inline(always)]
-    pub(super) fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
-        match (&self.kept, &self.measured) {
-            (None, _) => self.ring.take(burst, None, &self.intake),
-            (Some(kept), None) => self.ring.take(burst, Some(kept), &self.intake),
-            (Some(kept), Some(measured)) => {
-                let began = measured.begin();
-                let taken = self.ring.take(burst, Some(kept), &self.intake)?;
-                measured.received(taken, burst.bytes(), began);
-                Ok(taken)
-            }
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn recycle(&self) {
-        self.ring.recycle(self.kept.as_ref());
-        if let Some(measured) = &self.measured {
-            measured.end(self.kept.as_ref().map_or(0, Kept::given));
-        }
-    }
-}
-
 /// Turns chains into frames of a burst, and counts those that are none.
+#[derive(Default)]
 pub(super) struct Intake {
     dropped: Cell<DropCounts>,
     cut_short: Cell<u64>,
@@ -138,7 +51,7 @@ impl Intake {
         budget: &Budget,
     ) -> Result<Option<TakenChain>, Fatal> {
         if let Some(chain) = R::single(Head { index, descriptor: first }, Access::Read)
-            && let Some(frame) = frame_of(&ring.areas().memory, first, MAX_FRAME)
+            && let Some(frame) = frame_of(&ring.common().areas.memory, first, MAX_FRAME)
         {
             burst.push_from(frame, origin(place, chain));
             return Ok(Some(chain));
@@ -146,6 +59,17 @@ impl Intake {
         let walked = ring.walk(index, first, Access::Read)?;
         budget.spend(walked.descriptors);
         Ok(walked.push_frame(burst, &self.dropped).then_some(walked.chain))
+    }
+
+    /// Returns the number of chains dropped.
+    pub(super) fn dropped(&self) -> DropCounts {
+        self.dropped.get()
+    }
+
+    /// Returns the number of calls that left chains for the next one.
+    #[inline]
+    pub(super) fn cut_short(&self) -> u64 {
+        self.cut_short.get()
     }
 
     /// Counts a call that left chains for the next one because it had cost enough.
@@ -164,7 +88,7 @@ pub(super) fn push_usual<'q, R: DeviceRing>(
     place: Option<usize>,
 ) -> Option<TakenChain> {
     let chain = R::single(head, Access::Read)?;
-    let frame = frame_of(&ring.areas().memory, head.descriptor, USUAL_FRAME)?;
+    let frame = frame_of(&ring.common().areas.memory, head.descriptor, USUAL_FRAME)?;
     // Only a frame that may be kept, or change hands, can leave without being read.
     if place.is_none() || frame.len() < burst.unread_from() {
         prefetch(frame.as_ptr());

@@ -2,11 +2,12 @@
 
 use super::super::budget::cost;
 use super::super::header::{write_header, write_header_of};
-use super::super::ring::DeviceRing;
-use super::{Delivered, LOOK_AHEAD, ReceiveRing, Receiveq, Room};
+use super::super::receive::{Prefetch, ReceiveRing};
+use super::{Delivered, Enqueue, LOOK_AHEAD, NONE_LENT, Room};
 use crate::error::Fatal;
-use crate::exchange::{Copied, CopyAll, PIECES, PageMember, Passing, Skipped, Tally};
+use crate::exchange::{Copied, CopyAll, Instead, PIECES, PageMember, Passing, Skipped, Tally};
 use crate::layout::NET_HEADER;
+use crate::memory::DirtyLog;
 use packet::{Frames, MAX_BURST, Taken};
 
 /// A frame whose pages are to be exchanged: where its header goes, and its pairs.
@@ -23,21 +24,21 @@ impl Head {
     const NONE: Head = Head { frame: 0, header: std::ptr::null_mut(), first: 0, pieces: 0 };
 }
 
-#[allow(private_bounds)] // The ring formats are private.
-impl<R: ReceiveRing> Receiveq<R> {
+impl<L: DirtyLog> Enqueue<L> {
     /// Delivers `frames`, as far as possible by exchanging the pages that they lie in.
     #[inline(never)]
     pub(super) fn exchange_pages<'b>(
         &self,
+        ring: &impl ReceiveRing,
         frames: Frames<'b>,
         taken: impl Taken<'b>,
         member: &PageMember,
     ) -> Result<Delivered, Fatal> {
         let mut tally = Tally::default();
         let done = match Passing::find(&frames, member) {
-            Ok(mut passing) => self.pass(&frames, taken, &mut passing, &mut tally)?,
+            Ok(mut passing) => self.pass(ring, &frames, taken, &mut passing, &mut tally)?,
             Err(reason) => {
-                let done = self.deliver::<false>(frames, taken, &mut CopyAll)?;
+                let done = self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut CopyAll)?;
                 tally.add_copied(reason, done.frames);
                 done
             }
@@ -49,6 +50,7 @@ impl<R: ReceiveRing> Receiveq<R> {
 
     fn pass<'b>(
         &self,
+        ring: &impl ReceiveRing,
         frames: &Frames<'b>,
         taken: impl Taken<'b>,
         passing: &mut Passing<'_>,
@@ -61,11 +63,11 @@ impl<R: ReceiveRing> Receiveq<R> {
         self.reading.renew();
         self.filling.renew();
         if self.posted.len() < wanted {
-            self.ring.look_ahead(&self.posted, wanted, false, &self.reading)?;
+            ring.look_ahead(&self.posted, wanted, Prefetch::No, &self.reading)?;
         }
         for (i, frame) in frames.as_slice().iter().enumerate() {
             let gathered = match heads.get_mut(count) {
-                Some(head) => self.gather(frames, i, taken.taken(i), passing)?.map(|gathered| *head = gathered),
+                Some(head) => self.gather(ring, frames, i, taken.taken(i), passing)?.map(|gathered| *head = gathered),
                 None => Err(Copied::Changed),
             };
             let room = match gathered {
@@ -73,7 +75,7 @@ impl<R: ReceiveRing> Receiveq<R> {
                     count += 1;
                     Room::Fits { buffers: 1, chains: 1 }
                 }
-                Err(_) => self.copy(frames, i, taken)?,
+                Err(_) => self.copy(ring, frames, i, taken)?,
             };
             match room {
                 Room::Fits { .. } => {
@@ -92,8 +94,8 @@ impl<R: ReceiveRing> Receiveq<R> {
             }
         }
         self.complete(&heads[..count], taken, passing, tally);
-        self.ring.publish();
-        self.ring.look_ahead(&self.posted, LOOK_AHEAD, false, &self.reading)?;
+        ring.publish();
+        ring.look_ahead(&self.posted, LOOK_AHEAD, Prefetch::No, &self.reading)?;
         Ok(done)
     }
 
@@ -102,6 +104,7 @@ impl<R: ReceiveRing> Receiveq<R> {
     #[inline]
     fn gather(
         &self,
+        ring: &impl ReceiveRing,
         frames: &Frames<'_>,
         index: usize,
         taken: &[u8],
@@ -121,7 +124,7 @@ impl<R: ReceiveRing> Receiveq<R> {
         }
         if self.posted.len() < pieces {
             self.posted.make_room();
-            self.ring.look_ahead(&self.posted, pieces, false, &self.reading)?;
+            ring.look_ahead(&self.posted, pieces, Prefetch::No, &self.reading)?;
             if self.posted.len() < pieces {
                 return Ok(Err(Copied::Foreign));
             }
@@ -140,11 +143,11 @@ impl<R: ReceiveRing> Receiveq<R> {
             }
         }
         let header = self.posted.peek(0).ptr;
-        let mut used = self.ring.used();
+        let mut used = ring.used();
         for (i, segment) in (0..).zip(frames.segments(frame)) {
-            self.ring.put_used(&mut used, self.posted.peek(i), segment.len() + lead(i), 0);
+            ring.put_used(&mut used, self.posted.peek(i), segment.len() + lead(i), Instead::OWN);
         }
-        self.ring.set_used(used);
+        ring.set_used(used);
         self.posted.pop(pieces);
         if pieces > 1 {
             self.filling.spend(cost(pieces, frame.len().into()));
@@ -153,36 +156,40 @@ impl<R: ReceiveRing> Receiveq<R> {
     }
 
     /// Copies a frame to the next posted buffers.
-    fn copy<'b>(&self, frames: &Frames<'b>, index: usize, taken: impl Taken<'b>) -> Result<Room, Fatal> {
+    fn copy<'b>(
+        &self,
+        ring: &impl ReceiveRing,
+        frames: &Frames<'b>,
+        index: usize,
+        taken: impl Taken<'b>,
+    ) -> Result<Room, Fatal> {
         let frame = &frames.as_slice()[index];
         let need = frame.len() + NET_HEADER;
         if self.posted.len() > 0 && frame.is_contiguous() {
             let buffer = self.posted.peek(0);
             if buffer.is_last() && buffer.len >= need {
-                let writer = self.ring().writer();
+                let writer = self.writer();
                 // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the frame's first
                 // segment is all of it.
                 unsafe {
                     write_header(writer, buffer.ptr);
                     let payload = buffer.ptr.add(NET_HEADER as usize);
                     let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
-                    writer.copy_frame(self.copier, payload, from, len, (taken, index));
+                    writer.copy_frame(self.copier, payload, from, len, taken, index);
                 }
-                let mut used = self.ring.used();
-                self.ring.put_used(&mut used, buffer, need, 0);
-                self.ring.set_used(used);
+                ring.put_one(buffer, need);
                 self.posted.pop(1);
                 return Ok(Room::Fits { buffers: 1, chains: 1 });
             }
         }
-        self.scatter(frames, index, taken)
+        self.scatter(ring, frames, index, taken)
     }
 
-    /// Exchanges the pages of all gathered frames, copies those that stay, and writes the headers, and what was taken of the frames:
-    /// these have to be in the pages that came, which their sender can't change any more.
+    /// Exchanges the pages of all gathered frames, copies those that stay, and writes the headers and the taken bytes of the
+    /// frames: these have to be in the pages that came, which their sender can't change any more.
     fn complete<'b>(&self, heads: &[Head], taken: impl Taken<'b>, passing: &Passing<'_>, tally: &mut Tally) {
         let skipped = if heads.is_empty() { Some(Skipped::default()) } else { passing.exchange() };
-        let writer = self.ring().writer();
+        let writer = self.writer();
         for &Head { frame, header, first, pieces } in heads {
             let mut is_held = false;
             for pair in first..first + usize::from(pieces) {
@@ -192,7 +199,7 @@ impl<R: ReceiveRing> Receiveq<R> {
                 }
             }
             // SAFETY: the first posted buffer has room for a header before its piece, and was checked to be mapped; the piece is no
-            // shorter than what was taken.
+            // shorter than the taken bytes.
             unsafe {
                 write_header_of(writer, header, pieces);
                 writer.put_taken(header.add(NET_HEADER as usize), taken, frame);
@@ -210,7 +217,7 @@ impl<R: ReceiveRing> Receiveq<R> {
     fn copy_piece(&self, passing: &Passing<'_>, pair: usize) {
         if let Some((from, to, len)) = passing.copy_of(pair) {
             // SAFETY: both were just found to be mapped for `len` bytes, by memories that the two queues hold.
-            unsafe { self.ring().writer().copy(self.copier, to.as_ptr(), from.as_ptr(), len.into()) };
+            unsafe { self.writer().copy(self.copier, to.as_ptr(), from.as_ptr(), len.into()) };
         }
     }
 }
