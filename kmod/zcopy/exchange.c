@@ -73,7 +73,7 @@ static bool is_valid(const struct zcopy_pair *pair, struct zcopy_area *here,
 
 /*
  * Pairs that are exchanged before others get the semaphores: a fault waits for
- * so many, whatever a call has.
+ * this many, however many pairs a call has.
  */
 #define SLICE 16
 

@@ -60,7 +60,7 @@ void zcopy_user_put(struct zcopy_user *user)
 		kfree(user);
 }
 
-/* Counts pages that an area is to have, if there may be so many. */
+/* Charges the pages of a new area to its user, unless that exceeds a limit. */
 int zcopy_user_charge(struct zcopy_user *user, unsigned long pages)
 {
 	unsigned long all = READ_ONCE(max_pages), own = READ_ONCE(max_user_pages);

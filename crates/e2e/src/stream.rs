@@ -183,7 +183,7 @@ pub fn within_mtu(side: &AggregationSide) {
     assert!(side.frames > 0 && side.sizes[6] == 0, "{side:?}");
 }
 
-/// Checks that so many packets went each way, some of them joined, in frames that the wire carries.
+/// Checks that this number of packets went each way, some of them joined, in frames that the wire carries.
 pub fn joined_both_ways(received: &AggregationSide, sent: &AggregationSide, packets: u64) {
     assert_eq!((received.packets, sent.packets), (packets, packets));
     assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");

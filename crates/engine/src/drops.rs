@@ -215,7 +215,6 @@ impl PortDrops {
         }
     }
 
-    /// Returns the counters of the stage `name`.
     pub(crate) fn stage(&self, name: &str) -> &Arc<Drops> {
         &self.stages[name]
     }

@@ -105,7 +105,7 @@ pub struct DatapathPort {
     pub name: String,
     /// Its number.
     pub number: u32,
-    /// What controllers have configured there: `PORT_DOWN`, `NO_RECV`, `NO_FWD` and `NO_PACKET_IN`.
+    /// Flags that controllers have set at the port: `PORT_DOWN`, `NO_RECV`, `NO_FWD` and `NO_PACKET_IN`.
     #[serde(default)]
     pub config: Vec<String>,
 }

@@ -223,7 +223,6 @@ fn flows(counters: &Arc<Counters>) -> Rules {
     flows
 }
 
-/// Returns the bursts that a port received.
 fn bursts(snapshot: &Snapshot, name: &str) -> u64 {
     let port = snapshot.ports.iter().find(|port| port.name == name).unwrap();
     port.queues.iter().flat_map(|queue| queue.bursts).sum()

@@ -1,4 +1,4 @@
-//! Where workers without work wait.
+//! Parking: workers without work wait in a lot until a batch is published.
 
 use crate::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence};
 use std::sync::PoisonError;
@@ -74,7 +74,7 @@ impl Parking {
     }
 }
 
-/// Where one worker parks.
+/// The parking spot of one worker.
 pub struct Spot<'p> {
     parking: &'p Parking,
     /// While the worker is about to wait.

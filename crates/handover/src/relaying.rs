@@ -1,16 +1,16 @@
-//! Who sends the signals of an eventfd: the thread that has something to tell, or a relay if signals take long.
+//! The choice of the thread that signals an eventfd: the notifying thread itself, or a relay if signals take long.
 //!
 //! A signal may be late, but none is lost while its sender changes: a thread that has asked the relay looks whether the eventfd still
 //! is the relay's, and a relay that gives it back looks for threads that have asked.
 
 use crate::sync::{AtomicBool, AtomicU8, Ordering};
 
-/// Who sends a signal.
+/// The thread that sends a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// The thread that has something to tell.
+    /// The notifying thread.
     Itself,
-    /// The same, and it measures how long the signal takes: the last one took long.
+    /// The notifying thread, which measures how long the signal takes: the last one took long.
     Timed,
     /// The relay.
     Relay,

@@ -20,7 +20,6 @@ impl Steps {
         self.0.push(line.into());
     }
 
-    /// Returns the lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.0.clone()
     }

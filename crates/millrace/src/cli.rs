@@ -220,10 +220,10 @@ pub enum CtlRequest {
 /// Options of `ctl stats`.
 #[derive(Clone, Debug, Args)]
 pub struct StatsOptions {
-    /// Show rates instead of totals, every so many seconds, until Ctrl-C
+    /// Show rates instead of totals, at this interval in seconds, until Ctrl-C
     #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<f64>,
-    /// With --watch: end after so many reports
+    /// With --watch: end after this number of reports
     #[arg(long, value_name = "N", requires = "watch")]
     pub count: Option<u64>,
 }
@@ -243,7 +243,7 @@ pub struct TopOptions {
     /// Print one line of JSON each interval
     #[arg(long)]
     pub json: bool,
-    /// End after so many intervals
+    /// End after this number of intervals
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
 }

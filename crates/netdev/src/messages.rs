@@ -76,7 +76,7 @@ impl Messages {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Receives messages into the first buffers, without waiting; returns their number. What is longer than a buffer is cut.
+    /// Receives messages into the first buffers, without waiting; returns their number. A message longer than its buffer is cut.
     #[inline]
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         let (count, size) = (self.lens.len(), self.size);

@@ -30,7 +30,7 @@ fn hardware_leaves_tags_in_frames_until_it_may_take_them_again() {
         let link = Link::named("x").unwrap();
         let left = ethtool::leave_tags(&link).unwrap().expect("by default a veth takes them");
         assert!(ethtool::leave_tags(&link).unwrap().is_none());
-        // Whatever its name is by then.
+        // It is found under any name.
         netns.ip("link set dev x name z");
         drop(left);
         let link = Link::named("z").unwrap();

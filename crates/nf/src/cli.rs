@@ -1,6 +1,6 @@
 //! Command-line options common to the sample programs.
 
-use crate::aggregate::{Aggregation, Placement};
+use crate::aggregate::{Aggregation, Splitter};
 use crate::crew::{Crew, CrewError, CrewOptions, ParentRole, Sharing, Verdict, View};
 use crate::port::{Exchange, OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, Work, run, run_work};
@@ -97,9 +97,9 @@ pub struct Native {
     native: bool,
 }
 
-impl From<Native> for Placement {
-    fn from(option: Native) -> Placement {
-        if option.native { Placement::Native } else { Placement::Nf }
+impl From<Native> for Splitter {
+    fn from(option: Native) -> Splitter {
+        if option.native { Splitter::Native } else { Splitter::Nf }
     }
 }
 
@@ -166,7 +166,6 @@ impl From<OpenError> for Failure {
 }
 
 impl Common {
-    /// Returns the options of the ports.
     fn options(&self, aggregation: Option<&Aggregation>) -> Options {
         let port = |socket: &PathBuf| PortOptions {
             mode: if self.server { vhost_user::Mode::Server } else { vhost_user::Mode::Client },
@@ -193,7 +192,6 @@ impl Common {
         }
     }
 
-    /// Returns the behaviour when idle.
     fn idle(&self) -> Idle {
         match self.sleep {
             _ if self.poll => Idle::Poll,
@@ -203,42 +201,42 @@ impl Common {
     }
 
     /// Loads the aggregation of the ports, if they aggregate.
-    fn aggregation(&self, placement: Placement) -> Result<Option<Aggregation>, LoadError> {
+    fn aggregation(&self, splitter: Splitter) -> Result<Option<Aggregation>, LoadError> {
         let Some(file) = &self.aggregation else { return Ok(None) };
         let names: Vec<String> =
             self.sockets.iter().map(|socket| PortOptions::new(socket).name().into_owned()).collect();
         let spec = aggregation::load(file, &names)?.spec();
-        Ok(Some(Aggregation { rules: Arc::new(Rules::new(&spec, std::iter::empty())), placement }))
+        Ok(Some(Aggregation { rules: Arc::new(Rules::new(&spec, std::iter::empty())), splitter }))
     }
 
-    /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `placement` applies to
+    /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `splitter` applies to
     /// ports that aggregate.
-    pub fn run(&self, placement: impl Into<Placement>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
+    pub fn run(&self, splitter: impl Into<Splitter>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
         let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(run(ports, idle, stop, round)?);
-        exit(self.try_run(placement.into(), |options| options, run))
+        exit(self.try_run(splitter.into(), |options| options, run))
     }
 
     /// Like [`Common::run`], for a function that waits for more than frames.
     pub fn run_work(&self, work: &mut impl Work) -> ExitCode {
         let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(run_work(ports, idle, stop, work)?);
-        exit(self.try_run(Placement::Nf, |options| options, run))
+        exit(self.try_run(Splitter::Nf, |options| options, run))
     }
 
     /// Like [`Common::run`] with a crew, the functions of whose workers `work` makes; prints the crew's counters as well.
-    pub fn run_crew<W>(&self, options: CrewOptions, placement: impl Into<Placement>, work: impl Fn() -> W) -> ExitCode
+    pub fn run_crew<W>(&self, options: CrewOptions, splitter: impl Into<Splitter>, work: impl Fn() -> W) -> ExitCode
     where
         W: FnMut(&mut View<'_>) -> Verdict + Send,
     {
-        exit(self.try_run_crew(options, placement.into(), work))
+        exit(self.try_run_crew(options, splitter.into(), work))
     }
 
-    fn try_run_crew<W>(&self, options: CrewOptions, placement: Placement, work: impl Fn() -> W) -> Result<(), Failure>
+    fn try_run_crew<W>(&self, options: CrewOptions, splitter: Splitter, work: impl Fn() -> W) -> Result<(), Failure>
     where
         W: FnMut(&mut View<'_>) -> Verdict + Send,
     {
         let mut crew = Crew::new(options.clone())?;
         let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(crew.run(ports, idle, stop, work)?);
-        let outcome = self.try_run(placement, |ports| options.adapt(ports), run);
+        let outcome = self.try_run(splitter, |ports| options.adapt(ports), run);
         let per_packet = |cycles: u64, packets: u64| if packets > 0 { cycles as f64 / packets as f64 } else { 0.0 };
         if let Some(parent) = crew.parent() {
             let cycles = |cycles| per_packet(cycles, parent.packets);
@@ -267,11 +265,11 @@ impl Common {
     /// Opens the ports, with options that `adapt` changes; runs `run` until SIGINT or SIGTERM, and prints the ports' counters.
     fn try_run(
         &self,
-        placement: Placement,
+        splitter: Splitter,
         adapt: impl FnOnce(Options) -> Options,
         run: impl FnOnce(&mut Ports, Idle, &AtomicBool) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let options = adapt(self.options(self.aggregation(placement)?.as_ref()));
+        let options = adapt(self.options(self.aggregation(splitter)?.as_ref()));
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // A second signal terminates the process, in case the first does not stop it.
@@ -332,7 +330,6 @@ pub fn tell(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Prints a failure.
 fn exit(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,12 +11,10 @@ const POLYNOMIAL: u32 = 0x82f6_3b78;
 const ONE: u32 = 1 << 31;
 const BYTE: u32 = 1 << 23;
 
-/// Returns a polynomial times x.
 const fn times_x(polynomial: u32) -> u32 {
     if polynomial & 1 == 0 { polynomial >> 1 } else { polynomial >> 1 ^ POLYNOMIAL }
 }
 
-/// Returns the product of two polynomials.
 fn product(a: u32, mut b: u32) -> u32 {
     (0..32).fold(0, |product, power| {
         let part = if a & ONE >> power == 0 { 0 } else { b };

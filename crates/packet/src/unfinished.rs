@@ -279,7 +279,7 @@ struct Field {
     start: usize,
     len: usize,
     stored: u32,
-    /// What else it covers; `None` if it is a CRC-32C.
+    /// The sum of the pseudo-header that it also covers; `None` if it is a CRC-32C.
     pseudo: Option<Sum>,
 }
 

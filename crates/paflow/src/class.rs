@@ -69,7 +69,7 @@ fn both(a: u8, b: u8) -> u8 {
     code | ecn
 }
 
-/// What became of a packet whose outside the network marked as congested.
+/// Outcome of [`mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marked {
     /// It has the mark now, or is not IP.

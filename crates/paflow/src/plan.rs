@@ -310,7 +310,6 @@ impl<'a> GroupedBurst<'a> {
         Members { next: self.next, at: group.first, left: group.count }
     }
 
-    /// Returns the lengths of the burst's packets.
     #[inline(always)]
     pub(crate) fn lengths(&self) -> &'a [u16] {
         self.lengths

@@ -16,7 +16,7 @@ const LONGEST_V6: usize = 1280;
 /// Length of the header of an ICMP message.
 const ICMP: usize = 8;
 
-/// What becomes of a packet that is too long.
+/// Treatment of a packet that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLong {
     /// It goes on in fragments, each with the packet's Ethernet header (RFC 791 §3.2). All but the last have `len` bytes.
@@ -30,7 +30,7 @@ pub enum TooLong {
     Silence,
 }
 
-/// Finds out what becomes of `frame`, which should have at most `longest` bytes, and replaces `out` by the fragments or the answer. An answer
+/// Decides how to treat `frame`, which is longer than `longest` bytes, and replaces `out` by its fragments or the answer. An answer
 /// comes from the address that the packet was for: the switch has none in its network.
 pub fn judge(frame: &[u8], longest: usize, out: &mut Vec<u8>) -> TooLong {
     out.clear();

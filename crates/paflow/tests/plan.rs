@@ -123,7 +123,7 @@ fn packets_to_a_next_hop_behind_routers_are_always_in_aggregates() {
     let expected =
         [(0, false, false), (1, true, false), (2, false, true), (3, false, true), (4, false, false), (5, false, true)];
     assert_eq!(told, expected);
-    // What was held before a packet that is too long leaves in front of it.
+    // Packets held before one that is too long leave in front of it.
     let plan = planner.plan(&[500], &[one], |_| Room { bytes: 400, held: 200, routed: true });
     let told: Vec<_> = plan.groups().iter().map(|group| (group.count(), group.held(), group.is_too_long())).collect();
     assert_eq!(told, [(0, 200, false), (1, 0, true)]);

@@ -1,6 +1,6 @@
-//! Batches, and who may access each: the one place that knows why exclusive access is exclusive.
+//! Batches, and the right to access each: the only module that argues why access is exclusive.
 //!
-//! Who may access a batch has its [`Key`]. There is one at a time:
+//! The thread that holds a batch's [`Key`] may access it. There is one key for each batch:
 //!
 //! 1. The parent has all keys at first.
 //! 2. [`Ring::publish`] takes a key, and writes an entry with a number that no other entry ever has.
@@ -146,7 +146,7 @@ impl<B> Ring<B> {
     }
 
     /// Claims the oldest batch that is published and not claimed; returns its number, and its key. There was none at some
-    /// moment of the call if this returns `None`, or others have claimed so many meanwhile that the entry is used again.
+    /// moment of the call if this returns `None`, or others have meanwhile claimed enough batches for the entry to be used again.
     ///
     /// It tries again only if another worker succeeded.
     #[inline(always)]

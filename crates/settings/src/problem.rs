@@ -148,7 +148,6 @@ impl Report {
         Piece { bytes: self.lines[first]..end, line: first }
     }
 
-    /// Returns the first and the last line of a range.
     fn lines_of(&self, span: &Range<usize>) -> (usize, usize) {
         (self.line_of(span.start), self.line_of(span.end))
     }
@@ -198,7 +197,7 @@ impl std::error::Error for Report {}
 mod tests {
     use super::*;
 
-    /// Returns a file of so many lines, and the place of one of them.
+    /// Returns a file of `lines` lines, and a function from a line to its range of bytes.
     fn file(lines: usize) -> (String, impl Fn(usize) -> Range<usize>) {
         ((1..=lines).map(|line| format!("line {line:06}\n")).collect(), |line: usize| {
             (line - 1) * 12..(line - 1) * 12 + 11

@@ -52,7 +52,7 @@ impl Estimate {
         Some(Estimate { median, low: values[skipped], high: values[rounds - 1 - skipped], rounds })
     }
 
-    /// Returns the probability that the true median lies between the bounds that so many values give, if they do not depend on
+    /// Returns the probability that the true median lies between the bounds of this number of values, if they do not depend on
     /// each other.
     pub fn confidence(rounds: usize) -> f64 {
         1.0 - outside(rounds, skipped(rounds))

@@ -39,7 +39,6 @@ fn arp(from: [u8; 6], target: [u8; 4]) -> Vec<u8> {
     frame([[0xff; 6], from], 0x0806, &request, 60)
 }
 
-/// Returns a capture file.
 fn file(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, 262_144).unwrap();

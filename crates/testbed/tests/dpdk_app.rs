@@ -2,7 +2,7 @@
 
 use clap::{Args, FromArgMatches};
 use lab::dpdk::app::App;
-use lab::dpdk::{Pages, SwitchPort, Testpmd};
+use lab::dpdk::{Pages, Testpmd, VhostPort};
 use lab::process::{Daemon, Launch};
 use loadgen::app::{self, AppOptions, AppReport, FlowReport, Received, Role, Sent};
 use std::path::{Path, PathBuf};
@@ -23,20 +23,20 @@ fn program() -> &'static App {
 }
 
 /// testpmd, which joins ports 0 and 1, 2 and 3.
-struct Switch {
+struct TestpmdSwitch {
     directory: TempDir,
     ports: Vec<PathBuf>,
     _testpmd: Testpmd,
 }
 
-impl Switch {
-    fn start(ports: usize) -> Switch {
+impl TestpmdSwitch {
+    fn start(ports: usize) -> TestpmdSwitch {
         let directory = tempfile::Builder::new().prefix("dpdk-app-").tempdir().unwrap();
         let ports: Vec<PathBuf> = (0..ports).map(|port| directory.path().join(format!("{port}.sock"))).collect();
-        let builder = ports.iter().fold(Testpmd::switch(), |builder, port| builder.port(SwitchPort::new(port)));
+        let builder = ports.iter().fold(Testpmd::switch(), |builder, port| builder.port(VhostPort::new(port)));
         let mut testpmd = builder.spawn_ready().unwrap();
         testpmd.start().unwrap();
-        Switch { directory, ports, _testpmd: testpmd }
+        TestpmdSwitch { directory, ports, _testpmd: testpmd }
     }
 
     /// Starts an application at these ports, and waits until they are open.
@@ -133,7 +133,7 @@ fn check_joined(report: &AppReport, role: Role, pairs: u8) {
 #[test]
 fn both_ends_of_pairs_in_one_thread() {
     for pairs in [1, 2] {
-        let switch = Switch::start(2 * usize::from(pairs));
+        let switch = TestpmdSwitch::start(2 * usize::from(pairs));
         check_joined(&switch.joined("sender-receiver", FEW), Role::SenderReceiver, pairs);
         check_joined(&switch.joined("client-server", FEW), Role::ClientServer, pairs);
     }
@@ -141,7 +141,7 @@ fn both_ends_of_pairs_in_one_thread() {
 
 #[test]
 fn any_size_touch_and_arrivals() {
-    let switch = Switch::start(2);
+    let switch = TestpmdSwitch::start(2);
     for words in [
         &["--size", "imix", "--touch", "header", "--arrivals", "poisson"][..],
         &["--size", "1518", "--touch", "none", "--arrivals", "on-off:5/5", "--packed", "--queue-size", "512"],
@@ -157,7 +157,7 @@ fn any_size_touch_and_arrivals() {
 
 #[test]
 fn a_window_bounds_what_is_under_way_at_the_greatest_rate() {
-    let switch = Switch::start(2);
+    let switch = TestpmdSwitch::start(2);
     let report = switch.joined("sender-receiver", &["--window", "64", "--burst", "16", "--size", "imix"]);
     check_joined(&report, Role::SenderReceiver, 1);
     assert_eq!(report.flows[0].sent.unwrap().refused, 0, "nothing is due: {report:?}");
@@ -165,7 +165,7 @@ fn a_window_bounds_what_is_under_way_at_the_greatest_rate() {
 
 #[test]
 fn each_end_in_its_own_process() {
-    let switch = Switch::start(4);
+    let switch = TestpmdSwitch::start(4);
     for (active, passive) in [("sender", "receiver"), ("client", "server")] {
         let (sender, receiver) = until_sent(|| {
             let mut end = switch.app(passive, &[1, 3], FEW);

@@ -18,7 +18,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the runs that are stored.
 fn runs(directory: &Path) -> Vec<Value> {
     let lines = fs::read_to_string(directory.join("runs.jsonl")).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Part of what is free at the start that is not for guests: one in so many, and at most so many bytes.
+/// Share of the initially free memory that is kept from guests, as a divisor; and its limit in bytes.
 const RESERVED: u64 = 4;
 const LARGEST_RESERVE: u64 = 1 << 30;
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     impl Room {
-        /// Returns room for so many bytes.
+        /// Returns room for `bytes` bytes.
         pub(crate) fn with(directory: &Path, bytes: u64) -> Room {
             let [limit, used] = [bytes, 0].map(|number| {
                 let path = directory.join(number.to_string());

@@ -135,7 +135,6 @@ fn run(task: &Task) -> Result<(), Failure> {
     }
 }
 
-/// Runs or lists the steps of a tier.
 fn steps(context: &Context, tier: Tier, arguments: &StepArguments) -> Result<(), Failure> {
     if arguments.list {
         steps::list(tier);

@@ -26,7 +26,6 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Returns the command that runs it.
     fn command(self) -> &'static str {
         match self {
             Tier::Test => "cargo xtask test",

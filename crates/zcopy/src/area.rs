@@ -95,7 +95,7 @@ impl From<Area> for OwnedFd {
     }
 }
 
-/// What became of a call's pairs.
+/// Outcome of a call: the number of pairs that were exchanged, and the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     exchanged: u32,

@@ -47,7 +47,7 @@ pub fn threshold(device: &Device) -> Result<u32, Error> {
         let mut times = [const { Vec::new() }; 2];
         for _ in 0..BURSTS {
             times[0].push(burst(&exchange)?);
-            // What an exchange took out of page tables comes back before copies are measured.
+            // Pages that an exchange took out of page tables come back before copies are measured.
             burst(&copy)?;
             times[1].push(burst(&copy)?);
         }

@@ -71,7 +71,7 @@ fn pcap_file() -> impl Strategy<Value = Vec<u8>> {
     (order(), magic, version, snapshot(), packets).prop_map(|(order, magic, version, snapshot, packets)| {
         let more = if magic == 0xa1b2_cd34 { 8 } else { 0 };
         let record = |(captured, original): (u32, u32)| {
-            // What a reader takes for the captured length.
+            // Whether a reader takes the first field for the captured length.
             let first = version.0 == 2 && (version.1 >= 4 || (version.1 == 3 && captured <= original));
             let bytes = vec![0x11; if first { captured } else { original } as usize];
             order.record((1, 2), [captured, original], more, &bytes)

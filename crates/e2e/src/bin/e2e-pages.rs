@@ -44,7 +44,6 @@ fn open(socket: &str, plain: bool) -> Result<Ports, Failed> {
     Ok(Ports::open(Options { exchange, buffer_size, ..defaults }, &AtomicBool::new(false))?)
 }
 
-/// Returns the length of a frame.
 fn length(number: u64, plain: bool) -> usize {
     let lengths = [60, 64, 1514, 2048, 3072, 3900, 3956, 1000];
     if plain && number.is_multiple_of(3) { 9018 } else { lengths[(number % 8) as usize] }

@@ -132,7 +132,6 @@ impl Kernel {
         module_path(&self.directory, name)
     }
 
-    /// Returns the directory of the headers.
     pub(super) fn headers(&self) -> PathBuf {
         let version = self.name.trim_start_matches("linux-image-");
         self.directory.join("usr/src").join(format!("linux-headers-{version}"))

@@ -40,7 +40,6 @@ impl Sandbox {
         Sandbox { home, path }
     }
 
-    /// Writes a file of the page.
     fn write(&self, name: &str, text: &str) {
         fs::write(self.home.path().join(name), text).unwrap();
     }

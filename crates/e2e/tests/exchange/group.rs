@@ -105,7 +105,7 @@ fn pair(switch: &Millrace, from: &str, to: &str) -> ExchangePair {
     pairs.find(|pair| pair.from.as_deref() == Some(from) && pair.to == to).unwrap_or_default()
 }
 
-/// Waits until so many frames of this pair were exchanged, and none copied but for these reasons.
+/// Waits until `frames` frames of this pair were exchanged, and none copied but for these reasons.
 fn exchanged(switch: &Millrace, from: &str, to: &str, frames: u64, copied: &[(&str, u64)]) {
     let pair = || pair(switch, from, to);
     let copied = copied.iter().filter(|(_, count)| *count > 0);

@@ -129,7 +129,6 @@ fn flow(home: &Home, matches: &str) -> Flow {
     found.unwrap_or_else(|| panic!("there is no flow for {matches}: {flows:?}"))
 }
 
-/// Returns the number of frames that a port has dropped for this reason.
 fn dropped(millrace: &Millrace, port: &str, reason: &str) -> u64 {
     millrace.port(port).drops().get(reason).copied().unwrap_or(0)
 }

@@ -222,7 +222,6 @@ fn frames_are_generated_recorded_and_replayed() {
     }
 }
 
-/// Returns the frames in a capture file.
 fn captured(path: &Path) -> Vec<Vec<u8>> {
     Reader::open(path).unwrap().map(|frame| frame.unwrap().bytes).collect()
 }

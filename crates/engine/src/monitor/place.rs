@@ -35,7 +35,6 @@ impl Activity {
         Activity::Asleep,
     ];
 
-    /// Returns its name for display.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Activity::Between => "between two rounds",
@@ -75,7 +74,6 @@ impl Place {
         Place(self.0 & !((1 << QUEUE) - 1) | activity as u64)
     }
 
-    /// Returns the queue, if it is at one.
     pub(crate) fn queue(self) -> Option<QueueKey> {
         let (port, queue) = (self.0 >> PORT, (self.0 & ((1 << PORT) - 1)) >> QUEUE);
         (port != 0).then_some(QueueKey { port, queue: queue as usize })

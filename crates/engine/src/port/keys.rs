@@ -77,7 +77,6 @@ impl Section<'_> {
         self.number("queues", field, &QUEUES, 1) as u16
     }
 
-    /// Returns the size of rings.
     pub(super) fn queue_size(&mut self, field: &Field<i64>, default: i64) -> u16 {
         let size = self.number("queue-size", field, &QUEUE_SIZES, default) as u16;
         if let Some(at) = field.as_ref()
@@ -129,7 +128,6 @@ impl From<Side> for Mode {
     }
 }
 
-/// Returns whether an optional switch is on.
 pub(super) fn is_on(field: &Field<bool>) -> bool {
     field.as_ref().is_some_and(|at| at.value)
 }

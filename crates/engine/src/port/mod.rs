@@ -1,8 +1,8 @@
 //! Ports: sources and destinations of frames.
 //!
 //! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
-//! ([`RxQueue`]) and transmitted to the other ([`TxQueue`]). What happens to frames between a half and forwarding are
-//! stages (`stage`), of which a half knows nothing.
+//! ([`RxQueue`]) and transmitted to the other ([`TxQueue`]). Frames pass stages (`stage`) between
+//! a half and forwarding, of which the half knows nothing.
 //!
 //! Each kind of port is a folder: `spec` (its settings), `control` (opening it, and what happens until it closes), `rx`
 //! and `tx` (the halves of its queues). [`kinds`] registers it. The life of an open port:

@@ -96,7 +96,6 @@ impl dyn Site + '_ {
         (0..self.queues()).filter_map(|queue| self.physical_end(queue)).for_each(|end| end.physical_down());
     }
 
-    /// Reports whether any queue of the port is mapped.
     pub(crate) fn is_mapped(&self) -> bool {
         (0..self.queues()).any(|queue| self.physical_end(queue).is_some() || self.guest_end(queue).is_some())
     }

@@ -79,13 +79,11 @@ impl Stopwatch {
         before
     }
 
-    /// Stops it.
     pub(crate) fn stop(&self) {
         self.enter(RECEIVE);
         self.is_running.set(0);
     }
 
-    /// Returns the cycles that `slot` got.
     pub(crate) fn spent(&self, slot: usize) -> u64 {
         self.spent[slot].get()
     }

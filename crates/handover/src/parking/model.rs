@@ -44,7 +44,7 @@ impl Batches {
         None
     }
 
-    /// A worker's thread. Who claims the last of `count` batches ends the parking.
+    /// A worker's thread. The one that claims the last of `count` batches ends the parking.
     fn work(&self, count: usize, steps: Steps) {
         let mut spot = Spot::new(&self.parking);
         loop {

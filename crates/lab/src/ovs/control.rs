@@ -46,7 +46,6 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixListener;
 
-    /// Returns the parsed answer.
     fn answer(text: &'static str) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("ctl");

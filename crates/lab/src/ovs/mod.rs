@@ -53,7 +53,6 @@ impl Build {
         }
     }
 
-    /// Returns the package of the program.
     fn package(self) -> &'static str {
         match self {
             Build::Dpdk => "openvswitch-switch-dpdk",

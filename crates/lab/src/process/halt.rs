@@ -40,7 +40,7 @@ impl Halt {
         Ok(halt)
     }
 
-    /// Lets the thread execute so many instructions. If one of them is a system call that waits, this waits as well.
+    /// Lets the thread execute this number of instructions. If one of them is a system call that waits, this waits as well.
     pub fn step(&mut self, instructions: usize) -> Result<()> {
         for _ in 0..instructions {
             ptrace::step(self.thread, self.signal.take()).map_err(failed("PTRACE_SINGLESTEP", self.thread))?;

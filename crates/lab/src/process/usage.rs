@@ -33,7 +33,6 @@ impl Usage {
     }
 }
 
-/// Returns the CPU time of all threads of `pid`.
 pub(super) fn cpu_time_of(pid: u32) -> Result<Duration> {
     cpu_time(&read(pid, "stat")?, rustix::param::clock_ticks_per_second())
 }

@@ -7,7 +7,7 @@ use crate::process::Interrupt;
 use std::path::{Path, PathBuf};
 
 /// A kind of switch.
-pub trait Switch {
+pub trait SwitchKind {
     /// Returns its name, as in scenarios: `ovs-dpdk`.
     fn name(&self) -> &'static str;
 
@@ -94,7 +94,7 @@ pub struct Setup<'s> {
     pub ports: &'s [SwitchPort],
     /// Namespace that it runs in, where its interfaces are.
     pub namespace: &'s Namespace,
-    /// Processors of its threads that poll, as many as [`Switch::processors`] says.
+    /// Processors of its threads that poll, as many as [`SwitchKind::processors`] says.
     pub processors: &'s [usize],
     /// Processor of its other threads, which sleep nearly all the time.
     pub others: usize,

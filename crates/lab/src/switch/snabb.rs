@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use super::sockets::Sockets;
 use crate::process::{self, Daemon, Launch};
 use crate::steps::Steps;
@@ -28,7 +28,7 @@ const BEGUN: &str = "forwarding";
 /// Snabb, which learns addresses.
 pub struct Snabb;
 
-impl Switch for Snabb {
+impl SwitchKind for Snabb {
     fn name(&self) -> &'static str {
         "snabb"
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use super::sockets::Sockets;
 use crate::process::{self, Daemon, Launch};
 use crate::steps::Steps;
@@ -19,7 +19,7 @@ const MEGABYTES: u64 = 64;
 /// FD.io's VPP, which learns addresses.
 pub struct Vpp;
 
-impl Switch for Vpp {
+impl SwitchKind for Vpp {
     fn name(&self) -> &'static str {
         "vpp"
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What an application does.
+/// Role of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -62,7 +62,7 @@ pub enum Arrivals {
     },
 }
 
-/// How much of every packet is written and read.
+/// Part of every packet that is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Touch {
@@ -77,10 +77,10 @@ pub enum Touch {
 /// A traffic application.
 #[derive(Clone, Debug, Args)]
 pub struct AppOptions {
-    /// What it does
+    /// Role of the application
     #[arg(value_enum)]
     pub role: Role,
-    /// How it sends and receives
+    /// Technique to send and receive with
     #[arg(long, value_enum)]
     pub technique: Technique,
     /// Its ports: interfaces (NAME, or NAME@FILE in the network namespace of this file), or vhost-user sockets. Pairs take two
@@ -102,7 +102,7 @@ pub struct AppOptions {
     /// Packets sent at once
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub burst: u16,
-    /// How much of every packet is written and read
+    /// Part of every packet that is written and read
     #[arg(long, value_enum, default_value_t = Touch::Full)]
     pub touch: Touch,
     /// Packets of a pair under way at most, with the rate `max`, if both of its ends are in this process; 0 is any number

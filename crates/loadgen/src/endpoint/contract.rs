@@ -74,13 +74,13 @@ pub struct Reflected {
 pub struct EndpointError {
     /// Interface or socket.
     pub port: String,
-    /// How it sends and receives.
+    /// Technique that it sends and receives with.
     pub technique: Technique,
     /// The cause.
     pub reason: String,
 }
 
-/// How an application sends and receives packets.
+/// A technique by which an application sends and receives packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Technique {

@@ -7,8 +7,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;
 
-/// Opens something on the interface that a port names: `NAME`, or `NAME@FILE` in the network namespace of this file. What is
-/// opened there stays there.
+/// Opens something on the interface that a port names: `NAME`, or `NAME@FILE` in the network namespace of this file. Sockets
+/// that are opened there stay there.
 pub(super) fn open_on<T: Send>(
     port: &str,
     technique: Technique,

@@ -46,7 +46,7 @@ impl Tally {
     }
 }
 
-/// Who sends to whom.
+/// Pairs of ports that send to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// Ports 0 and 1 are each other's peers, as are 2 and 3; a single port is its own.

@@ -99,7 +99,6 @@ impl Source {
     }
 }
 
-/// Returns the frames of a joined train.
 fn joined(train: u16, rules: &Rules) -> Vec<Frame> {
     let blank = packet::blank();
     let packets = vec![&blank[..]; train.into()];

@@ -15,7 +15,7 @@ pub struct WireOptions {
     /// Bytes of a frame, without its checksum
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,
-    /// How much of every frame the network function touches, and the wire checks
+    /// Part of every frame that the network function touches and the wire checks
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
     /// Ask for packed rings for the network function

@@ -62,12 +62,10 @@ impl<'r> Check<'r> {
         }
     }
 
-    /// Returns all problems.
     pub(super) fn into_problems(self) -> Vec<Problem> {
         self.judge.problems
     }
 
-    /// Parses a time.
     pub(super) fn time(&mut self, key: &str, at: &At<String>) -> Option<Duration> {
         match humantime::parse_duration(at) {
             Ok(time) if time <= LONGEST => return Some(time),

@@ -10,7 +10,6 @@ use engine::spec::{ExchangeMode, ExchangeSpec};
 use settings::Problem;
 use std::collections::HashMap;
 
-/// Builds all exchanges.
 pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Vec<ExchangeSpec> {
     let mut places = HashMap::new();
     let built = file.exchanges.iter().filter_map(|raw| {

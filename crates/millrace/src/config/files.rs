@@ -27,36 +27,36 @@ pub(super) struct Files {
 
 /// A capture file, as a port names it.
 struct Named {
-    place: Place,
+    file: ResolvedFile,
     purpose: Purpose,
     span: Range<usize>,
 }
 
-/// A file, by what is the same under all of its names.
+/// A file, identified independently of the path that names it.
 #[derive(PartialEq, Eq)]
-enum Place {
-    /// It is there.
-    There(Identity),
-    /// It would be created with this name in a directory.
+enum ResolvedFile {
+    /// An existing file.
+    Existing(Identity),
+    /// A file yet to be created: its directory, and its name there.
     New(Identity, OsString),
-    /// Its directory is missing.
-    Nowhere(PathBuf),
+    /// A file whose directory is missing.
+    NoDirectory(PathBuf),
 }
 
-impl Place {
-    fn of(path: &Path) -> Place {
+impl ResolvedFile {
+    fn of(path: &Path) -> ResolvedFile {
         let mut path = path.to_owned();
         for _ in 0..MOST_LINKS {
             if let Some(file) = Identity::at(&path) {
-                return Place::There(file);
+                return ResolvedFile::Existing(file);
             }
             // A link to a file that is created when it is opened.
             let Ok(target) = fs::read_link(&path) else { break };
             path = parent(&path).join(target);
         }
         match (Identity::at(parent(&path)), path.file_name()) {
-            (Some(directory), Some(name)) => Place::New(directory, name.to_owned()),
-            _ => Place::Nowhere(path),
+            (Some(directory), Some(name)) => ResolvedFile::New(directory, name.to_owned()),
+            _ => ResolvedFile::NoDirectory(path),
         }
     }
 }
@@ -69,7 +69,7 @@ impl Files {
 
     /// Checks one more against all others, and against the machine.
     pub(super) fn add(&mut self, judge: &mut Judge, at: &At<String>, path: &Path, purpose: Purpose) {
-        let place = Place::of(path);
+        let file = ResolvedFile::of(path);
         if let Ok(meta) = fs::metadata(path)
             && let Err(why) = suits(&meta, purpose)
         {
@@ -79,10 +79,10 @@ impl Files {
             };
             return judge.error(&at.span, format!("this cannot be a capture file: {why}"), help);
         }
-        if purpose == Purpose::Record && place == Place::of(&self.configuration) {
+        if purpose == Purpose::Record && file == ResolvedFile::of(&self.configuration) {
             judge.error(&at.span, "this file is the configuration", "record to another file");
         }
-        let clashes = |other: &&Named| other.place == place && [other.purpose, purpose].contains(&Purpose::Record);
+        let clashes = |other: &&Named| other.file == file && [other.purpose, purpose].contains(&Purpose::Record);
         if let Some(other) = self.named.iter().find(clashes) {
             let message = match (other.purpose, purpose) {
                 (Purpose::Record, Purpose::Record) => "this file is already written by something else",
@@ -95,14 +95,14 @@ impl Files {
         if self.examines {
             match purpose {
                 Purpose::Replay => examine(judge, at, path),
-                Purpose::Record if matches!(place, Place::Nowhere(_)) => {
+                Purpose::Record if matches!(file, ResolvedFile::NoDirectory(_)) => {
                     let help = "nothing is recorded without it: create it before the switch starts";
                     judge.warn(&at.span, format!("there is no directory {}", parent(path).display()), help);
                 }
                 Purpose::Record => {}
             }
         }
-        self.named.push(Named { place, purpose, span: at.span.clone() });
+        self.named.push(Named { file, purpose, span: at.span.clone() });
     }
 
     /// Warns of files that a process records to, but for the switch that has this control socket.
@@ -112,8 +112,10 @@ impl Files {
         }
         let own = UnixStream::connect(control).ok().and_then(|switch| socket_peercred(switch).ok());
         let own = own.map(|peer| peer.pid.as_raw_nonzero().get() as u32);
-        let holder = |named: &Named| match named.place {
-            Place::There(file) if named.purpose == Purpose::Record => file.locked_by().filter(|pid| Some(*pid) != own),
+        let holder = |named: &Named| match named.file {
+            ResolvedFile::Existing(file) if named.purpose == Purpose::Record => {
+                file.locked_by().filter(|pid| Some(*pid) != own)
+            }
             _ => None,
         };
         for (span, process) in self.named.iter().filter_map(|named| Some((&named.span, holder(named)?))) {

@@ -11,7 +11,6 @@ use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, PortQueues, Tenancy, V
 use settings::Problem;
 use std::ops::Range;
 
-/// Builds all mappings. A mapping in pass-through mode also joins its ports by a patch.
 pub(super) fn build(
     check: &mut Check,
     file: &RawFile,

@@ -52,7 +52,7 @@ pub struct RawFile {
     /// A port: one place where frames enter and leave the switch.
     #[serde(rename = "port", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Section<RawPort>>,
-    /// A patch: two ports joined back to back. What one receives, the other transmits.
+    /// A patch: two ports joined back to back. Each transmits the frames that the other one receives.
     #[serde(rename = "patch", skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<Section<RawPatch>>,
     /// A bridge: any number of ports, between which frames go by destination MAC address. As soon as one of its
@@ -236,7 +236,7 @@ pub enum MappingMode {
     PassThrough,
 }
 
-/// Who keeps frames for others out of a mapped guest's buffers.
+/// The component that keeps frames for others out of a mapped guest's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Default of `stalled-after`: longer than a busy machine keeps a thread from its CPU.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// Builds the sharing of a port. There are so many `workers` in the file.
+/// Builds the sharing of a port, in a file that has `workers` workers.
 pub(super) fn build(check: &mut Check, raw: &Section<RawPort>, driver: &Driver, workers: usize) -> Option<SharingSpec> {
     let Some(way) = raw.rx_sharing.as_ref() else {
         if !check.is_unread(&raw.span, "rx-sharing") {

@@ -11,7 +11,7 @@ mod landlock;
 mod privileges;
 mod seccomp;
 
-pub use confined::{Confined, Layer, Place};
+pub use confined::{Confined, Layer, PermittedPath};
 pub use privileges::PrivilegeError;
 
 use crate::config::{Confinement, Reach};
@@ -42,8 +42,8 @@ pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, Privil
     Ok(Confined { enabled: true, no_new_privs, capabilities, user, seccomp, landlock, places })
 }
 
-fn places(reach: &Reach) -> Vec<Place> {
-    let place = |(path, purpose): (String, String)| Place { path, purpose };
+fn places(reach: &Reach) -> Vec<PermittedPath> {
+    let place = |(path, purpose): (String, String)| PermittedPath { path, purpose };
     let own = reach.grants().iter().map(|grant| (grant.path.display().to_string(), grant.purpose.to_string()));
     let controllers = reach.controllers().iter().map(|port| (format!("TCP port {port}"), "connect".to_owned()));
     let system = landlock::SYSTEM.map(|(path, purpose)| (path.to_owned(), purpose.to_owned()));

@@ -270,7 +270,7 @@ pub(crate) fn scaled(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::confine::Place;
+    use crate::confine::PermittedPath;
     use engine::stats::{LearningStats, QueueStats, RecordingStats};
 
     #[test]
@@ -344,7 +344,7 @@ mod tests {
     fn confinement_names_what_is_left() {
         let off = confinement(&Confined::default());
         assert!(!off.contains("WITHIN REACH") && off.lines().count() == 4, "{off}");
-        let place = Place { path: "/run/m".into(), purpose: "create sockets".into() };
+        let place = PermittedPath { path: "/run/m".into(), purpose: "create sockets".into() };
         let capabilities = vec!["CAP_NET_RAW".to_owned()];
         let confined = Confined { enabled: true, capabilities, places: vec![place], ..Confined::default() };
         let shown = confinement(&confined);

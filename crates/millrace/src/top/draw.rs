@@ -51,7 +51,6 @@ impl Surroundings {
     }
 }
 
-/// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, around: &Surroundings) {
     let rows = [1, 1, 1].map(Constraint::Length);
     let [head, summary, tabs, body, detail, foot] =

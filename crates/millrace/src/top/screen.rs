@@ -1,4 +1,4 @@
-//! The live view on a terminal. Whatever happens, the terminal is as before when the program has ended.
+//! The live view on a terminal. The terminal is restored however the program ends.
 
 use super::draw::{Surroundings, draw};
 use super::keyboard::Keyboard;

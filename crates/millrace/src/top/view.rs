@@ -37,7 +37,6 @@ impl View {
         Self::ALL[(self as usize + steps) % Self::ALL.len()]
     }
 
-    /// Returns its table.
     pub(super) fn grid(self, rates: &Rates) -> Grid {
         let (columns, numbers, rows, empty) = match self {
             View::Ports => (PORTS, 2..7, rates.ports.iter().map(port).collect(), "No ports are configured."),

@@ -30,7 +30,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Returns the files of a switch.
 fn files(directory: &Path) -> Files {
     Files { configuration: directory.join("m.toml"), control: directory.join("c.sock") }
 }

@@ -22,7 +22,6 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Reports whether the switch answers.
 fn answers(directory: &std::path::Path) -> bool {
     UnixStream::connect(files(directory).control).is_ok()
 }

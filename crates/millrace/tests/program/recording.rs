@@ -313,7 +313,7 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
     let passed = || switch.port("b").unwrap().tx();
     let before = passed();
     switch.wait_for("frames that pass", || Ok((passed() > before + 1000).then_some(()))).unwrap();
-    // What it reads then are frames again.
+    // It reads frames again then.
     rustix::fs::fcntl_setfl(&idle, OFlags::empty()).unwrap();
     let mut copy = File::create(&file).unwrap();
     let reader = std::thread::spawn(move || io::copy(&mut &idle, &mut copy).unwrap());

@@ -14,7 +14,6 @@ impl Unfinished {
     /// Length of the header, which lacks the number of buffers here.
     pub(super) const BYTES: usize = size_of::<[u16; 5]>();
 
-    /// Parses the header.
     pub(super) fn parse(header: &[u8; Self::BYTES]) -> Unfinished {
         let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         Unfinished { start: word(6), offset: word(8) }

@@ -35,7 +35,6 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    /// Creates the state of the port with this name.
     pub(crate) fn new(aggregation: &Aggregation, port: &str) -> Join {
         let rules = aggregation.rules.clone();
         let rooms: Vec<Room> = rules.hops.iter().map(|hop| hop.room(port)).collect();
@@ -54,7 +53,6 @@ impl Join {
         }
     }
 
-    /// Sends a burst.
     #[inline]
     pub(crate) fn transmit(&mut self, port: &mut Port, burst: &mut Vec<Packet>) {
         if !self.looks_at_all && self.all_alone(burst) {

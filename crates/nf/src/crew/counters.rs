@@ -91,7 +91,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Adds the packets of a batch, which took so many cycles together.
+    /// Adds the packets of a batch, which took `cycles` together.
     #[inline]
     pub fn add(&mut self, cycles: u64, packets: usize) {
         let packets = packets as u64;

@@ -18,7 +18,7 @@
 //! Packets never leave the thread that has their ports. A worker's function gets a [`View`] of each: its bytes, in all of its
 //! buffers. After the start nothing allocates, and nothing calls the kernel while all threads are busy.
 //!
-//! Ports may aggregate. What a port splits is handed out in several batches if one is too small. Packets that are sent at a time
+//! Ports may aggregate. The packets of a split aggregate are handed out in several batches if one is too small. Packets that are sent at a time
 //! are joined: those of all batches that the parent has released, or of one batch.
 //!
 //! # Workers that fail

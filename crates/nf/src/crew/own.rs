@@ -25,7 +25,6 @@ impl<'c, W: FnMut(&mut View<'_>) -> Verdict> Own<'c, W> {
         Own { worker, work, panicked: None }
     }
 
-    /// Reports whether the parent works.
     #[inline]
     pub(super) fn works(&self) -> bool {
         self.work.is_some()

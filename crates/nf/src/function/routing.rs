@@ -80,7 +80,6 @@ impl Routing {
         Ok(Routing { interfaces, table })
     }
 
-    /// Returns the interface of a port.
     #[inline]
     pub(super) fn interface(&self, port: usize) -> Interface {
         self.interfaces[port]

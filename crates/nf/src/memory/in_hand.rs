@@ -38,7 +38,6 @@ impl InHand {
         Some(())
     }
 
-    /// Returns all numbers in the set.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u16> {
         (0..self.count).filter(|number| self.contains(*number))
     }

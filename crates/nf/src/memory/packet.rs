@@ -154,7 +154,6 @@ impl Segment {
         Some(())
     }
 
-    /// Reports whether the buffer is one of `pool`.
     #[inline]
     pub(crate) fn is_from(&self, pool: &Rc<Pool>) -> bool {
         Rc::ptr_eq(&self.pool, pool)

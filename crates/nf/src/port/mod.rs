@@ -8,7 +8,7 @@ mod wait;
 pub use options::{Exchange, Options, PortOptions};
 pub use pair::Broken;
 pub(crate) use pair::{BURST, Pair};
-pub(crate) use ports::Parts;
+pub(crate) use ports::WorkerPorts;
 pub use ports::{OpenError, Ports};
 pub use wait::WaitError;
 pub(crate) use wait::{wait, wait_beside};
@@ -40,7 +40,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds the counters of another worker.
     fn add(&mut self, other: &Counters) {
         let Counters { received, received_frames, transmitted, transmitted_frames, full, malformed, dropped } = other;
         self.received += received;
@@ -106,7 +105,7 @@ impl Port {
     }
 
     /// Appends received packets to `burst`, from up to 32 frames of one queue, and returns their number. Never waits.
-    /// [`crate::Placement`] decides whether aggregates are split.
+    /// [`crate::Splitter`] decides whether aggregates are split.
     #[inline]
     pub fn receive(&mut self, burst: &mut Vec<Packet>) -> usize {
         if self.broken.is_some() {
@@ -225,7 +224,6 @@ impl Port {
         self.split.is_some()
     }
 
-    /// Returns the queue pair to send a packet to.
     #[inline]
     pub(crate) fn queue_of(&self, packet: &Packet) -> u16 {
         packet.queue() % self.pairs.len() as u16

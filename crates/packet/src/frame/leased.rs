@@ -375,15 +375,16 @@ mod tests {
 
     /// Where a segment of a frame lies.
     #[derive(Clone, Copy, Debug)]
-    enum Place {
+    enum SegmentLocation {
         /// In the memory of this number.
         Memory(usize),
         /// In bytes that end with the burst.
         Outside,
     }
 
-    fn segments() -> impl Strategy<Value = Vec<(Place, usize)>> {
-        let place = prop_oneof![4 => (0usize..2).prop_map(Place::Memory), 1 => Just(Place::Outside)];
+    fn segments() -> impl Strategy<Value = Vec<(SegmentLocation, usize)>> {
+        let place =
+            prop_oneof![4 => (0usize..2).prop_map(SegmentLocation::Memory), 1 => Just(SegmentLocation::Outside)];
         prop::collection::vec((place, 1usize..60), 1..5)
     }
 
@@ -404,9 +405,9 @@ mod tests {
                     let mut storage = Box::<BurstStorage>::default();
                     let mut burst: Burst<'_, '_> = storage.start();
                     for frame in frames {
-                        let part = |&(place, len): &(Place, usize)| match place {
-                            Place::Memory(number) => blocks[number].frame(0).split_at(100 - len as u32).1,
-                            Place::Outside => Segment::from(&outside[..len]),
+                        let part = |&(place, len): &(SegmentLocation, usize)| match place {
+                            SegmentLocation::Memory(number) => blocks[number].frame(0).split_at(100 - len as u32).1,
+                            SegmentLocation::Outside => Segment::from(&outside[..len]),
                         };
                         prop_assert!(burst.push_segments(frame.iter().map(part)));
                     }

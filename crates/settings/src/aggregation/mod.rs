@@ -287,7 +287,7 @@ fn peer(check: &mut Judge, at: &At<String>, built: &Aggregation) -> Option<IpAdd
 
 /// Reports a next hop that aggregates cannot be sent to.
 fn fits(check: &mut Judge, raw: &RawAggregation, raw_hop: &Section<RawNextHop>, built: &Aggregation, hop: &NextHop) {
-    /// What every link of IPv6 carries (RFC 8200 §5), in a tagged frame.
+    /// The length that every link of IPv6 carries (RFC 8200 §5), in a tagged frame.
     const IPV6: u16 = 1280 + (header_len::ETHERNET + header_len::VLAN_TAG) as u16;
     let error = match Template::new(&built.route(hop), built.mtu) {
         Ok(template) if hop.routed && template.room() < entry_size(IPV6) => {

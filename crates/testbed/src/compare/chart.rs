@@ -113,7 +113,6 @@ fn touched(level: TouchLevel) -> &'static str {
     }
 }
 
-/// Returns the position of a value.
 fn y(scale: &Scale, value: f64) -> f64 {
     TOP + HEIGHT * (1.0 - value / scale.top())
 }

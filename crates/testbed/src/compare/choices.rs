@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// How Millrace joins its two ports.
+/// A way for Millrace to join its two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Forward {
     /// Back to back.
@@ -33,7 +33,7 @@ impl Forward {
     }
 }
 
-/// Who Millrace is compared with.
+/// A switch that Millrace is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     /// DPDK's testpmd, which passes frames on as they are
@@ -44,7 +44,7 @@ pub enum Peer {
     Millrace,
 }
 
-/// Who sends the frames and takes them back.
+/// The program that sends the frames and takes them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LoadKind {
     /// `testbed load`, which checks every frame

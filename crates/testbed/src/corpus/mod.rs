@@ -1,7 +1,7 @@
 //! Replays capture files through Millrace along several paths, and compares what comes out with what went in.
 //!
 //! - `files` reads a folder, and keeps each distinct frame once;
-//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `rules` tell from each frame what has to become of it;
+//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `model` tell from each frame what has to become of it;
 //! - the `pump` sends frames, a window at a time, and the `tally` compares.
 
 mod controller;
@@ -9,12 +9,12 @@ mod error;
 mod fate;
 mod files;
 mod headers;
+mod model;
 mod path;
 mod progress;
 mod pump;
 mod report;
 mod rig;
-mod rules;
 mod stations;
 mod table;
 mod tally;
@@ -30,13 +30,13 @@ use path::Path;
 use progress::Progress;
 use pump::Pump;
 use report::{PathReport, Report};
-use rig::Place;
+use rig::Workspace;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tally::Tally;
 
-/// What to replay, and along which paths.
+/// Options of `testbed corpus`: the captures to replay, and the paths.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ReplayCorpus {
@@ -93,8 +93,8 @@ pub fn run(options: &ReplayCorpus) -> Result<ExitCode, CorpusError> {
     let mut report = Report::new(&options.folder, &corpus);
     for &path in &options.paths {
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(CorpusError::Directory)?;
-        let place = Place { program: &program, directory: directory.path(), interrupt: &interrupt };
-        let replayed = replay(path, &place, &corpus, options, &progress)?;
+        let workspace = Workspace { program: &program, directory: directory.path(), interrupt: &interrupt };
+        let replayed = replay(path, &workspace, &corpus, options, &progress)?;
         progress.done(&replayed);
         report.add(replayed);
     }
@@ -107,10 +107,10 @@ pub fn run(options: &ReplayCorpus) -> Result<ExitCode, CorpusError> {
     Ok(if report.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Replays all frames along one path. What fails there is in its report, but for a signal.
+/// Replays all frames along one path. A failure is part of its report, except for a signal.
 fn replay(
     path: Path,
-    place: &Place<'_>,
+    workspace: &Workspace<'_>,
     corpus: &Corpus,
     options: &ReplayCorpus,
     progress: &Progress,
@@ -118,8 +118,8 @@ fn replay(
     progress.begin(path, corpus.frames.len());
     let mut tally = Tally::new(corpus);
     let mut pump = Pump::new(corpus, Duration::from_secs(options.patience));
-    let counted = path.set_up(place, corpus, options.mtu).and_then(|(mut rig, rules)| {
-        tally.rules = rules;
+    let counted = path.set_up(workspace, corpus, options.mtu).and_then(|(mut rig, model)| {
+        tally.model = model;
         pump.run(&mut rig, &mut tally, |sent| progress.sent(sent))?;
         Ok(pump.settle(&mut rig, &mut tally)?)
     });

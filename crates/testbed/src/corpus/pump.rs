@@ -103,17 +103,17 @@ impl<'c> Pump<'c> {
     /// Sends the frames of a window: all by one guest.
     fn send(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<()> {
         let frames = &self.corpus.frames;
-        let from = tally.rules.side(&frames[self.next].bytes);
+        let from = tally.model.side(&frames[self.next].bytes);
         let (first, mut buffers) = (self.next, 0);
         tally.begin(from);
         rig.guest(from).reap()?;
         while let Some(frame) = frames.get(self.next) {
             buffers += (frame.bytes.len() + HEADERS).div_ceil(BUFFER);
             let is_full = self.next - first == SLOTS || buffers > BUFFERS;
-            if self.next > first && (is_full || tally.rules.side(&frame.bytes) != from) {
+            if self.next > first && (is_full || tally.model.side(&frame.bytes) != from) {
                 break;
             }
-            let bytes = tally.rules.put(&frame.bytes);
+            let bytes = tally.model.put(&frame.bytes);
             let cuts = cuts(self.next, bytes.len());
             tally.send(self.next);
             while !rig.guest(from).send(&[&bytes], cuts)? {

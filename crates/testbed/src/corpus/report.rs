@@ -1,4 +1,4 @@
-//! What a run found out.
+//! The report of a run.
 
 use super::files::{Corpus, File};
 use super::path::Path;
@@ -29,7 +29,7 @@ pub struct Report {
 pub struct PathReport {
     /// Its name.
     pub path: Path,
-    /// What became of the frames.
+    /// Outcomes of the frames.
     #[serde(flatten)]
     pub sum: Sum,
     /// The same of each file that frames were sent of.

@@ -1,4 +1,4 @@
-//! What a learning bridge between two guests knows, told from the frames that were sent through it.
+//! A model of a learning bridge between two guests: the addresses that it knows after the frames sent through it.
 
 use super::fate::{Fate, Side};
 use super::headers::addresses;

@@ -2,7 +2,7 @@
 
 use super::fate::{Fate, Side};
 use super::files::Corpus;
-use super::rules::Rules;
+use super::model::PathModel;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ const SHOWN: usize = 64;
 /// Most differences of a path that are kept; all are counted.
 const MOST: usize = 100;
 
-/// What is different.
+/// Kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -35,7 +35,7 @@ pub enum Kind {
 /// A difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What is different.
+    /// Its kind.
     pub kind: Kind,
     /// Offset of the first byte that differs, if the frame was changed.
     pub at: Option<usize>,
@@ -65,7 +65,7 @@ pub struct Piece {
     pub bytes: String,
 }
 
-/// What became of a frame.
+/// Observed outcome for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was not sent, as too much had been lost before.
@@ -83,8 +83,8 @@ pub enum Outcome {
 /// The state of a comparison: of all frames of a corpus, along one path.
 pub struct Tally<'c> {
     corpus: &'c Corpus,
-    /// The rules of the path.
-    pub rules: Rules,
+    /// The model of the path.
+    pub model: PathModel,
     /// By frame.
     outcomes: Vec<Outcome>,
     /// The frames sent in the present window, and who sent them.
@@ -111,11 +111,11 @@ pub struct Tallied {
 }
 
 impl<'c> Tally<'c> {
-    /// Begins a comparison along a wire; another path brings its own rules.
+    /// Begins a comparison along a wire; another path brings its own model.
     pub fn new(corpus: &'c Corpus) -> Tally<'c> {
         Tally {
             corpus,
-            rules: Rules::wire(),
+            model: PathModel::wire(),
             outcomes: vec![Outcome::NotSent; corpus.frames.len()],
             window: Vec::new(),
             from: 0,
@@ -139,7 +139,7 @@ impl<'c> Tally<'c> {
 
     /// Notes that the guest of the window sends a frame next.
     pub fn send(&mut self, frame: usize) {
-        let fate = self.rules.send(self.from, &self.corpus.frames[frame].bytes);
+        let fate = self.model.send(self.from, &self.corpus.frames[frame].bytes);
         self.outcomes[frame] = Outcome::Waiting(fate);
         self.missing += usize::from(fate == Fate::Carried);
         self.window.push(frame);
@@ -147,7 +147,7 @@ impl<'c> Tally<'c> {
 
     /// Takes a frame that came out at a guest.
     pub fn take(&mut self, at: Side, bytes: &[u8]) {
-        let taken = self.rules.take(bytes);
+        let taken = self.model.take(bytes);
         let Some(frame) = self.corpus.find(&taken).filter(|&frame| self.outcomes[frame] != Outcome::NotSent) else {
             return self.strange.push(taken.into_owned());
         };
@@ -161,7 +161,7 @@ impl<'c> Tally<'c> {
         let Outcome::Waiting(fate) = outcome else { return self.note(Kind::Repeated, Some(frame), None) };
         self.outcomes[frame] = Outcome::Equal;
         self.missing -= usize::from(fate == Fate::Carried);
-        let last = self.last.entry(self.rules.lane(bytes)).or_insert(frame);
+        let last = self.last.entry(self.model.lane(bytes)).or_insert(frame);
         let is_overtaken = *last > frame;
         *last = frame.max(*last);
         if is_overtaken {

@@ -32,7 +32,7 @@ pub enum Shape {
 /// A plot.
 pub struct Panel {
     pub title: String,
-    /// End of the horizontal axis, which begins at 0. What is beyond is not drawn.
+    /// End of the horizontal axis, which begins at 0. Values beyond it are not drawn.
     pub end: f64,
     pub curves: Vec<Curve>,
 }

@@ -30,7 +30,7 @@ pub use read::ReportError;
 use read::Set;
 use std::path::PathBuf;
 
-/// What to report on.
+/// Options of `testbed report`.
 #[derive(Clone, Debug, Args)]
 pub struct WriteReport {
     /// Directories that `testbed run` has written. A file notes.toml in one of them gives reasons for findings:

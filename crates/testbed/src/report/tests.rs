@@ -1,7 +1,7 @@
 //! Reports of runs that a formula made up.
 
 use super::contents::Report;
-use super::figures::{Figure, Panel, Spot};
+use super::figures::{DataPoint, Figure, Panel};
 use super::read::{self, Set};
 use super::verdict::{Metric, Outcome};
 use super::{ReportError, WriteReport, markdown, page, sample};
@@ -19,7 +19,6 @@ fn report() -> Report {
     Report::of(vec![read::read(written().path()).unwrap()])
 }
 
-/// Reads these runs.
 fn set(runs: &[Value]) -> Set {
     let directory = written();
     let lines: Vec<String> = runs.iter().map(|run| format!("{run}\n")).collect();
@@ -31,7 +30,7 @@ fn figure<'r>(report: &'r Report, id: &str) -> &'r Figure {
     report.figures.iter().find(|figure| figure.id == id).unwrap()
 }
 
-fn spots<'p>(panel: &'p Panel, switch: &str) -> &'p [Spot] {
+fn spots<'p>(panel: &'p Panel, switch: &str) -> &'p [DataPoint] {
     &panel.series.iter().find(|series| series.contestant.switch == switch).unwrap().spots
 }
 

@@ -1,7 +1,7 @@
 //! The traffic applications of a run.
 
 use super::network::{End, Network};
-use super::record::Placement;
+use super::record::AppPlacement;
 use crate::scenario::{Containers, Dimension, Point, Timing};
 use lab::dpdk::Pages;
 use lab::dpdk::app::App;
@@ -55,7 +55,7 @@ impl Apps {
         point: &Point,
         traffic: Traffic,
         network: &Network,
-        placement: Placement,
+        placement: AppPlacement,
         programs: &Programs,
         interrupt: &Interrupt,
     ) -> Result<Apps> {
@@ -74,7 +74,7 @@ impl Apps {
             Launch::measured(format!("{} {}", name(role), first.number), interrupt).spawn(command)
         };
         let mut apps = Apps { senders: Vec::new(), receivers: Vec::new() };
-        if placement == Placement::Joined {
+        if placement == AppPlacement::Joined {
             apps.senders.push(launch(both, &network.ends)?);
         } else {
             let (senders, receivers): (Vec<_>, Vec<_>) = network.ends.chunks(1).partition(|end| end[0].number % 2 == 0);

@@ -4,7 +4,7 @@
 use super::network::kind;
 use crate::scenario::{Location, Point, Scenario, Test, Timing};
 use crate::switches;
-use lab::switch::{PortKind, Switch};
+use lab::switch::{PortKind, SwitchKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub struct Turn {
 /// A switch that takes part.
 pub struct Contestant {
     /// The switch.
-    pub switch: Box<dyn Switch>,
+    pub switch: Box<dyn SwitchKind>,
     /// Its version.
     pub version: String,
 }

@@ -45,7 +45,7 @@ pub struct Timing {
     pub warm_up: f64,
     /// Seconds after them.
     pub cool_down: f64,
-    /// How often each switch has its turn.
+    /// Turns of each switch.
     pub rounds: u32,
     /// Seconds of the long trials of a search, which decide.
     pub trial: f64,
@@ -63,7 +63,7 @@ impl Default for Timing {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {
-    /// What it measures (D).
+    /// The measured quantity (D).
     pub dimension: Dimension,
     /// Where the ends are (L).
     #[serde(default = "local")]
@@ -88,7 +88,7 @@ pub struct Test {
     /// Times at which packets are due.
     #[serde(default = "constant")]
     pub arrivals: Vec<Arrivals>,
-    /// How much of every packet is written and read.
+    /// Part of every packet that is written and read.
     #[serde(default = "all_bytes")]
     pub touch: Touch,
     /// Number of rounds, if it is not the scenario's.

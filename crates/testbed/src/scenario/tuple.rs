@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a test measures (D).
+/// The measured quantity (D).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dimension {
@@ -44,7 +44,7 @@ pub enum OfferedRate {
 /// One test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// What it measures (D).
+    /// The measured quantity (D).
     pub dimension: Dimension,
     /// Where the ends are (L).
     pub location: Location,
@@ -52,7 +52,7 @@ pub struct Point {
     pub pairs: u8,
     /// The switch (V).
     pub switch: String,
-    /// How the applications send and receive.
+    /// Technique that the applications send and receive with.
     pub technique: Technique,
     /// Bytes of a frame (P).
     pub size: Size,
@@ -62,7 +62,7 @@ pub struct Point {
     pub burst: u16,
     /// Times at which packets are due.
     pub arrivals: Arrivals,
-    /// How much of every packet is written and read.
+    /// Part of every packet that is written and read.
     pub touch: Touch,
 }
 

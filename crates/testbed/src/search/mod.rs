@@ -33,7 +33,7 @@ pub enum TrialRequest {
 
 /// Trials of which each may depend on those before it.
 pub trait Series {
-    /// What follows from the trials.
+    /// The figures that follow from the trials.
     type Figures;
 
     /// Returns the next trial; `None` if there is none.

@@ -391,7 +391,6 @@ impl Device {
         line
     }
 
-    /// Returns the maximum number of memory regions.
     pub(super) fn memory_slots() -> u64 {
         MAX_REGIONS as u64
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Longest time of a signal that a worker sends: many times what one takes that wakes a virtual machine.
 const LONG: Duration = Duration::from_micros(50);
 
-/// Signals in a row that have to be cheap until a worker sends them again: an eventfd that is made dear once in so many costs a
+/// Signals in a row that have to be cheap until a worker sends them again: an eventfd that is made dear once in that number costs a
 /// worker little.
 const CHEAP: u32 = 1000;
 

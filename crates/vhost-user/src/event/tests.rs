@@ -106,7 +106,7 @@ fn whatever_is_not_an_eventfd_is_refused() {
     }
 }
 
-/// Watches an eventfd so many times, until it is dropped.
+/// Adds `times` watchers to an eventfd; they stay until the returned descriptors are closed.
 fn watched(peer: &OwnedFd, times: usize) -> Vec<OwnedFd> {
     // Each watcher is another pair of an epoll and a descriptor of the same file.
     let same: Vec<OwnedFd> = (0..times.div_ceil(100)).map(|_| peer.try_clone().unwrap()).collect();

@@ -37,7 +37,7 @@ impl Member {
 }
 
 impl Membership {
-    /// Returns the membership of a function that wants so many buffers.
+    /// Returns the membership of a function that wants this number of buffers.
     pub fn new(wanted: u16) -> io::Result<Membership> {
         let mut token = [0; 8];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;

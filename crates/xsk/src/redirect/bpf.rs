@@ -119,7 +119,6 @@ pub(super) fn insert(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::R
     unsafe { bpf(MAP_UPDATE_ELEM, &element(map, &queue, Some(&fd))) }.map(drop)
 }
 
-/// Removes a socket from a map.
 pub(super) fn remove(map: &OwnedFd, queue: u32) -> io::Result<()> {
     // SAFETY: these are the attributes of BPF_MAP_DELETE_ELEM; the key is as long as the map was created with, and lives
     // until the call returns.

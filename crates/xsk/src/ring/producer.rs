@@ -56,12 +56,10 @@ impl<T: Copy> Producer<T> {
         pushed as usize
     }
 
-    /// Returns the size of the ring in entries.
     pub(crate) fn size(&self) -> u32 {
         self.ring.size
     }
 
-    /// Reports whether the kernel has asked for a wake-up.
     #[inline]
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()

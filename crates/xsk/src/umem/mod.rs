@@ -159,7 +159,6 @@ impl Umem {
             || self.areas.iter().any(|area| area.holds(address, len) && first / area.page == last / area.page)
     }
 
-    /// Returns the registration of this memory for the kernel.
     pub(crate) fn registration(&self) -> XdpUmemReg {
         let unaligned = XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG;
         XdpUmemReg {

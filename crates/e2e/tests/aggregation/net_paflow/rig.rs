@@ -31,7 +31,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts the switch and testpmd with so many queues; a worker of the switch has one of each port.
+    /// Starts the switch and testpmd with this number of queues; a worker of the switch has one of each port.
     pub fn start(queues: u16) -> Result<Rig> {
         Rig::start_with(queues, &[])
     }

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// Writes a capture file of so many distinct frames. Returns them.
+/// Writes a capture file of distinct frames, and returns these.
 fn record(path: &Path, frames: usize) -> Vec<Vec<u8>> {
     let mut source = Source::new(2, 1, SIZES);
     let frames: Vec<_> = (0..frames).map(|_| source.make()).collect();
@@ -18,7 +18,6 @@ fn record(path: &Path, frames: usize) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns the frames of a capture file.
 fn recorded(path: &Path) -> Vec<Vec<u8>> {
     Reader::open(path).unwrap().map(|frame| frame.unwrap().bytes).collect()
 }

@@ -45,7 +45,6 @@ pub(crate) struct Numbered {
 }
 
 impl Datapath {
-    /// Returns a datapath that signals `notifier` for packets to controllers.
     pub(crate) fn new(notifier: Arc<EventNotifier>) -> Datapath {
         let counters = Arc::default();
         let mut versions = Versions::new(&counters);
@@ -85,7 +84,6 @@ impl Datapath {
         self.publish(&mut versions);
     }
 
-    /// Returns the counters of flows.
     pub(crate) fn counters(&self) -> Arc<Counters> {
         self.counters.clone()
     }
@@ -149,7 +147,6 @@ impl Datapath {
         self.wanted.set(wanted);
     }
 
-    /// Returns the statistics.
     pub(crate) fn stats(&self, bridge: &str, ports: &[String], numbered: &Numbered) -> DatapathStats {
         let missed = self.missed().iter().sum::<u64>();
         let flows = self.versions.lock().unwrap().rules.len();

@@ -1,4 +1,4 @@
-//! What controllers forbid at a port, as workers see it.
+//! The port configuration that controllers set (`PORT_DOWN`, `NO_FWD` and others), as workers read it.
 
 use openflow::PortConfig;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,6 @@ impl LivePortConfig {
         self.0.store(config.0, Ordering::Relaxed);
     }
 
-    /// Returns it.
     #[inline(always)]
     pub(crate) fn get(&self) -> PortConfig {
         PortConfig(self.0.load(Ordering::Relaxed))

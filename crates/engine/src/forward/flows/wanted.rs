@@ -13,7 +13,6 @@ impl LiveWanted {
         self.0.store(wanted.0, Ordering::Relaxed);
     }
 
-    /// Returns them.
     pub(in crate::forward) fn get(&self) -> WantedPackets {
         WantedPackets(self.0.load(Ordering::Relaxed))
     }

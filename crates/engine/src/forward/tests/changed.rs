@@ -17,7 +17,6 @@ pub(in crate::forward) struct Guest {
 }
 
 impl Guest {
-    /// Returns a guest with this frame.
     pub(in crate::forward) fn new(frame: &[u8]) -> Arc<Guest> {
         let mut arena = Arena::new(1 << 16, false).unwrap();
         let addr = arena.allocate(frame.len() as u64, 64).unwrap();

@@ -38,7 +38,6 @@ pub(super) struct XdpQueue {
 }
 
 impl XdpQueue {
-    /// Returns the `opened` queue.
     pub(super) fn new(device: Arc<Device>, index: usize, OpenedQueue { pools, socket }: OpenedQueue) -> XdpQueue {
         let mut queue = XdpQueue {
             view: device.own.clone(),

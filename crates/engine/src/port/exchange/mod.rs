@@ -47,13 +47,11 @@ impl Exchange {
         &self.spec
     }
 
-    /// Returns the place of a port.
     pub(crate) fn place(self: &Arc<Exchange>, port: &str) -> Option<ExchangePlace> {
         let number = self.spec.ports.iter().position(|name| name == port)?;
         Some(ExchangePlace { exchange: self.clone(), number: number as u16 })
     }
 
-    /// Returns what was exchanged and copied.
     pub(crate) fn stats(&self) -> ExchangeStats {
         let ExchangeSpec { ports, mode, threshold } = &self.spec;
         let stats = ExchangeStats {
@@ -81,7 +79,6 @@ impl Exchange {
         }
     }
 
-    /// Returns the pairs of ports that had frames for each other.
     fn pairs(&self, counts: impl Fn(u16, u16) -> Counts) -> Vec<ExchangePair> {
         let ports = &self.spec.ports;
         let mut pairs = Vec::new();
@@ -121,7 +118,7 @@ impl ExchangePlace {
         }
     }
 
-    /// Returns the seat of a function that wants so many buffers, and what it is told.
+    /// Returns the seat of a function that wants `wanted` buffers, and the grant for it.
     pub(crate) fn join(&self, token: u64, wanted: u16) -> Result<(Arc<Seat>, Grant), String> {
         match &self.exchange.by {
             By::Group(group) => group.join(token, wanted),

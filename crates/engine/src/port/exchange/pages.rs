@@ -31,7 +31,6 @@ impl PageExchange {
         }
     }
 
-    /// Returns the device's number.
     pub(super) fn device(&self) -> Option<u64> {
         self.device.as_ref().ok().map(Device::number)
     }

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 pub struct FileUse {
     /// Its path.
     pub path: PathBuf,
-    /// Who uses it.
+    /// Its user.
     pub user: FileUser,
 }
 

@@ -68,7 +68,6 @@ impl Recorder {
         }))
     }
 
-    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
     }
@@ -138,7 +137,6 @@ impl Recorder {
         }
     }
 
-    /// Returns its state and its counters.
     pub(crate) fn stats(&self) -> RecordingStats {
         let shown = &self.0.shown;
         let trouble = shown.trouble();

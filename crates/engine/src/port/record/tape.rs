@@ -167,7 +167,7 @@ impl Open {
         cut
     }
 
-    /// Reports whether somebody else has shortened the file. What was written since is at its end, so it stays too short.
+    /// Reports whether somebody else has shortened the file. Later packets are appended to it, so it stays too short.
     fn is_cut(&self) -> bool {
         !self.is_pipe && self.file.metadata().is_ok_and(|meta| meta.len() < self.length)
     }

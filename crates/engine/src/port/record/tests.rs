@@ -12,7 +12,6 @@ fn recorder(home: &tempfile::TempDir) -> Recorder {
     Recorder::new("a", &path, &Arc::default())
 }
 
-/// Opens the pipe to read it.
 fn reader(recorder: &Recorder) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(recorder.path()).unwrap()
 }

@@ -27,7 +27,7 @@ pub struct Keys {
     /// Path of the unix socket of the vhost-user protocol.
     #[schemars(extend("x-default" = "required"))]
     pub socket: Field<String>,
-    /// Who listens on the socket.
+    /// The side that listens on the socket.
     #[schemars(extend("default" = "server"))]
     pub mode: Field<Side>,
     /// Permissions of the socket, three or four octal digits, e.g. `"0660"`; to connect takes the permission to write. In mode

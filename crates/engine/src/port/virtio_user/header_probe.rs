@@ -18,7 +18,7 @@ pub(super) struct HeaderProbe {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// The device has written so many headers.
+    /// The device has written this number of headers.
     Trial(u16),
     /// The device writes headers.
     Writes,

@@ -179,7 +179,7 @@ impl Mapping {
         Mapping::sized(8, 0)
     }
 
-    /// Returns a mapping with so many descriptors and buffers at either end, and so many bytes removed before each frame.
+    /// Returns a mapping with `size` descriptors and buffers at either end, and `outer` bytes removed before each frame.
     fn sized(size: u16, outer: u32) -> Mapping {
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let [ring, wire] = [(); 2].map(|()| Queue::layout(&mut arena, size, NEGOTIATED).unwrap());
@@ -239,7 +239,7 @@ impl Mapping {
         (0..devices.len()).map(|number| self.header(number)).collect()
     }
 
-    /// Passes so many frames by a device that writes headers, one at a time.
+    /// Passes frames by a device that writes headers, one at a time.
     fn pass_valid(&mut self, frames: usize) {
         (0..frames).for_each(|_| assert_eq!(self.pass([0xee; 12], &[WRITES]), [VALID]));
     }

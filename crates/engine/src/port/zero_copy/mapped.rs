@@ -93,7 +93,6 @@ impl Mapped {
         self.keep.store(buffers, Ordering::Relaxed);
     }
 
-    /// Returns the number of buffers that stay in the guest's ring.
     #[inline(always)]
     pub(super) fn keep(&self) -> u32 {
         self.keep.load(Ordering::Relaxed)
@@ -123,7 +122,6 @@ impl Mapped {
         self.growth.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the expected growth.
     #[inline(always)]
     pub(in crate::port) fn growth(&self) -> i32 {
         self.growth.load(Ordering::Relaxed)

@@ -96,7 +96,6 @@ impl Side {
         self.held[class.min(PACKETS_BOUNDS.len() - 1)].add(run);
     }
 
-    /// Adds the current values to `stats`.
     pub(crate) fn add_to(&self, stats: &mut AggregationSide) {
         stats.packets += self.packets.get();
         stats.frames += self.frames.get();

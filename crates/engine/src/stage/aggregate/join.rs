@@ -75,7 +75,6 @@ struct Packets<'b> {
 }
 
 impl<'b> Packets<'b> {
-    /// Returns some of them.
     fn select(&self, range: Range<usize>) -> Packets<'b> {
         let select = |frames: &Frames<'b>| frames.select(&frames.as_slice()[range.clone()]);
         let (taken, alone) = (select(&self.taken), select(&self.alone));
@@ -301,7 +300,6 @@ impl Join {
         before.and(sent)
     }
 
-    /// Sends all held packets.
     fn flush_held(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
         let JoinState { rules, hops, storage, arena, held, .. } = state;
         if held.is_empty() {
@@ -367,7 +365,6 @@ impl Drop for Join {
     }
 }
 
-/// Returns the room to a next hop.
 fn room_of(state: &JoinState, next_hop: Option<Nfi>) -> Option<Room> {
     next_hop.and_then(|nfi| state.rules.value().hop(nfi)).map(|hop| state.hops[hop].room)
 }

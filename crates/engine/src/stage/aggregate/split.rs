@@ -204,7 +204,7 @@ impl IngressStage for Split {
         self.sits_out.set(packets.div_ceil(MAX_BURST).saturating_sub(1));
     }
 
-    /// Takes so many frames that they hold about [`TURN`] bursts of packets, judging by previous ones. All packets of a burst
+    /// Takes as many frames as hold about [`TURN`] bursts of packets, judging by previous ones. All packets of a burst
     /// are forwarded before another queue has its turn: with a burst of full aggregates, the queue that packets return by would
     /// be served once every few hundred packets, and a network function would lose most of what it got.
     fn turn(&self) -> Option<usize> {
@@ -225,7 +225,6 @@ impl IngressStage for Split {
     }
 }
 
-/// Reports whether all frames are ordinary packets.
 #[inline(always)]
 fn are_packets(rules: &Rules, frames: &Frames<'_>) -> bool {
     // A copy: after reading memory that a guest may change, the compiler keeps nothing else in registers.

@@ -14,7 +14,7 @@ pub(crate) const REFUSALS: usize = 1 << 11;
 pub(super) struct Cutter {
     packet: Vec<u8>,
     out: Vec<u8>,
-    /// Who has an answer waiting.
+    /// Senders for which an answer is waiting.
     answered: Vec<MacAddr>,
     storage: Box<BurstStorage>,
 }

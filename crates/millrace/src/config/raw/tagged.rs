@@ -23,7 +23,6 @@ pub fn tagged() -> Tagged {
     }
 }
 
-/// Returns the keys of a table, by its schema.
 fn keys(table: &Value) -> Vec<String> {
     table["properties"].as_object().into_iter().flat_map(|keys| keys.keys().cloned()).collect()
 }

@@ -18,7 +18,7 @@ pub struct RawVxlan {
     /// less by 50, over IPv6 by 70.
     #[schemars(range(min = AGGREGATE_MTUS.start, max = AGGREGATE_MTUS.end - 1), extend("default" = DEFAULT_AGGREGATE_MTU))]
     pub mtu: Field<i64>,
-    /// UDP checksum of what is sent. What arrives may have none, over IPv6 too (RFC 7348); one that is there has to be right.
+    /// UDP checksum of sent packets. Received ones need none, over IPv6 too (RFC 7348); if there is one, it has to be right.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
     pub checksum: Field<ChecksumMode>,
     /// This end of the tunnel.

@@ -2,7 +2,7 @@
 
 use super::problems;
 
-/// Returns a file of so many ports, with these keys, and an array of tables of their own after them.
+/// Returns a file of `ports` ports, each with these `keys`, and of `rest` after them.
 fn file(ports: usize, keys: &str, rest: &str) -> String {
     let ports: String = (0..ports).map(|port| format!("[[port]]\nname='p{port}'\ndriver='sink'\n{keys}")).collect();
     ports + rest

@@ -85,7 +85,6 @@ pub fn replay(rig: &Rig, name: &str, packets: Packets, rate: Option<u64>) -> Res
     })
 }
 
-/// Builds a capture file of these packets.
 fn file(packets: Packets) -> std::io::Result<Vec<u8>> {
     let (sizes, mut file) = (packets.sizes(), Vec::new());
     let longest = sizes.iter().copied().max().unwrap_or_default();

@@ -93,7 +93,7 @@ fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Res
     Ok(tried)
 }
 
-/// Returns the loads around a throughput of so many millions of packets per second, and as much as can be sent.
+/// Returns the loads around a throughput in millions of packets per second, and the unlimited load.
 fn around(through: f64) -> impl Iterator<Item = Option<u64>> {
     AROUND.into_iter().map(move |share| packets(share * through)).chain([None])
 }

@@ -258,7 +258,7 @@ pub mod tests {
         Distribution::from(&histogram)
     }
 
-    /// Returns results of every point, in which a batch costs so many cycles by sharing, part and load, and one packet in
+    /// Returns results of every point, in which the cycles of a batch depend on sharing, part and load, and one packet in
     /// five hundred was preempted.
     pub fn found() -> Found {
         let (sharings, flows) = ([Sharing::Rss, Sharing::Locked, Sharing::StaticRole], [Flows::One, Flows::Many]);

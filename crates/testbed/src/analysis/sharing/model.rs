@@ -119,7 +119,7 @@ impl Model {
         }
     }
 
-    /// Returns the cycles for which a batch of one of so many threads takes the lock.
+    /// Returns the cycles for which a batch takes the lock that `threads` threads share.
     fn lock_held(&self, threads: u32) -> f64 {
         let think = self.work * self.batch;
         let free = self.costs.locked.of(self.batch) + self.costs.moved * (1.0 - 1.0 / f64::from(threads));
@@ -144,7 +144,7 @@ impl Model {
         Some((limit / one - 1e-9).ceil().max(1.0) as u32)
     }
 
-    /// Returns what waits, and what is lost, at so many packets per cycle.
+    /// Returns the packets that wait, and the lost ones, at a load of `offered` packets per cycle.
     pub fn queue(&self, kind: Kind, threads: u32, offered: f64) -> Queue {
         let capacity = self.capacity(kind, threads);
         if offered >= capacity {
@@ -180,7 +180,7 @@ pub struct Queue {
     pub lost: f64,
 }
 
-/// Returns the turns per cycle of so many customers that think for a time and are then served one after the other, both
+/// Returns the turns per cycle of customers that think for a time and are then served one after the other, both
 /// exponentially distributed: mean value analysis of the machine-repairman model.
 pub fn repairman(customers: u32, think: f64, service: f64) -> f64 {
     let (mut queue, mut rate) = (0.0, 0.0);

@@ -14,7 +14,7 @@ use crate::statistics::Estimate;
 /// Differences below this share are of no account.
 pub const MARGIN: f64 = 0.01;
 
-/// What is compared.
+/// A metric by which switches are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Packets received, of senders that send as fast as they can.
@@ -31,7 +31,7 @@ pub enum Metric {
     Tail,
 }
 
-/// How a comparison ended for Millrace.
+/// Result of a comparison for Millrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is ahead: the whole interval is.
@@ -49,7 +49,7 @@ pub enum Outcome {
 pub struct Finding {
     /// The directory of the runs.
     pub set: String,
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
     /// The test.
     pub conditions: Conditions,
@@ -61,7 +61,7 @@ pub struct Finding {
     pub results: [Estimate; 2],
     /// Millrace's result by the other one's, round by round.
     pub ratio: Estimate,
-    /// How it ended.
+    /// Its result.
     pub outcome: Outcome,
     /// Millrace's applications had no time left: it may be faster than it was measured to be.
     pub load_limited: bool,

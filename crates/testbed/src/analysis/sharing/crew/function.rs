@@ -41,7 +41,7 @@ pub struct Field<'s> {
 }
 
 impl<'s> Field<'s> {
-    /// Creates the field for threads that process `frames` of so many `queues` with so many cycles of `work` each, and set
+    /// Creates the field for threads that process `frames` frames of `queues` queues with `work` cycles each, and set
     /// `is_over` at the last one. They take turns as `turns` says.
     pub fn new(frames: usize, queues: u16, work: u64, turns: Turns, is_over: &'s AtomicBool) -> Field<'s> {
         let (arrived, times, queues) = (AtomicUsize::new(0), Mutex::default(), AtomicUsize::new(queues.into()));

@@ -80,7 +80,7 @@ impl CrewSubject {
 }
 
 impl Link {
-    /// Opens a port with so many queue pairs, one for each thread that has its own.
+    /// Opens a port with this number of queue pairs, one for each thread that has its own.
     fn open(setup: &CrewSetup, directory: &Path, queues: u16) -> Result<Link, CrewSubjectError> {
         let socket = directory.join(format!("nf{queues}.sock"));
         let wire = Wire::serve(&socket, queues)?;

@@ -36,7 +36,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Serves this socket with so many queue pairs.
+    /// Serves this socket with the given number of queue pairs.
     pub fn serve(socket: &Path, queues: u16) -> Result<Wire, CrewSubjectError> {
         let frame = |flow: usize, mark: u8| {
             let mut frame = [0; LEN];
@@ -131,7 +131,6 @@ impl Wire {
         Ok(self.out)
     }
 
-    /// Returns the queue of a flow.
     fn queue_of(&self, flow: usize) -> usize {
         flow % self.nic.pairs()
     }

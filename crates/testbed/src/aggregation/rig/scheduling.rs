@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Processor and scheduling of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct Scheduling {
     /// The processor.
     pub cpu: usize,
     /// Idle behaviour.
@@ -22,11 +22,11 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cpus {
     /// The sending node.
-    pub a: Place,
+    pub a: Scheduling,
     /// The receiving node.
-    pub b: Place,
+    pub b: Scheduling,
     /// The network function.
-    pub function: Place,
+    pub function: Scheduling,
     /// Processor of a program between the nodes, which polls.
     pub link: usize,
 }
@@ -36,14 +36,14 @@ impl Cpus {
     /// processor polls.
     pub fn on([a, b, function, link]: [usize; 4]) -> Cpus {
         let all = [a, b, function];
-        let place = |number: usize| {
+        let scheduling = |number: usize| {
             let cpu = all[number];
             if all.iter().filter(|other| **other == cpu).count() == 1 {
-                return Place { cpu, idle: Idle::Poll, priority: None };
+                return Scheduling { cpu, idle: Idle::Poll, priority: None };
             }
-            Place { cpu, idle: Idle::Sleep, priority: Some(number as u8 + 1) }
+            Scheduling { cpu, idle: Idle::Sleep, priority: Some(number as u8 + 1) }
         };
-        Cpus { a: place(0), b: place(1), function: place(2), link }
+        Cpus { a: scheduling(0), b: scheduling(1), function: scheduling(2), link }
     }
 }
 
