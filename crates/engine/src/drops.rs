@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_tells_stages_apart_and_their_sum_by_reason() {
+    fn drops_are_counted_by_stage_and_summed_by_reason() {
         let port = PortDrops::new(["mirror", "join", "mirror"].into_iter());
         assert!(port.named().is_empty());
         port.queue.add(Reason::TooLong, 1);

@@ -220,7 +220,7 @@ mod model {
     }
 
     #[test]
-    fn they_go_through_whole() {
+    fn packets_go_through_whole() {
         packets_are_whole_and_in_order(Shares::push);
     }
 

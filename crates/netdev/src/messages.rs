@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_reported() {
+    fn messages_that_the_kernel_refuses_are_reported() {
         let (a, _b) = UnixDatagram::pair().unwrap();
         let mut out = Messages::new(8, 10);
         (0..8).for_each(|index| out.set_len(index, 10));

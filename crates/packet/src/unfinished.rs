@@ -387,7 +387,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 1000 }, failure_persistence: None, ..<_>::default() })]
         #[test]
-        fn unfinished_ones_are_finished_and_finished_ones_left_alone(
+        fn unfinished_checksums_are_finished_and_finished_ones_left_alone(
             payload in prop::collection::vec(any::<u8>(), 0..700),
             padding in 0usize..20,
             tags in 0usize..3,
@@ -421,7 +421,7 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_upsets_it(mut frame in prop::collection::vec(any::<u8>(), 0..200), version: bool, start: u16, offset: u16) {
+        fn no_frame_causes_a_panic(mut frame in prop::collection::vec(any::<u8>(), 0..200), version: bool, start: u16, offset: u16) {
             if let Some(ethertype) = frame.get_mut(12..15) {
                 ethertype.copy_from_slice(if version { &[8, 0, 0x45] } else { &[0x86, 0xdd, 0x60] });
             }

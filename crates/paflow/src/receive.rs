@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_by_is_no_aggregate(
+        fn other_frames_are_no_aggregates(
             tagged in any::<bool>(),
             ethertype in prop::sample::select(vec![ethertype::IPV4, ethertype::IPV6, ethertype::ARP]),
             version in prop::sample::select(vec![0x45, 0x46, 0x44, 0x65, 0x60]),

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_cut_comes_together_again() {
+    fn fragments_are_reassembled_to_the_packet() {
         let payload: Vec<u8> = (0..3000u32).map(|at| (at * 7) as u8).collect();
         // A record route, which is not copied, and a stream id, which is.
         let options = [7, 3, 4, 1, 0x88, 4, 0, 9];
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_of_what_may_not_be_cut_are_told() {
+    fn senders_of_unfragmentable_packets_are_answered() {
         let frame = v4(DONT_FRAGMENT, ip_protocol::TCP, &[], &[9; 1400]);
         let (TooLong::Answer, answer) = judged(&frame, 1318) else { panic!("no answer") };
         assert_eq!(answer.len(), 18 + 576);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_where_an_answer_would_harm() {
+    fn there_is_no_answer_where_it_would_harm() {
         let icmp = |kind| v4(DONT_FRAGMENT, ip_protocol::ICMP, &[], &[kind; 200]);
         assert!(is_silent(&icmp(3), 100));
         assert_eq!(judged(&icmp(8), 100).0, TooLong::Answer);

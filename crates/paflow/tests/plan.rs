@@ -88,7 +88,7 @@ fn rooms_differ_between_next_hops() {
 
 /// Bursts of one round: a group that is open after one of them is held, and leaves with the next one.
 #[test]
-fn what_is_held_goes_first() {
+fn held_packets_go_first() {
     let (one, two) = (Nfi::new(1), Nfi::new(2));
     let held = |hop: Nfi| Room { bytes: 400, held: if hop.get() == 1 { 200 } else { 0 }, routed: false };
     let mut planner = Planner::new();

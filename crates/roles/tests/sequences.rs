@@ -141,7 +141,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 200 }, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn each_step_does_what_the_lists_do(
+    fn each_step_matches_the_lists(
         room in prop::sample::select(&[1usize, 2, 4][..]),
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 30 } else { 150 }),
     ) {

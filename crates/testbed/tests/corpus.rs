@@ -176,7 +176,7 @@ fn every_frame_comes_out_of_every_path_that_can_carry_it() {
 }
 
 #[test]
-fn what_a_switch_spoils_is_found() {
+fn damage_by_a_switch_is_found() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.pcap"), file(&conversation())).unwrap();
     // A switch that loses and changes frames that come from one guest.

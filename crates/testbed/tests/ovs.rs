@@ -83,7 +83,7 @@ fn frames_come_through_and_nothing_is_left() {
 }
 
 #[test]
-fn nothing_is_left_of_one_that_was_stopped() {
+fn a_stopped_run_leaves_nothing_behind() {
     let had_tap = has_tap();
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());

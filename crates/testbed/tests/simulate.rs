@@ -106,7 +106,7 @@ fn a_seed_gives_the_same_results_and_another_one_others() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_and_wrong_input_is_reported() {
     let out = tempfile::tempdir().unwrap();
     let output = simulate("/nowhere", &[], out.path());
     let said = String::from_utf8(output.stderr).unwrap();

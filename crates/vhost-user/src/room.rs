@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_has_it_or_a_group() {
+    fn the_limit_is_that_of_the_machine_or_of_a_group() {
         let of = |own, files: &[_]| room(own, files).0.left();
         assert_eq!(of("", &[]), 1 << 20);
         let slice = [("a/memory.max", "5000\n"), ("a/memory.current", "1000\n")];
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_anew() {
+    fn the_limits_are_read_again_each_time() {
         let (room, root) = room("0::/\n", &[("memory.max", "100"), ("memory.current", "10")]);
         assert_eq!(room.left(), 90);
         fs::write(root.path().join("cgroup/memory.current"), "60").unwrap();

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_what_it_should_be_whatever_the_mask_is() {
+    fn a_mode_does_not_depend_on_the_umask() {
         let dir = tempfile::tempdir().unwrap();
         for mode in [0o600, 0o660, 0o666, 0o770] {
             let path = dir.path().join(format!("{mode:o}"));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_belongs_to_whom_it_should_or_is_not_there() {
+    fn the_socket_has_its_owner_or_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let access = Access { mode: Some(0o660), owner: Some(12345), group: Some(23456) };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_one_is_listened_on_later_by_its_own_service() {
+    fn a_claimed_socket_is_listened_on_later_by_its_own_service() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let access = Access { mode: Some(0o600), ..Access::default() };
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_given_away_passes_to_the_next_service() {
+    fn a_socket_with_a_group_passes_to_the_next_service() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let access = Access { group: Some(rustix::process::getegid().as_raw()), ..Access::default() };
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_file_is_gone_is_listened_on_again() {
+    fn a_socket_whose_file_is_gone_is_listened_on_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = Listener::bind(&path, &Access::default()).unwrap();
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_became_anothers_stays() {
+    fn a_file_that_another_process_made_meanwhile_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = Listener::bind(&path, &Access::default()).unwrap();

@@ -83,7 +83,7 @@ fn no_rights() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn missing_interfaces_queues_and_modes_are_named() {
     Netns::with_veth(1500).run(|| {
         let umem = Memory::new(&[1 << 16]).umem(Chunks::aligned(2048));
         let error = Queue::open(&umem, &interface("c"), 0, &copy_mode()).unwrap_err();

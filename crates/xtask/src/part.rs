@@ -159,7 +159,7 @@ pub mod tests {
     }
 
     #[test]
-    fn cargos_words_are_understood() {
+    fn messages_of_cargo_are_parsed() {
         let binary = Binary::of(&message("e2e", true, "test")).unwrap();
         assert_eq!((binary.name().as_str(), binary.starts_programs()), ("e2e: tests/ports", true));
         let library = Binary::of(&message("e2e", true, "lib")).unwrap();

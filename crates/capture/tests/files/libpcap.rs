@@ -116,14 +116,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_judges_pcap_as_tcpdump_does(file in pcap_file(), cut in any::<prop::sample::Index>()) {
+    fn pcap_is_accepted_and_refused_as_by_tcpdump(file in pcap_file(), cut in any::<prop::sample::Index>()) {
         prop_assert_eq!(ours(&file), tcpdump(&file));
         let file = &file[..cut.index(file.len())];
         prop_assert_eq!(ours(file), tcpdump(file));
     }
 
     #[test]
-    fn it_judges_pcapng_as_tcpdump_does(file in pcapng_file(), cut in any::<prop::sample::Index>()) {
+    fn pcapng_is_accepted_and_refused_as_by_tcpdump(file in pcapng_file(), cut in any::<prop::sample::Index>()) {
         prop_assert_eq!(ours(&file), tcpdump(&file));
         let file = &file[..cut.index(file.len())];
         prop_assert_eq!(ours(file), tcpdump(file));

@@ -87,7 +87,7 @@ fn on_a_cable(options: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn a_network_function_splits_and_joins_what_a_cable_brings() -> Result<()> {
+fn a_network_function_on_a_cable_splits_and_joins() -> Result<()> {
     on_a_cable(&[])
 }
 

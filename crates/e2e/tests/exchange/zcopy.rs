@@ -109,7 +109,7 @@ fn pages_change_hands_with_a_recent_kernel() -> Result<()> {
 
 #[test]
 #[ignore = "needs a kernel that kmod/zcopy/debug-kernel.sh builds; see CONTRIBUTING.md"]
-fn pages_change_hands_under_the_eyes_of_a_checking_kernel() -> Result<()> {
+fn pages_change_hands_in_a_kernel_that_checks_them() -> Result<()> {
     let directory = std::env::var_os("E2E_KERNEL").expect("E2E_KERNEL names the directory of the kernel");
     everything(&Kernel::at(directory), CHECKED_MEMORY_MIB)
 }

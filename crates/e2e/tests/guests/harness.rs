@@ -55,7 +55,7 @@ fn packets_go_round_between_testpmd_and_testpmd() -> Result<()> {
 }
 
 #[test]
-fn the_same_with_two_queue_pairs_and_no_sandbox() -> Result<()> {
+fn packets_go_round_with_two_queue_pairs_and_no_sandbox() -> Result<()> {
     closed_loop(Testpmd::builder("loop").sandbox(Sandbox::None), 2)
 }
 

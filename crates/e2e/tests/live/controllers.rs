@@ -83,7 +83,7 @@ fn a_controller_sends_packets_without_end() {
 const CROWD: usize = 150;
 
 #[test]
-fn a_crowd_talks_nonsense() {
+fn many_clients_send_nonsense() {
     let live = live();
     let mut honest = Honest::connect(&live.home);
     let nonsense: [Vec<u8>; 6] = [

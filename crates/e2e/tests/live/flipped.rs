@@ -117,7 +117,7 @@ fn to_tcp(port: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_flow_drops_passes_in_no_frame() {
+fn headers_that_a_flow_drops_pass_in_no_frame() {
     let flows = (by_flows(bridge("br0", ["a", "v"])), listen("unix:of.sock"));
     let live = Live::new((["a", "v"].map(vhost_user), flows));
     for flow in ["priority=2,tcp,tp_dst=22,actions=drop", "priority=1,actions=NORMAL"] {

@@ -181,7 +181,7 @@ fn idle_flows_end() -> Result<()> {
 /// An os-ken application with two switches, which connect to it: it requests unmatched packets, and for each of them it sets
 /// flows along the chain and sends the packet on.
 #[test]
-fn an_application_lays_a_chain_of_flows() -> Result<()> {
+fn an_application_sets_a_chain_of_flows() -> Result<()> {
     let namespace = Namespace::create()?;
     let homes = [Home::new(), Home::new()];
     let openflow = |id: i64| {

@@ -6,7 +6,7 @@ use e2e::mapped::trusted;
 use lab::Result;
 
 #[test]
-fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
+fn unchanged_frames_are_delivered_in_place() -> Result<()> {
     let (home, wire) = (Home::new(), Home::new());
     let far = wire.start((patched("wan", "far"), sleeper()));
     let bridge = by_flows(bridge("br0", ["wan", "fw", "lan"]));

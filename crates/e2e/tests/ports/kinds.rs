@@ -143,7 +143,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
 }
 
 #[test]
-fn tags_are_what_goes_over_the_wire() -> Result<()> {
+fn tags_are_on_the_wire() -> Result<()> {
     let home = Home::new();
     let ports = [access(10, vhost_user("a")), trunk(&[10, 20], vhost_user("t"))];
     let millrace = home.start((ports, bridge("br0", ["a", "t"]), sleeper()));

@@ -183,7 +183,7 @@ fn end_without_lock(parking: &Parking) {
 
 /// The twins differ from the steps in what they leave out only.
 #[test]
-fn twins_that_are_whole_pass() {
+fn unbroken_twins_pass() {
     model(1, 2, Steps { wake: wake_whole, park: |spot| park_by(spot, true), ..STEPS });
 }
 

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_those_of_standard_error() {
+    fn an_error_quotes_the_end_of_standard_error() {
         let script = "trap 'echo goodbye >&2; exit' TERM; echo up; while :; do sleep 0.01; done";
         let mut daemon = Daemon::spawn("polite", shell(script)).unwrap();
         daemon.wait_for_line("up", SOON, |line| line == "up").unwrap();

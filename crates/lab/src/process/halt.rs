@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_not_there_is_named() {
+    fn a_missing_thread_is_named() {
         let error = Halt::new(std::process::id(), "nobody").unwrap_err().to_string();
         assert!(error.contains("there is no thread nobody"), "{error}");
     }

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused_with_what_is_possible() {
+    fn wrong_values_are_refused_with_the_possible_ones() {
         for text in ["0", "-1", "NaN", "inf", "fast"] {
             assert!(text.parse::<Rate>().unwrap_err().contains("packets per second"), "{text}");
         }

@@ -250,7 +250,7 @@ mod tests {
     const OTHERS: &str = "[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"other\"";
 
     #[test]
-    fn what_may_be_said() {
+    fn valid_mappings_are_accepted() {
         for (mapping, tenancy) in [
             ("", Tenancy::Trust(vec![])),
             ("trust = []", Tenancy::Trust(vec![])),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not() {
+    fn invalid_mappings_are_refused() {
         let zero_copy = [XDP, "\nmode = \"zero-copy\""].concat();
         let vlan = [XDP, "\ntrunk = \"all\""].concat();
         let many: String = (0..=MOST_STEERED)

@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn links_lead_to_the_neighbours_of_what_they_lead_to() {
+    fn links_lead_to_the_neighbours_of_their_targets() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         for directory in ["etc", "srv/releases/1", "store/a", "elsewhere"] {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn links_without_end_end() {
+    fn endless_links_end() {
         let root = tempfile::tempdir().unwrap();
         symlink("b", root.path().join("a")).unwrap();
         symlink("a", root.path().join("b")).unwrap();

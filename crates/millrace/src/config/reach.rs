@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_is_for_what_it_was_named_for() {
+    fn each_path_is_granted_for_its_use_only() {
         let root = tempfile::tempdir().unwrap();
         for name in ["sockets/deep", "captures", "elsewhere", "extra"] {
             fs::create_dir_all(root.path().join(name)).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_made_again_is_another_one_of_its_name() {
+    fn a_recreated_directory_is_another_one() {
         let root = tempfile::tempdir().unwrap();
         let captures = root.path().canonicalize().unwrap().join("captures");
         fs::create_dir(&captures).unwrap();

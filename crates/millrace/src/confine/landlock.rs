@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn places_serve_their_purpose_and_no_other() {
+    fn paths_serve_their_purpose_and_no_other() {
         let root = tempfile::tempdir().unwrap();
         confined(root.path(), |root| {
             let denied = |error: std::io::Error| error.kind() == PermissionDenied;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ports_need_of_the_system_is_left() {
+    fn system_files_that_ports_need_stay_accessible() {
         let root = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(root.path().join("guest")).unwrap();
         confined(root.path(), |root| {

@@ -64,7 +64,7 @@ fn output(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn it_prints_what_aggregates_hold() {
+fn aggregates_are_printed_with_their_packets() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
     capture(&path);
@@ -90,7 +90,7 @@ fn it_prints_what_aggregates_hold() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_is_decoded_as_far_as_it_goes() {
+fn a_truncated_file_is_decoded_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
     capture(&path);

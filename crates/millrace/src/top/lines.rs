@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_the_time_and_what_happened() {
+    fn a_block_has_the_time_and_the_rates() {
         let shown = show("now", Ok(rates()), Form::Plain).unwrap();
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[0], "now  up 1m 1s");

@@ -66,7 +66,7 @@ fn two_sinks() -> RawFile {
 }
 
 #[test]
-fn check_judges_and_its_status_says_so() {
+fn the_status_of_check_is_its_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("m.toml");
     let name = file.to_str().unwrap();

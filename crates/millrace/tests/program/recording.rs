@@ -66,7 +66,7 @@ fn reload(switch: &Millrace) -> (String, bool) {
 }
 
 #[test]
-fn a_file_that_cant_be_opened_is_told_and_recorded_to_when_it_can() {
+fn a_file_that_cannot_be_opened_is_reported_and_recorded_to_once_it_can() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("x.pcap");
     let held = File::create(&path).unwrap();
@@ -126,7 +126,7 @@ fn two_switches_do_not_record_to_one_file() {
 }
 
 #[test]
-fn what_others_use_is_not_overwritten_whatever_leads_to_it() {
+fn files_in_use_are_not_overwritten_by_any_path() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("x.pcap");
     let replayed = home.path().join("in.pcap");

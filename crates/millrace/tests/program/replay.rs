@@ -32,7 +32,7 @@ fn tcpdump(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_is_not_replayed_is_counted_and_told() {
+fn skipped_packets_are_counted_and_reported() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("in.pcap");
     let mut bytes = packets(&[60, 61, 13, 14, 65_536, 0, 1514]);

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_their_cause() {
         let link = |is_up, has_carrier| Link {
             index: 2,
             name: "eth0".into(),

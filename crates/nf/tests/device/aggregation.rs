@@ -212,12 +212,12 @@ fn round_trips(spec: &Spec, splitter: Splitter, change: impl FnOnce(&mut Options
 }
 
 #[test]
-fn what_was_joined_is_split_again() {
+fn joined_packets_are_split_again() {
     round_trips(&plain(), Splitter::Nf, |_| {});
 }
 
 #[test]
-fn whatever_carries_it() {
+fn joined_packets_are_split_over_every_carrier() {
     round_trips(&spec(true, true, Checksum::Computed), Splitter::Nf, |_| {});
     round_trips(&spec(false, true, Checksum::Computed), Splitter::Nf, |o| o.ports[0].packed = true);
     round_trips(&spec(true, false, Checksum::Zero), Splitter::Nf, |o| o.ports[0].queue_pairs = 2);

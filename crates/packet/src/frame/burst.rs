@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_beyond_the_longest_frame_is_not_added() {
+    fn frames_grown_beyond_the_longest_are_not_added() {
         let mut storage = Box::<BurstStorage>::default();
         let bytes = vec![0; MAX_FRAME as usize];
         let mut burst = storage.start();

@@ -461,7 +461,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn what_was_taken_is_sent_however_the_frame_changes(
+        fn taken_headers_are_sent_even_if_the_frame_changes(
             frames in prop::collection::vec((prop::collection::vec(1usize..80, 1..4), 14usize..200), 1..if cfg!(miri) { 4 } else { MAX_BURST }),
             by_heads: bool,
             chosen in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..MAX_BURST),

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_read_by_another_thread_when_their_source_is_gone() {
+    fn leased_frames_are_read_by_another_thread_after_their_source_is_gone() {
         let block: Arc<FrameBlock> = [[5; 100]].iter().collect::<FrameBlock>().into();
         let mut leased = LeasedFrames::new(memories(&[&block]));
         let mut storage = Box::<BurstStorage>::default();

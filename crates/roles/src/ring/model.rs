@@ -147,7 +147,7 @@ fn take_back_unasked(_: &Ring<u64>, index: u16) -> TakenBack {
 
 /// The twins differ from the steps in what they leave out only.
 #[test]
-fn twins_that_are_whole_pass() {
+fn unbroken_twins_pass() {
     let claim = |ring: &Ring<u64>| claim_by(ring, Ordering::Acquire, exchange);
     check(2, move || hand_over(Steps { claim, ..STEPS }, 2, 1));
 }

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let wrong = judge(&RIGHT.replace("'wan'", "'van'").replace("nfi = 7\nmac", "nfi = 0\nmac")).unwrap_err();
         assert!(wrong[0].starts_with("a.toml:5:7: `nfi` cannot be 0; "), "{wrong:?}");
         assert!(wrong[1].starts_with("a.toml:8:8: there is no port `van`; name a port by the file name"), "{wrong:?}");

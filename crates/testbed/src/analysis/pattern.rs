@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_those_of_the_paper() {
+    fn patterns_are_those_of_the_paper() {
         let shown: Vec<String> = Pattern::value_variants()[..6].iter().map(Pattern::to_string).collect();
         let expected =
             ["(a) copy/copy", "(b) copy/fake", "(c) fake/copy", "(d) fake/fake", "(e) zero/copy", "(f) zero/fake"];

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_for_addresses_goes_anywhere() {
+    fn frames_too_short_for_addresses_go_anywhere() {
         let mut stations = Stations::default();
         assert_eq!((stations.side(&[1; 11]), stations.send(0, &[1; 11])), (0, Fate::Carried));
     }

@@ -92,7 +92,7 @@ fn a_file_alone_is_read_too() {
 }
 
 #[test]
-fn a_path_says_what_it_does_not_carry() {
+fn a_path_names_the_frames_that_it_does_not_carry() {
     let fate = |mut model: PathModel, len| model.send(0, &frame(1, len));
     assert_eq!(fate(PathModel::wire(), 13), Fate::Dropped("runt"));
     assert_eq!(fate(PathModel::wire(), 14), Fate::Carried);
@@ -121,7 +121,7 @@ fn untagged_frames_travel_in_a_vlan() {
 }
 
 #[test]
-fn what_comes_out_as_it_went_in_is_equal() {
+fn unchanged_frames_are_equal() {
     let corpus = corpus(&[1, 2, 3]);
     let mut tally = sent(&corpus, PathModel::wire());
     for frame in &corpus.frames {

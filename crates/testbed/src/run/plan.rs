@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_impossible_is_left_out_with_its_reason() {
+    fn impossible_points_are_left_out_with_their_reason() {
         let remote = TEST.replace("[[test]]\n", "[[test]]\nlocation = \"remote\"\npairs = [1, 2]\n");
         let plan = plan(&format!("{TWO}{remote}"), &[]).unwrap();
         assert_eq!(plan.turns().len(), 6);

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scenarios_that_are_here_are_sound() {
+    fn the_stored_scenarios_are_valid() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let files = std::fs::read_dir(root.join("bench/scenarios")).unwrap();
         let read: Vec<Scenario> = files.map(|file| Scenario::load(&file.unwrap().path()).unwrap().0).collect();

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_share_half_of_what_is_free() {
+    fn sessions_share_half_of_the_free_memory() {
         let directory = tempfile::tempdir().unwrap();
         let room = Room::with(directory.path(), 1000);
         let first = Promise::make(300, &room).unwrap();

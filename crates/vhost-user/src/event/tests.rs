@@ -45,7 +45,7 @@ fn a_full_counter_in_blocking_mode_blocks_nobody() {
 }
 
 #[test]
-fn one_that_somebody_emptied_in_blocking_mode_is_cleared_at_once() {
+fn an_event_emptied_in_blocking_mode_is_cleared_at_once() {
     let (event, peer) = shared(EventfdFlags::empty());
     event.notify();
     assert_eq!(count(&peer), 1);
@@ -53,7 +53,7 @@ fn one_that_somebody_emptied_in_blocking_mode_is_cleared_at_once() {
 }
 
 #[test]
-fn a_cleared_one_is_silent_until_it_is_rung_again() {
+fn a_cleared_event_is_silent_until_it_is_signalled_again() {
     let (event, peer) = shared(EventfdFlags::NONBLOCK);
     (0..3).for_each(|_| event.notify());
     event.clear();
@@ -81,7 +81,7 @@ fn threads_notify_one_another_and_nothing_is_lost() {
 }
 
 #[test]
-fn whatever_is_not_an_eventfd_is_refused() {
+fn descriptors_other_than_eventfds_are_refused() {
     let (read, write) = rustix::pipe::pipe().unwrap();
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     // SAFETY: the sets are empty, and of the size that the kernel knows.

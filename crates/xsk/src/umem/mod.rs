@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent() {
+    fn ranges_that_can_be_sent() {
         let umem = describe(BASE, 8192, &[], Chunks::unaligned(2048)).unwrap();
         assert!(umem.sends(4095, 2048, false) && umem.sends(8191, 1, true));
         assert!(!umem.sends(4095, 2, true), "crosses pages");

@@ -305,7 +305,7 @@ fn cycles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_cycle_is_found_through_re_exports_and_told_with_its_files() {
+fn a_cycle_is_found_through_re_exports_and_named_with_its_files() {
     let files = [
         ("lib.rs", "mod above;\nmod below;\n"),
         ("above/mod.rs", "mod user;\nmod type_;\npub use type_::Type;\n"),

@@ -30,7 +30,7 @@ fn said(home: &Home, devices: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_their_cause() {
     let home = Home::new();
     std::fs::write(home.path("nf.toml"), RIGHT).unwrap();
     std::fs::write(home.path("wrong.toml"), RIGHT.replace("sc = 100", "sc = 5000\ncs = 1")).unwrap();

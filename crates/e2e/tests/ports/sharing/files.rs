@@ -33,7 +33,7 @@ fn tape() -> RawPort {
 }
 
 #[test]
-fn what_is_replayed_is_recorded_in_its_order() {
+fn replayed_frames_are_recorded_in_their_order() {
     const FRAMES: usize = 20_000;
     for (workers, parent) in [(vec![0, 1, 2], None), (vec![2, 1], Some(0)), (vec![1], Some(1))] {
         let home = Home::new();

@@ -181,7 +181,7 @@ fn a_bridge_of_one_says_so() {
 }
 
 #[test]
-fn what_is_flooded_is_counted_where_it_comes_from() {
+fn floods_are_counted_at_their_source() {
     let mut rig = Rig::knowing(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore], &[(Key::of(mac(7).into(), 0), 2)]);
     let to = |destination| frame(destination, mac(1), None, 0);
     rig.send(0, &[to(mac(9)), to(mac(7)), to(mac(8)), to(BROADCAST)], 60);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_at_once_and_a_pipe_is_written_once_somebody_reads() {
+    fn other_files_are_refused_at_once_and_a_pipe_is_written_once_it_has_a_reader() {
         let directory = tempfile::tempdir().unwrap();
         let [pipe, socket] = ["pipe", "socket"].map(|name| directory.path().join(name));
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_told() {
+    fn skipped_packets_are_reported() {
         let whole = file(&[60, 61, 13, 14, 0, 65_535, 65_536]);
         let survey = Survey::of(Reader::new(Cursor::new(whole.clone())).unwrap()).unwrap();
         assert_eq!(survey, Survey { frames: 4, snapped: 1, unfit: 3, cut: None });

@@ -95,7 +95,7 @@ fn a_reader_that_is_slow_gets_whole_frames() {
 }
 
 #[test]
-fn what_no_file_takes_any_more_is_lost_at_the_end() {
+fn unwritten_frames_are_lost_at_the_end() {
     let home = tempfile::tempdir().unwrap();
     let recorder = recorder(&home);
     let pipe = reader(&recorder);

@@ -51,7 +51,7 @@ fn take(device: &Dequeue) -> Vec<Vec<u8>> {
 /// Frames of all lengths, in one piece and in two, go through all buffers in turn. Each arrives unchanged, and leaves
 /// no byte where the next one has its virtio header.
 #[test]
-fn no_byte_of_a_frame_is_left_where_the_next_has_its_header() {
+fn no_byte_of_a_frame_remains_in_the_header_of_the_next() {
     const SIZE: u16 = 16;
     let (port, device, buffers, arena) = port(Arena::new(1 << 20, false).unwrap(), SIZE, None);
     let lengths = [60, 2035, 2036, 2037, 2048, 4072, 4073, 5000, 9000, 8 * 2036];

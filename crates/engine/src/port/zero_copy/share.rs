@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_follows_what_arrives() {
+    fn kept_buffers_follow_the_traffic() {
         assert_eq!(after([WHOLE]), LEAST);
         assert_eq!(after([Mix { whole: 1, packets: 1, ..WHOLE }]), LEAST);
         assert_eq!(after([Mix::default()]), KEEP_ALL, "nothing is known");

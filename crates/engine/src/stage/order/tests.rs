@@ -281,7 +281,7 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
 }
 
 #[test]
-fn cycles_are_told_of_steps_and_of_stages_that_ran() {
+fn cycles_are_reported_for_steps_and_for_stages_that_ran() {
     let setup = Setup { tunnel: Some(Arc::new(end(1, 2))), staged: true, ..plain() };
     let ingress = IngressStages::of(&setup, 0);
     let watch = Stopwatch::default();

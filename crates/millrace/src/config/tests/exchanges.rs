@@ -43,7 +43,7 @@ fn pages_are_exchanged_by_a_device() {
 }
 
 #[test]
-fn what_an_exchange_cannot_do_is_said() {
+fn unsupported_exchanges_are_refused() {
     let told = |exchange: &str, expected: &str| {
         let problems = problems(&format!("{PORTS}[[exchange]]\n{exchange}"));
         assert!(problems.iter().any(|line| line.contains(expected)), "{expected} is not in {problems:#?}");

@@ -77,7 +77,7 @@ fn files_are_the_same_under_all_of_their_names() {
 }
 
 #[test]
-fn what_is_no_file_is_no_capture_file() {
+fn other_kinds_of_files_are_no_capture_files() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     fs::create_dir(root.join("directory")).unwrap();
@@ -98,7 +98,7 @@ fn what_is_no_file_is_no_capture_file() {
 }
 
 #[test]
-fn what_can_be_seen_in_the_file_system_is_told() {
+fn problems_in_the_file_system_are_reported() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     let of = |keys: &str| problems_in(root, &format!("port = [{{name='a', driver='pcap', {keys}}}]"));
@@ -121,7 +121,7 @@ fn what_can_be_seen_in_the_file_system_is_told() {
 }
 
 #[test]
-fn a_file_that_another_process_records_to_is_told() {
+fn a_file_that_another_process_records_to_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let file = File::create(root.path().join("live")).unwrap();
     let text = "control.socket = 'control'\nport = [{name='a', driver='pcap', record='live'}]";

@@ -9,7 +9,7 @@ fn file(ports: usize, keys: &str, rest: &str) -> String {
 }
 
 #[test]
-fn unused_ports_are_told_one_by_one_or_counted() {
+fn unused_ports_are_named_one_by_one_or_counted() {
     let told = |ports| problems(&file(ports, "", ""));
     let few = told(3);
     assert!(few.len() == 3 && few[2].starts_with("8:6: port `p2` is in no patch and no bridge"), "{few:#?}");

@@ -22,7 +22,7 @@ fn sharing(keys: &[&str]) -> Option<SharingSpec> {
 }
 
 #[test]
-fn each_way_is_read() {
+fn each_kind_of_sharing_is_read() {
     let static_roles = |workers: &[usize], parent, order, stalled_after| {
         let roles = StaticRoles { parent, order, stalled_after };
         Some(SharingSpec { workers: workers.to_vec(), way: Sharing::StaticRole(roles) })
@@ -75,7 +75,7 @@ fn drivers_that_share_a_queue_are_those_that_can_hold_its_frames() {
 }
 
 #[test]
-fn what_cannot_be_shared_so_is_said() {
+fn unsupported_sharing_is_refused() {
     const STATIC: &str = "rx-sharing = \"static-role\"";
     const TWO: &str = "workers = [0, 1]";
     let everybody: Vec<String> = (0..17).map(|worker| worker.to_string()).collect();

@@ -78,7 +78,7 @@ fn memory_can_be_had_but_not_executed() {
 }
 
 #[test]
-fn nobody_types_into_the_terminal() {
+fn nothing_can_be_typed_into_the_terminal() {
     filtered(|| {
         assert_eq!(errno(libc::SYS_ioctl, [-1, libc::TIOCSTI as i64, 0, 0]), Some(libc::EPERM));
         assert_eq!(errno(libc::SYS_ioctl, [-1, libc::FIONREAD as i64, 0, 0]), Some(libc::EBADF));

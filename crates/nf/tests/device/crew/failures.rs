@@ -163,7 +163,7 @@ fn a_worker_that_panics_ends_the_crew() {
 }
 
 #[test]
-fn a_port_that_is_not_there_is_an_error() {
+fn a_missing_port_is_an_error() {
     for kind in ALL {
         let ended = run(
             crew(2, kind),
@@ -250,7 +250,7 @@ fn a_device_may_leave_and_return() {
 }
 
 #[test]
-fn what_is_out_at_the_end_is_sent() {
+fn batches_that_are_out_at_the_end_are_sent() {
     for kind in ALL {
         let (gate, keeper) = Gate::new(100);
         let ended = run(

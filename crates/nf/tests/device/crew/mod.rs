@@ -115,7 +115,7 @@ fn each_queue_has_a_worker_of_its_own() {
 
 /// If more frames come than the parent can process, other workers get some, and the parent goes on working.
 #[test]
-fn a_parent_that_works_shares_what_is_too_much() {
+fn a_working_parent_shares_its_excess_load() {
     let [parent, others] = [AtomicU64::new(0), AtomicU64::new(0)];
     let next = AtomicU8::new(0);
     let work = || {
@@ -247,7 +247,7 @@ fn a_lone_frame_wakes_a_worker() {
 }
 
 #[test]
-fn what_a_worker_drops_is_counted() {
+fn packets_that_a_worker_drops_are_counted() {
     for kind in ALL {
         let work = || |view: &mut View| if number(view).is_multiple_of(3) { Verdict::Drop } else { Verdict::Back };
         let ended = run(

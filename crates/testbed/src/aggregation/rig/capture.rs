@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_understood() {
+    fn names_are_parsed() {
         for packets in [Packets::Size(64), Packets::Imix, Packets::Half] {
             assert_eq!(packets.to_string().parse(), Ok(packets));
         }

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn its_last_words_are_understood() {
+    fn its_final_lines_are_parsed() {
         let lines = "/t/left.sock: split rings, features 0x123
 memory: 4 MB
 /t/left.sock: 220 received, 0 sent, 0 dropped as the queue was full, 0 malformed

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_shares_a_processor_sleeps_and_the_last_one_goes_first() {
+    fn programs_that_share_a_processor_sleep_and_the_last_has_precedence() {
         let Cpus { a, b, function, link } = Cpus::on([1, 0, 0, 2]);
         assert_eq!((a.idle, b.idle, function.idle, link), (Idle::Poll, Idle::Sleep, Idle::Sleep, 2));
         assert_eq!((a.priority, b.priority, function.priority), (None, Some(2), Some(3)));

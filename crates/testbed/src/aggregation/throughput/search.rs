@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_carries_all_that_can_be_sent_is_not_asked_again() {
+    fn a_node_that_carries_the_full_load_is_not_measured_again() {
         assert_eq!(node(60.0, 50.0), [(50.0, 50.0)]);
     }
 }

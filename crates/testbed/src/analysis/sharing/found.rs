@@ -333,7 +333,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_model_has_what_was_measured() {
+    fn the_model_has_the_measured_costs() {
         let found = found();
         let costs = found.model_costs().unwrap();
         let near = |cost: Cost, batch: f64, packet: f64| {

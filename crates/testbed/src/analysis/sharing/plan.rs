@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_are_compared_with_is_always_measured() {
+    fn the_reference_is_always_measured() {
         let points = points(&Wanted { sharings: &[Sharing::Locked], threads: &[8], loads: &[Load::Low], ..ALL });
         let full = |sharing, threads| {
             points.contains(&Point { sharing, threads, flows: Flows::One, load: Load::Full, work: 0 })

@@ -220,7 +220,7 @@ fn buffers_stay_for_frames_that_are_held() {
 }
 
 #[test]
-fn what_is_aside_when_loans_are_recalled_comes_back_later() {
+fn buffers_set_aside_come_back_after_loans_are_recalled() {
     let mut rig = Rig::new(0);
     rig.post(4);
     rig.send(2);
@@ -234,7 +234,7 @@ fn what_is_aside_when_loans_are_recalled_comes_back_later() {
 }
 
 #[test]
-fn a_guest_whose_buffers_do_not_come_back_learns_it() {
+fn a_guest_whose_buffers_do_not_come_back_is_informed() {
     let mut rig = Rig::new(0);
     rig.post(4);
     rig.send(2);
