@@ -36,7 +36,7 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 	return zcopy_area_map(file->private_data, vma);
 }
 
-/* Who maps a descriptor that it was given learns its length so. */
+/* A process that maps a descriptor which it was given learns its length here. */
 static loff_t device_llseek(struct file *file, loff_t offset, int whence)
 {
 	loff_t size = (loff_t)zcopy_area_pages(file->private_data) << PAGE_SHIFT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the module share. */
+/* Declarations that the files of the module share. */
 #ifndef ZCOPY_INTERNAL_H
 #define ZCOPY_INTERNAL_H
 
@@ -24,7 +24,7 @@ struct zcopy_slot {
 	bool taken;
 };
 
-/* What the areas of one user have together. */
+/* Totals of the areas of one user. */
 struct zcopy_user {
 	struct list_head list;
 	kuid_t uid;

@@ -1,6 +1,6 @@
 //! Several functions on one NIC, each mapped to a queue of its own.
 //!
-//! A cable with a switch at each end: what the `near` function of a queue sends arrives at the `far` one.
+//! A cable with a switch at each end: frames that the `near` function of a queue sends arrive at the `far` one.
 
 use std::ops::Range;
 

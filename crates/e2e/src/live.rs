@@ -94,7 +94,7 @@ impl Drop for Stop<'_> {
 }
 
 impl Live {
-    /// Starts Millrace with the honest patch, one worker, and `attacked`: more ports, and what joins them.
+    /// Starts Millrace with the honest patch, one worker, and `attacked`: more ports, and their patches or bridges.
     pub fn new(attacked: impl Part) -> Live {
         Live::start(Home::new(), attacked)
     }

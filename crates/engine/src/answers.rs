@@ -69,7 +69,7 @@ impl Delivery {
         Delivery { frames, is_taken: AtomicBool::new(false), drops }
     }
 
-    /// Returns them to the first who asks.
+    /// Returns them to the first caller only.
     pub(crate) fn take(&self) -> Option<&[Vec<u8>]> {
         (!self.is_taken.swap(true, Ordering::Relaxed)).then_some(&self.frames)
     }

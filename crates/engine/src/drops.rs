@@ -19,7 +19,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The guest behind the destination had posted too few receive buffers: it is slower than what is sent to it.
+    /// The guest behind the destination had posted too few receive buffers: it is slower than the traffic to it.
     NoBuffers = "no-buffers",
     /// The guest's receive buffers are in so many small pieces that one burst has no time to fill them.
     Budget = "budget",
@@ -92,7 +92,7 @@ reasons! {
     TooMany = "too-many",
     /// An aggregate, or a frame in a tunnel, ends before a header or a packet in it does.
     Truncated = "truncated",
-    /// A packet in an aggregate, or what is inside of a tunnel's frame, is shorter than an Ethernet header.
+    /// A packet in an aggregate, or a tunnel's inner frame, is shorter than an Ethernet header.
     EmbeddedRunt = "embedded-runt",
     /// A padding byte of an aggregate is not zero.
     BadPadding = "bad-padding",

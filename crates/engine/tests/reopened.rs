@@ -42,7 +42,7 @@ fn counters_go_on_when_a_port_is_opened_again() {
     }
     wait_for(&switch, "from", received(400, 50_000));
     wait_for(&switch, "alone", dropped(400));
-    // One that was gone in between starts anew.
+    // One that was removed in between starts from zero.
     let mut without = spec(200, 100);
     without.ports.pop();
     switch.reload(without).unwrap();

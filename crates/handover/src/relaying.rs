@@ -34,7 +34,7 @@ impl Default for Relaying {
 }
 
 impl Relaying {
-    /// Returns who sends signals now.
+    /// Returns the present sender of signals.
     #[inline(always)]
     pub fn sender(&self) -> Sender {
         match self.sender.load(Ordering::Relaxed) {
@@ -95,7 +95,7 @@ mod model {
     use loom::sync::atomic::AtomicU64;
     use loom::thread;
 
-    /// Things to tell, and how many of them the last signal told of.
+    /// A counter of items to report, and the number that the last signal reported.
     struct Told {
         relaying: Relaying,
         things: AtomicU64,

@@ -16,7 +16,7 @@ pub struct Ring {
     tail: RingIndex,
     /// Packets accepted.
     pub pushed: Counter,
-    /// Packets lost for want of room.
+    /// Packets lost because the ring was full.
     pub lost: Counter,
 }
 

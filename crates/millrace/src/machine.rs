@@ -14,7 +14,7 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let pinned = config.spec.workers.iter().enumerate().filter_map(|(number, worker)| Some((number, worker.cpu?)));
     let missing = pinned.filter(|&(_, cpu)| !may_use(cpu));
     absent.extend(missing.map(|(number, cpu)| {
-        format!("worker {number}: there is no CPU {cpu} here that this process may use; it runs on any: give it another `cpu`")
+        format!("worker {number}: there is no CPU {cpu} that this process may use, so the worker runs on any: give it another `cpu`")
     }));
     let mut waiting = Vec::new();
     for port in &config.spec.ports {

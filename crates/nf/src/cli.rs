@@ -45,8 +45,8 @@ pub struct Common {
     /// Bytes of the longest frame that fits into one buffer
     #[arg(long, default_value_t = 2048)]
     pub buffer_size: usize,
-    /// Exchange what frames lie in with other functions instead of having frames copied: the ports are in an `[[exchange]]` of the
-    /// switch, of this mode
+    /// Exchange the buffers or pages of frames with other functions instead of copying frames: the ports are in an `[[exchange]]` of
+    /// the switch, of this mode
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "group")]
     pub exchange: Option<ExchangeMode>,
     /// Poll when idle: lowest latency, and a whole processor
@@ -58,11 +58,11 @@ pub struct Common {
     /// End when the switch goes away, instead of waiting for it
     #[arg(long)]
     pub once: bool,
-    /// Seconds that the switch may take to answer at first; for ever without
+    /// Seconds to wait for the switch's first answer; without limit by default
     #[arg(long)]
     pub timeout: Option<u64>,
-    /// Split received aggregates and join what is sent, by the section [aggregation] of this file; it is that of a switch's
-    /// configuration, and a next hop's port is the file name of a socket without extension
+    /// Split received aggregates and join sent packets, by the section [aggregation] of this file, as in a switch's
+    /// configuration; a next hop's port is the file name of a socket without extension
     #[arg(long, value_name = "FILE")]
     pub aggregation: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ pub struct Common {
 pub enum Sleep {
     /// after some rounds without a frame: waking up costs more than these
     Soon,
-    /// after the first round without a frame: where the function and the switch share a processor, the switch can send as long as
+    /// after the first round without a frame: if the function and the switch share a processor, the switch can only send while
     /// the function sleeps
     AtOnce,
 }
@@ -92,7 +92,7 @@ const DEVICE: &str = "/dev/zcopy";
 /// The option of programs that read aggregates themselves.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Native {
-    /// Leave received aggregates as they are, and work on the packets in them
+    /// Keep received aggregates whole, and work on the packets in them
     #[arg(long, requires = "aggregation")]
     native: bool,
 }
@@ -110,13 +110,13 @@ pub struct Workers {
     /// Workers that process frames; several work at the same time, and share the ports as --sharing says
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     workers: u16,
-    /// How workers share the ports; by default static-role for several workers, while one does all
+    /// Way for workers to share the ports; by default static-role for several workers, while one does all
     #[arg(long)]
     sharing: Option<Sharing>,
     /// Whether the parent of static-role only talks to the switch, or works as well; by default separate
     #[arg(long)]
     parent: Option<ParentRole>,
-    /// Seconds that a worker may hold the oldest frames before the parent of static-role goes on without them
+    /// Seconds that a worker may hold the oldest frames before the parent of static-role continues without them
     #[arg(long, default_value = "1", value_parser = seconds, value_name = "SECONDS")]
     patience: Duration,
     /// Processors to run on, separated by commas: the parent's if there is one, and each other worker's
@@ -324,7 +324,7 @@ impl Common {
     }
 }
 
-/// Writes a line to the standard error output. If it can't be written, there is nobody to read it, and the program goes on.
+/// Writes a line to the standard error output. If it can't be written, nobody reads it, and the program continues.
 pub fn tell(line: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{line}");

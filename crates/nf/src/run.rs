@@ -66,7 +66,7 @@ pub fn run(
 
 /// A network function that waits for more than frames.
 pub trait Work {
-    /// Does what there is to do; returns 0 if that was nothing.
+    /// Does all pending work; returns 0 if there was none.
     fn round(&mut self, ports: &mut Ports) -> usize;
 
     /// Returns a file that is readable when there is something to do besides frames.

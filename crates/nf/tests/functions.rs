@@ -331,7 +331,7 @@ fn shared() -> SharedRouter {
     SharedRouter::new(interfaces(), &["10.9.0.0/16=10.0.2.11".parse().unwrap()]).unwrap()
 }
 
-/// Returns what becomes of a frame that `port` receives `seconds` after the start, and the port that sends it.
+/// Returns the frame that results from one that `port` receives `seconds` after the start, and the port that sends it.
 fn route(worker: &mut RouterWorker, port: usize, frame: Vec<u8>, seconds: u64) -> Result<(usize, Vec<u8>), Dropped> {
     let mut frame = InPlace { head: frame, more: 0 };
     let to = worker.handle(port, &mut frame, Duration::from_secs(seconds))?;

@@ -1,8 +1,8 @@
-//! CRC-32C, the checksum of SCTP (RFC 9260 appendix A): computed over parts ([`Crc`]), and how a change of the bytes that it covers changes it
-//! ([`change`]).
+//! CRC-32C, the checksum of SCTP (RFC 9260 appendix A): computed over parts ([`Crc`]), or updated after a change of the bytes
+//! that it covers ([`change`]).
 //!
-//! Without its initial value and its last inversion, the checksum is linear: what changes is the remainder of the difference, times as many
-//! powers of x as there are bits behind it.
+//! Without its initial value and its last inversion, the checksum is linear: it changes by the remainder of the difference,
+//! times as many powers of x as there are bits behind it.
 
 /// The polynomial; the bit of the highest power is the lowest one.
 const POLYNOMIAL: u32 = 0x82f6_3b78;

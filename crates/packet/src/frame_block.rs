@@ -10,7 +10,7 @@ pub struct FrameBlock {
     frames: Box<[FrameRange]>,
 }
 
-/// Where a frame lies in the block.
+/// Range of a frame in the block.
 #[derive(Clone, Copy)]
 struct FrameRange {
     start: usize,

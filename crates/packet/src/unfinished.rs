@@ -1,8 +1,9 @@
 //! Transport checksums that a sender left to hardware: recognised and finished.
 //!
-//! The kernel leaves the checksum of a frame to the network card (`CHECKSUM_PARTIAL`): the field holds the sum of the pseudo-header,
-//! and a note beside the frame says so. On a veth pair there is no card, and what bypasses the kernel's network stack does not get the
-//! note. Such a frame is then recognised by its field. A peer on virtio can likewise send frames whose checksums it did not compute.
+//! The kernel leaves the checksum of a frame to the network card (`CHECKSUM_PARTIAL`): the field holds the sum of the
+//! pseudo-header, and a note beside the frame says so. On a veth pair there is no card, and programs that bypass the kernel's
+//! network stack do not get the note. Such a frame is then recognised by its field. A peer on virtio can likewise send frames
+//! whose checksums it did not compute.
 
 use crate::checksum::{Sum, never_zero};
 use crate::crc32c::Crc;
@@ -225,7 +226,7 @@ impl Transport {
         (offset + size <= len && len <= self.len).then_some(Field { at: start + offset, start, len, stored, pseudo })
     }
 
-    /// Returns the EtherType of what this carries, and where that begins, if it is a tunnel.
+    /// Returns the EtherType of the inner packet, and its offset, if this is a tunnel.
     fn tunnelled(&self, head: &[u8]) -> Option<(u16, usize)> {
         /// Transparent Ethernet bridging: an Ethernet header follows.
         const BRIDGED: u16 = 0x6558;
@@ -366,7 +367,7 @@ mod tests {
         (segment, field)
     }
 
-    /// Returns what a receiver computes: zero if the checksum is right.
+    /// Returns the sum that a receiver computes: zero if the checksum is right.
     fn received(version: u8, protocol: u8, segment: &[u8]) -> u16 {
         let mut sum = Sum::new();
         sum.add(segment);

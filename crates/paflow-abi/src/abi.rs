@@ -20,7 +20,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 pub struct Packet {
     /// The bytes that it begins with.
     pub bytes: *const u8,
-    /// How many these are.
+    /// Their number.
     pub there: u32,
     /// Its length.
     pub length: u32,

@@ -135,7 +135,7 @@ fn a_packet_in_pieces_or_of_an_unknown_chain_is_not_joined() {
     let mut views = views(&packets);
     views[1].length = 90;
     let (groups, order) = plan(&rules, &views);
-    // Order is kept: what comes after the packet in pieces leaves after it.
+    // Order is kept: packets that come after the one in pieces leave after it.
     assert_eq!(order, [0, 1, 2, 3]);
     let kinds: Vec<_> = groups.iter().map(|group| group.kind).collect();
     assert_eq!(kinds, [Kind::Alone, Kind::Alone, Kind::Alone, Kind::UnknownChain].map(|kind| kind as u32));

@@ -1,4 +1,4 @@
-//! `include/paflow.h` says what the library is.
+//! `include/paflow.h` matches the library.
 
 use paflow::Piece;
 use paflow::decode::MOST;

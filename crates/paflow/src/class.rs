@@ -1,11 +1,12 @@
-//! The traffic class of packets (RFC 2474, RFC 3168), which goes on the headers around them, and back if the network marks it.
+//! The traffic class of packets (RFC 2474, RFC 3168), which is copied to the headers around them, and back if the network
+//! marks it.
 
 use crate::octets::Octets;
 use crate::table::key::network;
 use packet::checksum::Change;
 use packet::{ethertype, header_len};
 
-/// The bits of congestion notification, and what they say.
+/// The bits of congestion notification, and their values.
 const ECN: u8 = 3;
 const NOT_CAPABLE: u8 = 0;
 const CAPABLE: u8 = 2;

@@ -86,8 +86,8 @@ impl Receiver {
         }
     }
 
-    /// Reports whether a frame is surely no aggregate, as it is TCP or a datagram for another port, by the few bytes that tell of
-    /// most. If it is not, these are read anew: only what is checked then is used.
+    /// Reports whether a frame is surely no aggregate, as it is TCP or a datagram for another port, by a few bytes that are
+    /// enough for most frames. If it is not certain, they are read again, and only the values checked then are used.
     #[inline(always)]
     pub fn passes_by<S: Octets + ?Sized>(self, frame: &S) -> bool {
         let Some(start) = frame.read(header_len::MAC_ADDRESSES).map(u64::from_be_bytes) else { return false };

@@ -1,4 +1,4 @@
-//! Packets that do not fit into an aggregate to a next hop behind routers: cut into fragments, or answered as a router does.
+//! Packets that do not fit into an aggregate to a next hop behind routers: fragmented, or answered as a router does.
 
 use crate::table::key::network;
 use packet::checksum::{self, Sum};
@@ -9,7 +9,7 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 
-/// Longest answer: what every IPv4 host takes (RFC 1812 §4.3.2.3), and the least MTU of IPv6 (RFC 4443 §2.4).
+/// Longest answer: the length that every IPv4 host takes (RFC 1812 §4.3.2.3), and the least MTU of IPv6 (RFC 4443 §2.4).
 const LONGEST_V4: usize = 576;
 const LONGEST_V6: usize = 1280;
 
@@ -261,7 +261,7 @@ mod tests {
         sum.add_word(58);
         sum.add(icmp);
         assert_eq!(sum.finish(), 0);
-        // Errors, groups, and what has no single sender are not answered.
+        // Errors, packets to groups, and packets without a single sender are not answered.
         for (at, byte) in [(18 + 8, 0xff), (18 + 24, 0xff), (18 + 23, 0), (0, 3)] {
             let before = std::mem::replace(&mut frame[at], byte);
             assert!(is_silent(&frame, 1318), "{at}");

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 #[cfg(all(test, loom))]
 mod model;
 
-/// How a batch comes back to the parent.
+/// Outcome of a batch that comes back to the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The worker completed it.
@@ -29,7 +29,7 @@ pub enum Outcome {
     Late,
 }
 
-/// The right to access one batch. It is as good as the batch itself, so what has it is `Send` and `Sync` only if that is.
+/// The right to access one batch. It is as good as the batch itself, so its holder is `Send` and `Sync` only if the batch is.
 pub(crate) struct Key<B>(u16, PhantomData<B>);
 
 impl<B> Key<B> {

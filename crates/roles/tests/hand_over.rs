@@ -1,4 +1,4 @@
-//! A parent and its workers on one thread: what each step does, one case a test.
+//! A parent and its workers on one thread: one test for each case of a step.
 #![cfg(not(loom))]
 
 use roles::{Claim, Outcome, Parent, share};

@@ -129,7 +129,7 @@ impl Model {
     }
 }
 
-/// Returns what was released, those left behind in the order of their numbers: they come in any order.
+/// Returns the released batches, those left behind in the order of their numbers: they come in any order.
 fn in_order(mut released: Vec<(u64, Outcome)>, left_behind: &[Published]) -> Vec<(u64, Outcome)> {
     let is_left_behind = |number| left_behind.iter().any(|batch| batch.number == number);
     let first = released.iter().position(|(number, _)| is_left_behind(*number)).unwrap_or(released.len());

@@ -148,7 +148,7 @@ fn each_batch_is_claimed_once_and_comes_back_once() {
             }
             assert!(parent.outstanding() - parent.left_behind() <= ROOM, "bounded");
         }
-        // Shutdown: the parent claims what others do not, and waits for what they hold.
+        // Shutdown: the parent claims batches that others do not, and waits for those that they hold.
         drop(over);
         while let Some(claim) = own.claim() {
             let number = claim.sequence() as usize;

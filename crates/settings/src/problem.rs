@@ -58,7 +58,7 @@ impl Problem {
 pub struct Report {
     path: PathBuf,
     text: String,
-    /// Where each line of the text begins. There may be thousands of problems, and none may cost a walk through the text.
+    /// Offset of each line of the text. There may be thousands of problems, and none may cost a walk through the text.
     lines: Vec<usize>,
     problems: Vec<Problem>,
 }

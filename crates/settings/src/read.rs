@@ -160,7 +160,7 @@ fn explain(message: &str, span: &Range<usize>) -> Problem {
     if message.ends_with("number overflowed") {
         return beyond(span, None);
     }
-    Problem::error(span, message, "see docs/configuration.md for what this key takes")
+    Problem::error(span, message, "see docs/configuration.md for the values of this key")
 }
 
 /// Returns the problem with a number that no key takes, as it does not fit.

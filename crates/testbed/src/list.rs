@@ -1,4 +1,4 @@
-//! Lists the switches, techniques and containers of this machine, and says why it lacks others.
+//! Lists the switches, techniques and containers of this machine, and the reasons why others are missing.
 
 use crate::switches;
 use clap::{Args, ValueEnum};

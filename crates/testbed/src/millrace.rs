@@ -1,4 +1,4 @@
-//! The Millrace that is measured: its program, and how it is started.
+//! The Millrace under test: its program, and its start.
 
 use crate::surroundings::Surroundings;
 use clap::ValueEnum;

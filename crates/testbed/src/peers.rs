@@ -1,4 +1,4 @@
-//! The peers that Millrace is measured with, and how they are set up.
+//! The peers that Millrace is measured with, and their setup.
 
 use crate::ring_format::RingFormat;
 use lab::dpdk::{self, AnyPort, Lcores, Pages, Port, Testpmd, VhostPort};

@@ -18,9 +18,9 @@ const SAMPLES: usize = 2001;
 /// Cycles per line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// To read, on the second processor, what the first one wrote.
+    /// Reading, on the second processor, a line that the first one wrote.
     pub read: f64,
-    /// To write, on the first processor, what the second one has read.
+    /// Writing, on the first processor, a line that the second one has read.
     pub write: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Captures go through Millrace along all paths, and what is different is found.
+//! Captures go through Millrace along all paths, and differences are found.
 
 mod common;
 

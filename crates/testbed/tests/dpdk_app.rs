@@ -44,8 +44,8 @@ impl TestpmdSwitch {
         let mut arguments = vec![role.to_owned()];
         arguments.extend(["--technique", "virtio-user-dpdk", "--number", &ports[0].to_string()].map(str::to_owned));
         arguments.extend(ports.iter().flat_map(|&port| ["--port".to_owned(), self.ports[port].display().to_string()]));
-        // In the cool-down the switch takes what a sender leaves in its ring, even if the switch does not run for a while. An
-        // application that also receives waits for what is under way.
+        // In the cool-down the switch takes frames that a sender leaves in its ring, even if the switch does not run for a
+        // while. An application that also receives waits for packets in flight.
         let cooldown = if ["sender", "client"].contains(&role) { "2" } else { "0.5" };
         arguments.extend(["--warmup", "0.05", "--seconds", "0.2", "--cooldown", cooldown].map(str::to_owned));
         arguments.extend(words.iter().map(|&word| word.to_owned()));
@@ -175,7 +175,7 @@ fn each_end_in_its_own_process() {
             end.send_line(app::STOP).unwrap();
             (sender, report(end))
         });
-        // The client counts what came back, and the server has no report of its own.
+        // The client counts returned packets, and the server has no report of its own.
         let (measured, other) = if active == "client" { (&sender, 0) } else { (&receiver, 2) };
         assert_eq!(receiver.flows.len(), other);
         for (sent, measured) in sender.flows.iter().zip(&measured.flows) {

@@ -155,7 +155,7 @@ fn two_machines_are_two_hosts_with_containers() {
         assert!(link.contains("mtu 1500"), "{link}");
     }
 
-    // A machine that can't be reached is named with what it said.
+    // A machine that can't be reached is named with its output.
     let missing =
         "[other-machine]\ncommand = [\"sh\", \"-c\", \"echo no route >&2; exit 7\"]\ncards = [\"a\", \"b\"]\n";
     let one = "[[test]]\ndimension = \"latency\"\nlocation = \"remote\"\ntechniques = [\"raw\"]\n";

@@ -25,7 +25,7 @@ pub use mode::Mode;
 pub use shared_object::SharedObject;
 pub use socket::{Access, Listener, SocketError, claim, keep_sockets};
 
-/// Reserves what sessions need of the kernel and opens what they read, before others use it up and before the process gives up the
+/// Reserves kernel resources of sessions and opens the files that they read, before others use them up and before the process gives up the
 /// right to.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! Memory that the machine and the control groups of this process have left, which is what pages are allocated from that a guest has
-//! never touched.
+//! Free memory of the machine and of this process's control groups. Pages that a guest has never touched are allocated from
+//! it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -61,7 +61,7 @@ impl Room {
         Room { reserve, ..room }
     }
 
-    /// Returns how many bytes are not for guests: a part of what was free when the process started. Each guest gets at most half of what is
+    /// Returns how many bytes are not for guests: a part of the memory that was free when the process started. Each guest gets at most half of what is
     /// left, but many halves are nearly all.
     pub(crate) fn reserve(&self) -> u64 {
         self.reserve

@@ -136,7 +136,7 @@ impl Listener {
             return Ok(false);
         }
         let old = replace(&mut *bound, Bound::create(&self.path, &self.access)?.listening(&self.path)?);
-        // Wakes those who wait for it, who then find the new one.
+        // Wakes threads that wait for the old socket; they then find the new one.
         let _ = rustix::net::shutdown(&old.socket, Shutdown::Both);
         Ok(true)
     }

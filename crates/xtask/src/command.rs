@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Time that a program that runs beside others may take. The longest takes some minutes, ten times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// How often what is built will be built again.
+/// Number of times that a build will be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builds {
     /// Hardly ever: the build writes neither what an incremental one would read, nor lines for debuggers. From a clean clone these

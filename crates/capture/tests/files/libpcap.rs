@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::io::Cursor;
 use std::process::Command;
 
-/// How far a file was read.
+/// The end of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Judgement {
     /// To its end.

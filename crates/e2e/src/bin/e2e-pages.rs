@@ -1,7 +1,7 @@
-//! Sends frames by one port of a switch and checks what arrives at another, from inside a virtual machine.
+//! Sends frames by one port of a switch and checks those that arrive at another, from inside a virtual machine.
 //!
-//! `e2e-pages FROM TO FRAMES [plain] [lossy]`: the sockets of both ports. FROM has its packets in pages, or with `plain` in long
-//! buffers, so that it also sends frames of 9 KB. With `lossy`, frames may be missing, but not change places.
+//! `e2e-pages FROM TO FRAMES [plain] [lossy]`: the sockets of both ports. FROM has its packets in pages, or with `plain` in
+//! long buffers, so that it also sends frames of 9 KB. With `lossy`, frames may be missing, but not change places.
 
 use nf::{Exchange, Options, Packet, PortOptions, Ports};
 use std::path::PathBuf;

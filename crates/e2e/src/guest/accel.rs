@@ -7,7 +7,7 @@ use super::kernel::lock;
 use super::{Kernel, Vm};
 use lab::{Error, Result};
 
-/// How QEMU runs a guest's instructions.
+/// QEMU's way to run a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
     /// Run by the processor.

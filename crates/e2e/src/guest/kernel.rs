@@ -46,7 +46,7 @@ const RECENT: Origin = Origin {
     headers: &[],
 };
 
-/// The kernel of Debian 12, and what building modules for it takes.
+/// The kernel of Debian 12, and the packages for building modules for it.
 const STABLE_HEADERS: Origin = Origin {
     images: STABLE.images,
     suite: None,

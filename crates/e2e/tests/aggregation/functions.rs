@@ -101,8 +101,8 @@ fn a_native_network_function_on_a_cable() -> Result<()> {
     on_a_cable(&["--native"])
 }
 
-/// Puts the function behind a mapping: a port that does not aggregate receives whole aggregates into the function's buffers, and
-/// sends what the function joins from there.
+/// Puts the function behind a mapping: a port that does not aggregate receives whole aggregates into the function's buffers,
+/// and sends the packets that the function joins from there.
 fn behind_a_mapping(native: bool) -> Result<()> {
     let homes = [Home::new(), Home::new()];
     let vids = [100, 101, 300];

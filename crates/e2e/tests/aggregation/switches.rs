@@ -282,7 +282,7 @@ fn mapped(
     for switch in &switches {
         switch.wait_up(&["wan", "nf"]);
     }
-    // The other switch posts buffers in a round; until then, what is sent to it is dropped.
+    // The other switch posts buffers in a round; until then, frames to it are dropped.
     let idle = || switches[1].stats().workers[0].idle_cycles;
     let before = idle();
     wait_for("a round of the switch with the mapping", || (idle() > before).then_some(()));

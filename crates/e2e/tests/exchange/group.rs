@@ -99,7 +99,7 @@ fn start(home: &Home, ports: [&str; 2], options: &[&str]) -> Result<Daemon> {
     Ok(function)
 }
 
-/// Returns what was exchanged and copied from one port to another.
+/// Returns the counts of frames exchanged and copied from one port to another.
 fn pair(switch: &Millrace, from: &str, to: &str) -> ExchangePair {
     let mut pairs = switch.stats().exchanges.into_iter().flat_map(|exchange| exchange.pairs);
     pairs.find(|pair| pair.from.as_deref() == Some(from) && pair.to == to).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The kernel module zcopy, in a virtual machine: `e2e-zcopy` does the checks, and docs/zcopy.md says what they are for.
+//! The kernel module zcopy, in a virtual machine: `e2e-zcopy` does the checks, which docs/zcopy.md explains.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

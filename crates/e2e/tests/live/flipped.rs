@@ -1,4 +1,4 @@
-//! A guest that changes its frames while the switch decides where they go: what was judged is what is sent.
+//! A guest that changes its frames while the switch decides where they go: the judged bytes are sent.
 
 use e2e::live::Live;
 use e2e::virtio::rogue::{Rogue, SIZE, buffer};
@@ -20,7 +20,7 @@ type Beginnings = [Vec<u8>; 2];
 /// Part of their rate that honest guests keep: beside two threads of the attacker that are always busy.
 const KEPT: f64 = 0.4;
 
-/// Keeps the rogue's transmit queue full of frames that change all the time, and passes on what the others receive.
+/// Keeps the rogue's transmit queue full of frames that change all the time, and passes on frames that the others receive.
 fn flip(
     live: &Live,
     rogue: &mut Rogue,

@@ -1,4 +1,4 @@
-//! A guest whose frames are dear to forward, on the worker of two honest ones.
+//! A guest whose frames are expensive to forward, on the worker of two honest ones.
 
 use e2e::cable::quiet_namespace;
 use e2e::live::Live;

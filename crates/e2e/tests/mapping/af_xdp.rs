@@ -1,4 +1,4 @@
-//! AF_XDP ports: plain, and what only they can do or refuse as the physical side of a mapping.
+//! AF_XDP ports: plain ones, and abilities and refusals that only they have as the physical side of a mapping.
 //!
 //! The other end of the cable, the "wire", is a second Millrace in a separate namespace, which patches its end to a guest's
 //! port with packet sockets.

@@ -93,7 +93,7 @@ fn it_answers(cable: &Cable, vm: &Vm, millrace: &Millrace) -> Result<()> {
     Ok(())
 }
 
-/// Waits until frames that arrive for the machine are dropped, and checks what the mapping says.
+/// Waits until frames that arrive for the machine are dropped, and checks the state of the mapping.
 fn frames_go_nowhere(millrace: &Millrace) {
     wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
     let said = millrace.ctl("mappings");

@@ -209,7 +209,7 @@ fn one_worker_is_as_ever() -> Result<()> {
     forwarded(&["--workers", "1", "--cycles", "500"], 0)
 }
 
-/// Runs nf-forward with options that contradict each other, and returns what it says.
+/// Runs nf-forward with options that contradict each other, and returns its output.
 fn refused(options: &[&str]) -> String {
     let output = Command::new(e2e::function("nf-forward")).arg("nobody.sock").args(options).output().unwrap();
     assert!(!output.status.success());

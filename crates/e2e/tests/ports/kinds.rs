@@ -47,7 +47,7 @@ fn a_tap_and_an_interface_talk() -> Result<()> {
     Ok(())
 }
 
-/// The kernel leaves checksums to the end of a virtual cable, which is not there for what bypasses its network stack.
+/// The kernel leaves checksums to the other end of a virtual cable, which programs that bypass its network stack do not have.
 #[test]
 fn checksums_that_the_sender_left_are_finished() -> Result<()> {
     for (driver, says) in [(af_packet as fn(&str, &str) -> RawPort, "copied"), (af_xdp, "ethtool -K END tx off")] {

@@ -18,7 +18,7 @@ pub(crate) struct LearningPlan {
     pub(super) outputs: Vec<usize>,
 }
 
-/// Where one frame goes.
+/// Destination of one frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Decision {
     /// To this port of the bridge.

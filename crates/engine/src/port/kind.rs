@@ -1,4 +1,4 @@
-//! A kind of port: what each folder beside this file implements.
+//! A kind of port: the trait that each folder beside this file implements.
 
 use super::Site;
 use super::keys::Section;
@@ -48,7 +48,7 @@ pub(crate) trait Kind {
         Err("is of a driver whose frames the switch cannot steer")
     }
 
-    /// Takes now what the switch cannot take any more once it is confined.
+    /// Takes the resources that the switch cannot take any more once it is confined.
     fn claim(&self) -> Result<(), String> {
         Ok(())
     }

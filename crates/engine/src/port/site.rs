@@ -51,13 +51,13 @@ pub(crate) trait Site: Send + Sync {
     /// Returns the guest's end of a mapping that a queue of the port is.
     fn guest_end(&self, queue: usize) -> Option<&dyn GuestEnd>;
 
-    /// Returns the port's place in a group whose functions exchange buffers.
+    /// Returns the port's membership in a group whose functions exchange buffers.
     fn exchange(&self) -> Option<&ExchangePlace>;
 
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);
 
-    /// Sets what users see of the port's interface: its address, and its speed in megabits per second.
+    /// Sets the properties of the port's interface that users see: its address, and its speed in megabits per second.
     fn set_interface(&self, mac: MacAddr, speed: Option<u32>);
 
     /// Sets the function that ends the present session of the port's peer.

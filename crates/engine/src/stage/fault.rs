@@ -51,7 +51,7 @@ impl FaultInjector {
         probability > 0.0 && ((self.next_random() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// Holds what the faults leave of these frames.
+    /// Holds the frames that the faults leave.
     fn hold(&self, frames: Frames<'_>) {
         let due = Instant::now() + self.faults.delay;
         let mut held = self.held.borrow_mut();

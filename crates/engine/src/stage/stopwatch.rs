@@ -1,4 +1,4 @@
-//! Where the cycles of a worker's sampled bursts go, stage by stage.
+//! The cycles of a worker's sampled bursts, by stage.
 
 use crate::clock::Cycles;
 use crate::counters::Counter;
@@ -17,7 +17,7 @@ pub(crate) const FORWARD: usize = 1;
 pub(crate) const RECYCLE: usize = 2;
 /// Slot of receiving a burst for several workers.
 pub(crate) const PUBLISH: usize = 3;
-/// Slot of sending what other workers have processed, and of returning it to its queue.
+/// Slot of sending frames that other workers have processed, and of returning them to their queue.
 pub(crate) const RELEASE: usize = 4;
 
 /// Number of slots.
@@ -59,7 +59,7 @@ impl Stopwatch {
         self.since.set(since);
     }
 
-    /// Stops it, and forgets what passed since it was started or last changed its slot.
+    /// Stops it, and forgets the time since it was started or last changed its slot.
     pub(crate) fn cancel(&self) {
         self.is_running.set(0);
     }

@@ -15,7 +15,7 @@ struct Steps {
 
 const STEPS: Steps = Steps { wake: Parking::wake, park: |spot| spot.park(), end: Parking::end };
 
-/// Batches, without the frames: their numbers. `roles` has models of what is in them.
+/// Batches, without the frames: their numbers. `roles` has models of their content.
 struct Batches {
     parking: Parking,
     published: AtomicUsize,
@@ -71,7 +71,7 @@ impl Batches {
     }
 }
 
-/// Workers claim what a parent publishes, in the interleavings in which a thread is interrupted up to three times, and with
+/// Workers claim the batches that a parent publishes, in the interleavings in which a thread is interrupted up to three times, and with
 /// several workers twice: more would take minutes. Each broken twin is found with one interruption.
 fn model(workers: usize, count: usize, steps: Steps) {
     let mut most = loom::model::Builder::new();
@@ -181,7 +181,7 @@ fn end_without_lock(parking: &Parking) {
     parking.call.notify_all();
 }
 
-/// The twins differ from the steps in what they leave out only.
+/// The twins only omit something of the steps.
 #[test]
 fn unbroken_twins_pass() {
     model(1, 2, Steps { wake: wake_whole, park: |spot| park_by(spot, true), ..STEPS });

@@ -45,7 +45,7 @@ pub enum Forward {
     TxOnly,
     /// Receives only.
     RxOnly,
-    /// Sends packets of many flows and drops what it receives.
+    /// Sends packets of many flows and drops received ones.
     FlowGen,
 }
 
@@ -92,7 +92,7 @@ impl Builder {
         self
     }
 
-    /// Sets what it does with packets; the default is [`Forward::Io`].
+    /// Sets its treatment of packets; the default is [`Forward::Io`].
     pub fn forward(mut self, forward: Forward) -> Self {
         self.forward = forward;
         self

@@ -29,7 +29,7 @@ impl Control {
         Control { socket }
     }
 
-    /// Runs a command, and returns what `ovs-appctl` would print.
+    /// Runs a command, and returns the output that `ovs-appctl` would print.
     pub fn call(&self, method: &str, params: &[&str]) -> io::Result<String> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(LIMIT))?;

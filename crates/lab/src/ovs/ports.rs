@@ -14,7 +14,7 @@ pub enum Port {
     Interface(String),
 }
 
-/// Where frames go.
+/// Forwarding of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarding {
     /// From the first port to the second and back, from the third to the fourth, and so on: by flows.

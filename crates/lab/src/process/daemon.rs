@@ -11,7 +11,7 @@ use super::log::Stream;
 use super::{Interrupt, Log, Usage, usage};
 use crate::{Error, Result};
 
-/// How many lines of output an error quotes.
+/// Number of lines of output that an error quotes.
 const TAIL: usize = 40;
 
 /// Interval at which a wait checks whether the process is still alive.
@@ -181,7 +181,7 @@ impl Daemon {
         }
     }
 
-    /// Returns the error for a process that has ended instead of doing what was awaited.
+    /// Returns the error for a process that has ended before an awaited event.
     pub fn exited(&self, waiting_for: &str, status: ExitStatus) -> Error {
         Error::Exited {
             name: self.name.clone(),

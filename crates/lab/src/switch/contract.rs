@@ -33,7 +33,7 @@ pub trait SwitchKind {
         0
     }
 
-    /// Returns its version if it can run here, and the reason if not, with what to do about it.
+    /// Returns its version if it can run here, and otherwise the reason, with a remedy.
     fn available(&self) -> std::result::Result<String, Unavailable>;
 
     /// Starts it with these ports, and waits until guests can connect.

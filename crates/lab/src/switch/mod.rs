@@ -1,4 +1,4 @@
-//! Virtual switches, behind one trait: whether each is installed, how it is started, and what it uses while it runs.
+//! Virtual switches, behind one trait: availability, start and resource usage of each.
 
 mod basicfwd;
 mod contract;

@@ -142,7 +142,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Runs a command that changes something; returns what it says.
+    /// Runs a command that changes something; returns its output.
     fn set(&mut self, command: &str) -> Result<String> {
         self.steps.add(format!("vppctl -s {} {command}", self.console.display()));
         self.tell(command)

@@ -8,7 +8,7 @@
 //!
 //! An application prints a line on standard error when its ports are open ([`READY`]), and waits for a line on standard input:
 //!
-//! - [`GO`]: who sends (sender, client, and both kinds of pairs) begins; it prints [`MEASURING`] and [`MEASURED`] when the measured
+//! - [`GO`]: an application that sends (a sender, a client, or pairs) begins; it prints [`MEASURING`] and [`MEASURED`] when the measured
 //!   seconds begin and end, and ends by itself.
 //! - [`STOP`]: a receiver or a server ends.
 //!

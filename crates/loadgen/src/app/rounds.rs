@@ -88,7 +88,7 @@ impl<E: Endpoint> App<E> {
         Ok(self.report(end.since(begin)))
     }
 
-    /// Sends, and takes in what comes back or across.
+    /// Sends, and receives packets that come back or across.
     fn measure(&mut self, options: &AppOptions) -> Result<AppReport, AppError> {
         while !self.control.begins() {
             if self.control.ends() {
@@ -147,7 +147,7 @@ impl<E: Endpoint> App<E> {
         Ok(())
     }
 
-    /// Takes in what is still under way.
+    /// Receives packets that are still in flight.
     fn drain(&mut self) -> Result<(), EndpointError> {
         let begin = self.now;
         let mut last = begin;

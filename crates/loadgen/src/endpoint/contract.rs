@@ -49,7 +49,7 @@ pub trait Endpoint: Sized {
     /// peer's packets are skipped.
     fn receive(&mut self, take: &mut impl FnMut(&[u8], bool)) -> Result<usize, EndpointError>;
 
-    /// Returns received packets of its peer to it, at most a burst, with their payloads unchanged; what there is no room for is
+    /// Returns received packets of its peer to it, at most a burst, with their payloads unchanged; packets without room are
     /// lost. Returns how many were received and how many were sent.
     fn reflect(&mut self) -> Result<Reflected, EndpointError>;
 

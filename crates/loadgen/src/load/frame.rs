@@ -1,4 +1,4 @@
-//! The load's frames, and how much of them it touches.
+//! The load's frames, and the parts of them that it touches.
 //!
 //! Ethernet, IPv4 and UDP headers, and at byte 48 the frame's sequence number, so that the first cache line holds everything
 //! that a network function reads. The rest is payload: bytes derived from the sequence number.

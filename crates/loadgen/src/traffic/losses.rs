@@ -1,4 +1,4 @@
-//! Lost packets, and how many of them in a row.
+//! Lost packets, and the lengths of runs of them.
 
 use std::collections::BTreeMap;
 

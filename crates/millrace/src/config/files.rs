@@ -1,4 +1,4 @@
-//! Capture files of ports: which are the same, however they are written, and what can be seen of them before they are opened.
+//! Capture files of ports: recognises files under different names, and checks files before they are opened.
 
 use super::directory::parent;
 use super::raw::At;
@@ -20,7 +20,7 @@ const MOST_LINKS: usize = 40;
 /// The capture files that a configuration names so far.
 pub(super) struct Files {
     configuration: PathBuf,
-    /// Whether to look at what is in files, and who has them open.
+    /// Whether to examine the content of files, and the processes that have them open.
     examines: bool,
     named: Vec<Named>,
 }
@@ -62,12 +62,12 @@ impl ResolvedFile {
 }
 
 impl Files {
-    /// Returns none of this configuration yet. `examines` says whether to look at what is in files, and who has them open.
+    /// Returns an empty set for this configuration. `examines` says whether to examine the content of files, and the processes that have them open.
     pub(super) fn new(configuration: &Path, examines: bool) -> Files {
         Files { configuration: configuration.to_owned(), examines, named: Vec::new() }
     }
 
-    /// Checks one more against all others, and against the machine.
+    /// Adds a file, and checks it against all others and against the machine.
     pub(super) fn add(&mut self, judge: &mut Judge, at: &At<String>, path: &Path, purpose: Purpose) {
         let file = ResolvedFile::of(path);
         if let Ok(meta) = fs::metadata(path)
@@ -75,7 +75,7 @@ impl Files {
         {
             let help = match purpose {
                 Purpose::Replay => "give a capture file, pcap or pcapng",
-                Purpose::Record => "give a file, which is created if it is not there, or a named pipe",
+                Purpose::Record => "give a file, which is created if it does not exist, or a named pipe",
             };
             return judge.error(&at.span, format!("this cannot be a capture file: {why}"), help);
         }
@@ -125,14 +125,14 @@ impl Files {
     }
 }
 
-/// Reads a file that is to be replayed, and tells what of it will not be.
+/// Reads a file that is to be replayed, and warns of packets that will be skipped.
 fn examine(judge: &mut Judge, at: &At<String>, path: &Path) {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => {
             let gone = error.kind() == ErrorKind::NotFound;
             let why =
-                if gone { "this file is not there".to_owned() } else { format!("cannot read this file: {error}") };
+                if gone { "this file does not exist".to_owned() } else { format!("cannot read this file: {error}") };
             return judge.warn(&at.span, why, "the port is down until it can be read");
         }
     };

@@ -56,7 +56,7 @@ fn rest(check: &mut Check, ports: &BuiltPorts, built: &[MappingSpec], Use { queu
     let free = (0..port.spec.driver.queues()).filter(is_free);
     let free: Vec<_> = free.map(|queue| format!("`{}`", PortQueues::one(&end.port, queue))).collect();
     if !free.is_empty() {
-        let message = format!("what arrives in {} is dropped", free.join(", "));
+        let message = format!("frames that arrive in {} are dropped", free.join(", "));
         check.warn(span, message, "map these queues, too, or keep frames out of them by rules of the NIC");
     }
 }
@@ -284,7 +284,7 @@ mod tests {
     fn queues_of_one_nic_go_to_several_guests() {
         let (ends, report) = parse_queues(&(pass("wan.0", "fw") + &pass("wan.2", "dpi.1"))).unwrap();
         assert_eq!(ends, ["wan.0 fw", "wan.2 dpi.1"]);
-        assert!(report.contains("what arrives in `wan.1` is dropped"), "{report}");
+        assert!(report.contains("frames that arrive in `wan.1` are dropped"), "{report}");
         let (_, report) =
             parse_queues(&(pass("wan.0", "fw.0") + &pass("wan.1", "fw.1") + &pass("wan.2", "dpi"))).unwrap();
         assert!(!report.contains("is dropped"), "{report}");

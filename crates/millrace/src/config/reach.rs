@@ -1,4 +1,4 @@
-//! Places in the file system that a configuration needs, and for what: a confined switch keeps access to these only.
+//! Places in the file system that a configuration needs, each with its use: a confined switch keeps access to these only.
 //!
 //! A directory is identified by device and inode, not by name, as in landlock (kernel
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
@@ -67,7 +67,7 @@ pub struct ReachError {
 }
 
 impl Reach {
-    /// Collects what `config`, read from `file`, needs now and what it grants for later.
+    /// Collects the places that `config`, read from `file`, needs now, and those that it grants for later.
     pub fn of(config: &Config, file: &Path) -> Result<Self, ReachError> {
         let mut reach = Self::default();
         // Editors replace a file rather than change it, so its directory must stay readable.

@@ -33,7 +33,7 @@ pub(super) fn build(check: &mut Check, raw: &Section<RawPort>, driver: &Driver, 
     let delay = raw.fault.as_ref().and_then(|fault| fault.delay.as_ref());
     if let Some(delay) = delay.filter(|_| way.value == RxSharing::StaticRole) {
         let help =
-            "what a worker holds back would leave with later frames only: remove `delay`, or share by \"locked\"";
+            "frames that a worker holds back would only leave with later ones: remove `delay`, or share by \"locked\"";
         check.error(&delay.span, "`delay` means nothing to workers with a parent", help);
     }
     let list = check.required(&raw.span, "workers", &raw.workers, "workers = [0, 1]")?;
@@ -116,7 +116,7 @@ fn stalled_after(check: &mut Check, raw: &RawPort) -> Duration {
     let Some(at) = raw.stalled_after.as_ref() else { return STALLED_AFTER };
     let time = check.time("stalled-after", at);
     if time.is_some_and(|time| time < Duration::from_millis(1)) {
-        let help = "give at least \"1ms\": the kernel may take a worker's CPU for so long";
+        let help = "give at least \"1ms\": the kernel may take a worker's CPU for that long";
         check.error(&at.span, format!("`stalled-after` cannot be {}", at.value), help);
     }
     time.unwrap_or(STALLED_AFTER)

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// access, so check what a newer version takes away before raising this.
 const VERSION: ABI = ABI::V6;
 
-/// Places that any switch may need besides those of its configuration, and for what.
+/// Places that any switch may need besides those of its configuration, each with its use.
 pub(super) const SYSTEM: [(&str, &str); 6] = [
     ("/dev/net/tun", "create taps"),
     ("/sys/class/net", "look at interfaces"),
@@ -99,7 +99,7 @@ mod tests {
     const PORTS: &str = "port = [{name='a', driver='vhost-user', socket='sockets/a'},
                                  {name='b', driver='pcap', record='captures/b', replay='replays/b'}]";
 
-    /// Runs `check` on a thread confined to what a configuration in `root` needs. (A landlock domain is per thread.)
+    /// Runs `check` on a thread confined to the places that a configuration in `root` needs. (A landlock domain is per thread.)
     fn confined(root: &Path, check: impl FnOnce(&Path) + Send) {
         for name in ["sockets", "captures", "replays", "elsewhere"] {
             fs::create_dir(root.join(name)).unwrap();

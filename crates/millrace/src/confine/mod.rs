@@ -16,8 +16,8 @@ pub use privileges::PrivilegeError;
 
 use crate::config::{Confinement, Reach};
 
-/// Confines this thread and all that it starts later, as `settings` say, to the places in `reach`. Skips what the kernel does
-/// not offer, and says so in the result; failing to become the user is an error.
+/// Confines this thread and all that it starts later, as `settings` say, to the places in `reach`. Skips mechanisms that the
+/// kernel does not offer, and says so in the result; failing to become the user is an error.
 pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, PrivilegeError> {
     // The switch starts no programs, so this can't break anything.
     let no_new_privs = rustix::thread::set_no_new_privs(true).is_ok();

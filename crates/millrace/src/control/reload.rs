@@ -24,7 +24,7 @@ pub struct ReloadReport {
 pub struct Mended {
     /// Its path.
     pub path: String,
-    /// Why it could not be made again.
+    /// Error that kept it from being recreated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -32,8 +32,8 @@ pub struct Mended {
 impl fmt::Display for Mended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.error {
-            None => write!(f, "made socket {} again, which was gone", self.path),
-            Some(error) => write!(f, "socket {} is gone, and making it again FAILED: {error}", self.path),
+            None => write!(f, "recreated socket {}, which was gone", self.path),
+            Some(error) => write!(f, "socket {} is gone, and recreating it FAILED: {error}", self.path),
         }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
         };
         assert_eq!(
             report.to_string(),
-            "made socket /run/c.sock again, which was gone; \
+            "recreated socket /run/c.sock, which was gone; \
              socket /run/m.sock is gone, and making it again FAILED: no; \
              reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 2 patches, \
              1 worker; \

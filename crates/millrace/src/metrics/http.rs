@@ -87,7 +87,7 @@ fn reply(
     let _ = connection.write_all(message.as_bytes(), deadline);
 }
 
-/// Reads what the client still sends: closing with unread bytes would reset the connection and lose the reply.
+/// Reads the rest of the client's data: closing with unread bytes would reset the connection and lose the reply.
 fn drain(connection: &Connection) {
     let deadline = Instant::now() + LINGER;
     let mut chunk = [0; 4096];

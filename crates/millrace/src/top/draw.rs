@@ -25,7 +25,7 @@ const HELP: [(&str, &str); 7] = [
     ("↑ ↓ PgUp PgDn Home End", "another row; the lines below the table say all about it"),
     ("s, r", "sort by the next column, reverse the order"),
     ("/", "only rows with a text; Enter ends typing, Esc shows all"),
-    ("p", "pause: keep the figures; p again goes on"),
+    ("p", "pause: freeze the figures; p again resumes"),
     ("?", "this help, or back"),
     ("q, Ctrl-C", "leave"),
 ];

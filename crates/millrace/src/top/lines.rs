@@ -75,7 +75,7 @@ fn show(time: &str, rates: Result<Rates, &ClientError>, form: Form) -> io::Resul
 
 /// Returns the tables of all views that have something to show, below a line with the time.
 fn block(time: &str, mut rates: Rates) -> String {
-    // A log has what happened in the interval.
+    // A log has the events of the interval.
     rates.drops.retain(|drop| drop.drops_per_second > 0.0);
     let up = humantime::format_duration(Duration::from_secs(rates.uptime_seconds as u64));
     let grids = View::ALL.map(|view| view.grid(&rates));

@@ -1,7 +1,7 @@
-//! `millrace top`: what a running switch does, live.
+//! `millrace top`: a live view of a running switch.
 //!
 //! Two samples of the switch's counters (`sample`) become rates (`rates`), and rates become tables (`view`, `grid`). On a
-//! terminal, `model` knows which table is shown and what keys do, and `draw` draws it; `screen` and `keyboard` have the
+//! terminal, `model` has the shown table and the effects of keys, and `draw` draws it; `screen` and `keyboard` control the
 //! terminal. Elsewhere, `lines` prints.
 
 mod draw;

@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// Does what the user wants.
+    /// Executes a user's command.
     pub(super) fn press(&mut self, key: Key) -> Flow {
         if key == Key::Interrupt {
             return Flow::Leave;

@@ -1,4 +1,4 @@
-//! A look at the switch: all of its counters, and when they were read.
+//! A sample of the switch: all of its counters, and the time of reading them.
 
 use crate::control::{Client, ClientError};
 use engine::stats::Snapshot;

@@ -1,4 +1,4 @@
-//! The views: what is shown of the rates, as tables.
+//! The views: rates, as tables.
 
 use super::grid::{Cell, Column, Grid, Row, Tone};
 use super::rates::{Aggregation, Dropped, Joined, Mapping, Port, PortMapping, Rates, Worker};

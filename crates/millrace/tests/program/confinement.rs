@@ -181,7 +181,7 @@ fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
         assert!(line.contains(&format!("{sockets}/{port}.sock: Permission denied")), "{line}");
     }
     assert!(report.contains("added port t\n"), "{report}");
-    let warning = format!("warning: {sockets} was removed and made again");
+    let warning = format!("warning: {sockets} was removed and recreated");
     assert!(report.contains(&warning) && report.contains("when it is started again"), "{report}");
 }
 
@@ -274,7 +274,7 @@ fn sockets_come_back_under_confinement() {
     }
     let log = switch.daemon.log().since(mark);
     for path in &sockets[1..] {
-        let line = format!("made socket {} again, which was gone", path.display());
+        let line = format!("recreated socket {}, which was gone", path.display());
         assert_eq!(log.iter().filter(|said| said.contains(&line)).count(), 1, "{log:?}");
     }
     let again = text(&ctl(&switch, &["reload"]).stdout);

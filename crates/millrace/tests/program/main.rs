@@ -45,7 +45,7 @@ fn start_by(start: Start, directory: &Path, configuration: impl Configuration) -
     start.start(files).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns what `millrace ctl` says to these arguments.
+/// Returns the output of `millrace ctl` with these arguments.
 fn ctl(switch: &Millrace, arguments: &[&str]) -> Output {
     switch.control(arguments).output().unwrap()
 }

@@ -59,7 +59,7 @@ fn frames(path: &Path) -> u64 {
     frames.unwrap_or_else(|error| panic!("{}: {error}", path.display())).len() as u64
 }
 
-/// Returns what `ctl reload` says, and whether it did all of it.
+/// Returns the output of `ctl reload`, and whether all of it was done.
 fn reload(switch: &Millrace) -> (String, bool) {
     let output = ctl(switch, &["reload"]);
     (text(&output.stdout) + &text(&output.stderr), output.status.success())
@@ -138,7 +138,7 @@ fn files_in_use_are_not_overwritten_by_any_path() {
     let switch = start(home.path(), config);
     let links: [fn(&Path, &Path) -> io::Result<()>; 2] = [|to, at| fs::hard_link(to, at), |to, at| symlink(to, at)];
     let intact = [files(home.path()).configuration, replayed].map(|path| (fs::read(&path).unwrap(), path));
-    // The switch tries again to open what is at the path.
+    // The switch tries again to open the file at the path.
     for ((before, target), why) in intact.iter().zip(["it is the configuration", "port \"r\" replays it"]) {
         for link in links {
             fs::remove_file(&path).unwrap();

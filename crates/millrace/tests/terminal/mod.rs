@@ -129,7 +129,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Reads what the program writes, until the terminal is closed.
+/// Reads the program's output, until the terminal is closed.
 fn read(mut master: File, output: &Mutex<Vec<u8>>, is_closed: &AtomicBool) {
     let mut bytes = [0; 4096];
     while !is_closed.load(Ordering::Relaxed) {

@@ -144,7 +144,7 @@ impl PacketTx {
         self.pushed.get() - self.sent.get()
     }
 
-    /// Returns the longest frame that can be pushed, header included: MTU + 14, or what a slot holds if that is less. A
+    /// Returns the longest frame that can be pushed, header included: MTU + 14, or the size of a slot if that is less. A
     /// frame with an 802.1Q tag may be 4 bytes longer, if the slot holds it.
     pub fn max_frame(&self) -> usize {
         (self.state.mtu.load(Ordering::Relaxed) + ETHERNET).min(self.layout.max_frame())

@@ -35,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Returns what is known of it once it was moved into another network namespace.
+    /// Returns its remaining data after it was moved into another network namespace.
     pub(crate) fn elsewhere(&self, name: String, is_up: bool) -> Link {
         Link { name, is_up, has_carrier: is_up, is_elsewhere: true, ..self.clone() }
     }

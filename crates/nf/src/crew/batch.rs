@@ -183,7 +183,7 @@ impl<'p, P: DerefMut<Target = [Port]>> Devices<'p, P> {
         }
     }
 
-    /// Shows the devices what was sent; joins packets before.
+    /// Joins packets, and shows sent ones to the devices.
     #[inline]
     pub(super) fn flush(&mut self) {
         for (port, waiting) in self.ports.iter_mut().zip(&mut self.waiting) {

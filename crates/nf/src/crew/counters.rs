@@ -95,7 +95,7 @@ impl Histogram {
     #[inline]
     pub fn add(&mut self, cycles: u64, packets: usize) {
         let packets = packets as u64;
-        // A few cycles at most are missing from what can be as long as this.
+        // At most a few cycles are missing from times of this length.
         let each = cycles.min(u32::MAX.into()) as u32 / (packets as u32).max(1);
         self.packets[bucket(u64::from(each).min(END - 1))] += packets;
     }

@@ -1,4 +1,4 @@
-//! The parent's own worker: processes batches if the parent works, and claims what no other worker is left for.
+//! The parent's own worker: processes batches if the parent works, and claims batches that no other worker is left to claim.
 
 use super::batch::Batch;
 use super::error::CrewError;

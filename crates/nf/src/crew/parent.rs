@@ -124,7 +124,7 @@ impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
         Ok(())
     }
 
-    /// Sends what was received, and waits for all workers; `are_finished` reports whether all have panicked.
+    /// Sends the received packets, and waits for all workers; `are_finished` reports whether all have panicked.
     fn finish(&mut self, are_finished: impl Fn() -> bool) {
         while self.batches.outstanding() > 0 || self.devices.has_rest() {
             while self.devices.has_rest() && self.publish().is_some() {}

@@ -1,4 +1,4 @@
-//! Queue pairs of its own for each worker: the device spreads frames over them, and workers have nothing in common.
+//! Queue pairs of its own for each worker: the device spreads frames over them, and workers share nothing.
 //!
 //! Each worker runs its queue pairs of all ports to completion, on a thread of its own. The calling thread only looks whether
 //! the devices are still there. When a link has broken, all workers end: between two rounds, when none has a packet. The

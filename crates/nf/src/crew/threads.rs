@@ -48,7 +48,7 @@ pub(super) fn pin(cpu: usize) -> Result<(), CrewError> {
     sched_setaffinity(None, &set).map_err(|error| failed(error.into()))
 }
 
-/// Waits for the threads to end, and returns what they return. Fails if one has panicked.
+/// Waits for the threads to end, and returns their values. Fails if one has panicked.
 pub(super) fn join<T>(threads: Vec<Thread<'_, T>>) -> Result<Vec<T>, CrewError> {
     let outcomes: Vec<_> = threads.into_iter().map(|thread| (thread.number, thread.handle.join())).collect();
     let outcome =

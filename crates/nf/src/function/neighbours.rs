@@ -1,7 +1,7 @@
 //! Neighbours that several workers know together.
 //!
 //! A worker looks a neighbour up in a table of its own, which is immutable and shares its entries with the tables of all
-//! others: the MAC address that one worker learns is there for all. Only a neighbour that the worker's table does not have
+//! others: a MAC address that one worker learns is known to all. Only a neighbour that the worker's table does not have
 //! takes the lock, and so do ARP messages.
 //!
 //! The words of an entry are independent, and no other memory depends on them: a worker that sees a new address and an old time, or
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long an address is used beyond its lifetime while its neighbour is asked again. A request costs a frame here, and more
+/// Time for which an address is used beyond its lifetime while its neighbour is asked again. A request costs a frame here, and more
 /// frames would be lost until the reply.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -89,7 +89,7 @@ impl Entry {
         self.since.store(now, Ordering::Relaxed);
     }
 
-    /// Returns what to do with a frame, which can become a request if it `may_ask`.
+    /// Decides about a frame, which can become a request if it `may_ask`.
     #[inline]
     fn answer(&self, now: u64, may_ask: bool) -> Answer {
         match self.mac(now, FRESH) {
@@ -181,7 +181,7 @@ impl<'n> Acquaintances<'n> {
         Acquaintances { all, table: all.lock().clone() }
     }
 
-    /// Returns what to do with a frame for a neighbour. It can become a request if it `may_ask`.
+    /// Decides about a frame for a neighbour. It can become a request if it `may_ask`.
     #[inline]
     pub(super) fn find(&mut self, key: Key, may_ask: bool, now: Duration) -> Answer {
         let now = millis(now);

@@ -1,4 +1,4 @@
-//! Decides about a frame by a router's tables, which never change. Neighbours are for others.
+//! Decides about a frame by a router's tables, which never change. Other modules look up neighbours.
 
 use super::routes::{Network, Route, Table};
 use crate::wire::{MacAddr, arp, ethernet, icmp, ipv4};

@@ -1,4 +1,4 @@
-//! Where the packets of an aggregate lie.
+//! The position of an aggregate's packets.
 
 use paflow::decode::Piece;
 use paflow::header::LENGTH_LEN;

@@ -23,7 +23,7 @@ const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
 pub(crate) struct Pool {
     buffers: Buffers,
     free: Line<RefCell<Vec<u16>>>,
-    /// Which buffers the device does not have, if they are those of a group.
+    /// The buffers that the device does not have, if they are those of a group.
     in_hand: Option<InHand>,
 }
 

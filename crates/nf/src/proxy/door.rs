@@ -1,4 +1,4 @@
-//! Which requests of the network get a connection.
+//! Admission of requests from the network.
 
 use super::counters::Refusal;
 use super::options::{Endpoint, Limits};

@@ -99,7 +99,7 @@ impl Relay {
         counters
     }
 
-    /// Returns what is readable when a local socket has an event.
+    /// Returns a descriptor that is readable when a local socket has an event.
     pub(super) fn watched(&self) -> BorrowedFd<'_> {
         self.watch.fd()
     }

@@ -114,7 +114,7 @@ impl Echo {
         Self::start(socket, mode, queue_pairs, Shared::default())
     }
 
-    /// A device that keeps what it receives.
+    /// A device that keeps received frames.
     pub fn collecting(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
         Self::start(socket, mode, queue_pairs, Shared { collects: true, ..Shared::default() })
     }

@@ -1,7 +1,7 @@
-//! Frames that were judged: the bytes that a decision rests on are those that are sent.
+//! Judged frames: the bytes that a decision was based on are the bytes that are sent.
 //!
-//! A guest may change a frame after somebody has read it. So a reader of headers takes them once, by value, and gets the frames back
-//! with them: only so can headers be read, and those who send these frames send these headers.
+//! A guest may change a frame after somebody has read it. So a reader of headers takes them once, by value, and gets the
+//! frames back with them: there is no other way to read headers, and senders of these frames send these headers.
 //!
 //! ```
 //! use packet::{BurstStorage, Headers, Segment};
@@ -17,7 +17,7 @@
 //! assert_eq!(judged.segments(0).map(|segment| segment.len()).collect::<Vec<_>>(), [14, 46]);
 //! ```
 //!
-//! A frame does not tell its header otherwise:
+//! There is no other access to the header of a frame:
 //!
 //! ```compile_fail,E0624
 //! use packet::{BurstStorage, Segment};
@@ -47,8 +47,8 @@ const BLOCK: usize = HEAD / 2;
 pub struct Head {
     bytes: [u8; HEAD],
     len: usize,
-    /// How many of them are sent as they were taken. None of a frame in a buffer of the guest that it may be for: it stays there, and
-    /// all others who may get it trust that guest.
+    /// Number of these bytes that are sent as they were taken. Zero for a frame in a buffer of the guest that it may be for: it stays
+    /// there, and all other possible receivers trust that guest.
     sent: usize,
 }
 
@@ -207,7 +207,7 @@ impl<'s, 'b: 's> Judging<'s, 'b> {
     }
 }
 
-/// The taken bytes of frames, as those who send the frames need them.
+/// The taken bytes of frames, in the form that senders need.
 pub trait Taken<'b>: Copy {
     /// Writes the taken bytes of the frame at `index` to `to`, where the frame was copied to before.
     ///
@@ -306,7 +306,7 @@ pub struct Judged<'b> {
 }
 
 impl<'b> Judged<'b> {
-    /// Returns the frames as they lie, for those who write what was taken over what they read there.
+    /// Returns the frames in memory, for senders that write the taken bytes over those that they read there.
     #[inline(always)]
     pub fn frames(&self) -> Frames<'b> {
         self.frames
@@ -321,7 +321,7 @@ impl<'b> Judged<'b> {
         }
     }
 
-    /// Returns what was taken.
+    /// Returns the taken bytes.
     #[inline(always)]
     pub fn taken(&self) -> Kind<'b> {
         self.taken

@@ -19,10 +19,10 @@ pub unsafe trait Mapped: Send + Sync {
 /// Frames that may leave the worker of their queue: they lie in memory that stays mapped as long as this exists, or in bytes of
 /// their own.
 ///
-/// Whether others still write to the bytes in that memory is the business of the caller, who holds the buffers of these frames.
+/// The caller holds the buffers of these frames, and so decides whether anybody may still write to that memory.
 pub struct LeasedFrames {
     memories: Arc<[Arc<dyn Mapped>]>,
-    /// Where the last segment lay, in one of `memories`: the next one does, too, almost always.
+    /// The range of the last segment, in one of `memories`: the next one almost always lies there, too.
     recent: Recent,
     frames: Vec<Frame<'static>>,
     /// Further segments of all frames. A frame counts from the first one of its group.
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Where a segment of a frame lies.
+    /// Location of a segment.
     #[derive(Clone, Copy, Debug)]
     enum SegmentLocation {
         /// In the memory of this number.

@@ -45,7 +45,7 @@ pub struct Frame<'a> {
     origin: Origin,
 }
 
-/// Where a frame lies: in a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one
+/// Origin of a frame: a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one
 /// of the places below.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
@@ -74,7 +74,7 @@ impl Origin {
         usize::from(self.place) < MAX_BURST
     }
 
-    /// Returns what is left when the frame is cut: a chain can no longer be kept, as no virtio header precedes the frame.
+    /// Returns the origin of a frame that is cut: a chain can no longer be kept, as no virtio header precedes the frame.
     #[inline(always)]
     fn cut(self) -> Origin {
         if self.place < Origin::PART.place { Origin::OTHER } else { self }

@@ -145,7 +145,7 @@ fn take_back_unasked(_: &Ring<u64>, index: u16) -> TakenBack {
     Some((Key::new(index), Outcome::Complete))
 }
 
-/// The twins differ from the steps in what they leave out only.
+/// The twins only omit something of the steps.
 #[test]
 fn unbroken_twins_pass() {
     let claim = |ring: &Ring<u64>| claim_by(ring, Ordering::Acquire, exchange);

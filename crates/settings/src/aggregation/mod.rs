@@ -100,7 +100,7 @@ impl Aggregation {
         }
     }
 
-    /// Returns what counts as an aggregate.
+    /// Returns the criteria for aggregates.
     fn receiver(&self) -> paflow::Receiver {
         let port = |transport| (self.transport == transport).then_some(self.udp_port);
         paflow::Receiver {

@@ -12,7 +12,7 @@ use std::fmt;
 pub enum Way {
     /// They are copied.
     Copy,
-    /// They stay where they are, and a descriptor says that they were copied: the receiver finds what was there before.
+    /// They stay where they are, and a descriptor says that they were copied: the receiver finds the previous bytes.
     Fake,
     /// They are where they belong already.
     Zero,
@@ -28,7 +28,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// A pattern: what happens from the NIC to the network function (Rx), and on the way back (Tx).
+/// A pattern: the copies from the NIC to the network function (Rx), and on the way back (Tx).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
@@ -44,7 +44,7 @@ pub enum Pattern {
     E,
     /// Rx zero copy, Tx fake zero copy
     F,
-    /// Rx zero copy, Tx zero copy, which the paper does not have: what a mapping does
+    /// Rx zero copy, Tx zero copy, which the paper does not have: a mapping
     G,
     /// Rx copy, Tx zero copy
     H,

@@ -83,7 +83,7 @@ fn chart(findings: &Findings, patterns: &Patterns) -> String {
         (format!("{ring} rings"), lines.collect())
     };
     draw::svg(&Lines {
-        title: "What copies cost: frames through the switch and back, Mpps".into(),
+        title: "The cost of copies: frames through the switch and back, Mpps".into(),
         axis: "bytes of a frame".into(),
         marks: patterns.size.iter().map(u16::to_string).collect(),
         panels: patterns.ring.iter().map(panel).collect(),

@@ -49,7 +49,7 @@ pub enum Peer {
 pub enum LoadKind {
     /// `testbed load`, which checks every frame
     Testbed,
-    /// dpdk-testpmd, which passes on what it gets
+    /// dpdk-testpmd, which forwards its frames
     Testpmd,
     /// `testbed wire`: a NIC before the switch, which is its driver, and a network function behind it
     Wire,

@@ -94,7 +94,7 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     }
     let mut results = Results::new(compare, contestants, Machine::detect(&program));
     if dpdk > 0 && pages == Pages::Normal {
-        results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
+        results.notes.push("DPDK ran without huge pages, as there were none, which slows it down".to_owned());
     }
     if let Some(against) = &against {
         let commit = commit_of(against).unwrap_or_else(|| "unknown".to_owned());

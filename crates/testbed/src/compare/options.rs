@@ -56,7 +56,7 @@ pub struct Compare {
     /// The Millrace program [default: the one beside this program]
     #[arg(long, value_name = "PATH")]
     pub millrace: Option<PathBuf>,
-    /// Program of `--peer millrace`: another build, to see what a change costs
+    /// Program of `--peer millrace`: another build, to see the cost of a change
     #[arg(long, value_name = "PATH")]
     pub against: Option<PathBuf>,
     /// Processor of the switch

@@ -1,4 +1,4 @@
-//! A controller that sets the flows of one path, and needs no other program: OpenFlow 1.3, of which it speaks only what it needs.
+//! A controller that sets the flows of one path, and needs no other program: the required subset of OpenFlow 1.3.
 
 use std::io::{Error, Read, Result, Write};
 use std::os::unix::net::UnixStream;

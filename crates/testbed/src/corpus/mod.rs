@@ -1,7 +1,7 @@
-//! Replays capture files through Millrace along several paths, and compares what comes out with what went in.
+//! Replays capture files through Millrace along several paths, and compares output with input.
 //!
 //! - `files` reads a folder, and keeps each distinct frame once;
-//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `model` tell from each frame what has to become of it;
+//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `model` predicts the fate of each frame;
 //! - the `pump` sends frames, a window at a time, and the `tally` compares.
 
 mod controller;
@@ -59,7 +59,7 @@ pub struct ReplayCorpus {
     json: bool,
 }
 
-/// How to read what it prints.
+/// Hints for reading its output.
 const HELP: &str = "\
 Each distinct frame is sent once along each path, from one guest to another (virtio-net drivers
 in this process), and must come out byte for byte, once and in order. Frames that a path can't

@@ -43,7 +43,7 @@ impl PathModel {
         self.stations.as_ref().map_or(0, |stations| stations.side(frame))
     }
 
-    /// Returns what becomes of a frame that this guest sends next.
+    /// Returns the fate of a frame that this guest sends next.
     pub fn send(&mut self, from: Side, frame: &[u8]) -> Fate {
         let len = self.put(frame).len();
         if len < MIN_FRAME as usize {

@@ -1,5 +1,5 @@
-//! Sends all frames along a path, a few at a time: the next ones follow once those before have come out, so that nothing is lost for
-//! want of speed or room.
+//! Sends all frames along a path, a few at a time: the next ones follow once those before have come out, so that nothing is
+//! lost on slow machines or full queues.
 
 use super::files::Corpus;
 use super::rig::{Counted, Rig};
@@ -51,7 +51,7 @@ impl<'c> Pump<'c> {
         Pump { corpus, patience, next: 0, window: 0..0, sent: 0, received: 0 }
     }
 
-    /// Sends all frames, and takes what comes out. Calls `progress` with the number of frames sent, now and then. Ends early when
+    /// Sends all frames, and takes those that come out. Calls `progress` with the number of frames sent, now and then. Ends early when
     /// too much is lost.
     pub fn run(&mut self, rig: &mut Rig, tally: &mut Tally<'c>, progress: impl Fn(usize)) -> Result<()> {
         let mut losses = 0;
@@ -76,7 +76,7 @@ impl<'c> Pump<'c> {
         }
     }
 
-    /// Waits until the switches have dropped as many frames as have not come out, by reason. Returns what they have counted then, or
+    /// Waits until the switches have dropped as many frames as have not come out, by reason. Returns their counters then, or
     /// when nothing more will change.
     pub fn settle(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<Counted> {
         let (began, mut open) = (Instant::now(), Instant::now());
@@ -131,7 +131,7 @@ impl<'c> Pump<'c> {
         Ok(())
     }
 
-    /// Takes what comes out until the first switch has returned the buffers of all frames, so that it has forwarded or dropped them,
+    /// Takes frames that come out until the first switch has returned the buffers of all frames, so that it has forwarded or dropped them,
     /// and until all have come out that must, or nothing more comes.
     fn take(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<()> {
         let from = tally.from();

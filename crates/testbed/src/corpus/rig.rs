@@ -70,7 +70,7 @@ impl Rig {
         self.switches.iter_mut().try_for_each(|switch| switch.daemon.check("the frames"))
     }
 
-    /// Returns what the switches have counted since before the first frame.
+    /// Returns the switches' counts since before the first frame.
     pub fn counted(&self) -> Result<Counted> {
         let mut counted = Counted::default();
         for switch in &self.switches {

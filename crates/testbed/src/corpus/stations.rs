@@ -30,7 +30,7 @@ impl Stations {
         destination.map_or(0, |station| 1 - station.behind)
     }
 
-    /// Notes that a guest sends a frame, and returns what becomes of it.
+    /// Notes that a guest sends a frame, and returns the frame's fate.
     pub fn send(&mut self, from: Side, frame: &[u8]) -> Fate {
         let Some([destination, source]) = addresses(frame) else { return Fate::Carried };
         if !source.is_group() {
@@ -61,7 +61,7 @@ mod tests {
         [2, 0, 0, 0, 0, number]
     }
 
-    /// Sends a frame from the guest that has to, and returns that and what becomes of it.
+    /// Sends a frame from the guest that has to, and returns the guest and the frame's fate.
     fn send(stations: &mut Stations, source: [u8; 6], destination: [u8; 6]) -> (Side, Fate) {
         let frame = [destination, source].concat();
         let side = stations.side(&frame);

@@ -1,4 +1,4 @@
-//! Compares what comes out of a path with what was sent along it.
+//! Compares the frames that come out of a path with those that were sent along it.
 
 use super::fate::{Fate, Side};
 use super::files::Corpus;
@@ -28,7 +28,7 @@ pub enum Kind {
     NotDropped,
     /// The frame came back to the guest that sent it.
     Returned,
-    /// A frame came out that nobody sent.
+    /// A frame came out that was not sent.
     Unknown,
 }
 
@@ -87,7 +87,7 @@ pub struct Tally<'c> {
     pub model: PathModel,
     /// By frame.
     outcomes: Vec<Outcome>,
-    /// The frames sent in the present window, and who sent them.
+    /// The frames sent in the present window, and the guest that sent them.
     window: Vec<usize>,
     from: Side,
     /// Frames of the window that must come out and have not.
@@ -177,7 +177,7 @@ impl<'c> Tally<'c> {
         self.missing == 0
     }
 
-    /// Ends the window: what has not come out is lost, or is what came out changed. Reports whether the window was complete.
+    /// Ends the window: frames that have not come out are lost, or came out changed. Reports whether the window was complete.
     pub fn end(&mut self) -> bool {
         let strange = std::mem::take(&mut self.strange);
         let window = std::mem::take(&mut self.window);
@@ -201,7 +201,7 @@ impl<'c> Tally<'c> {
         sent.iter().zip(bytes).filter(|(a, b)| a != b).count() + sent.len().abs_diff(bytes.len())
     }
 
-    /// Notes a difference of a frame that was sent, of what came out, or of both.
+    /// Notes a difference of a sent frame, of a received one, or of both.
     fn note(&mut self, kind: Kind, frame: Option<usize>, came: Option<&[u8]>) {
         if let Some(frame) = frame {
             self.outcomes[frame] = Outcome::Different;

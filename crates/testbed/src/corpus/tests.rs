@@ -1,4 +1,4 @@
-//! Tests of what is read and compared, without a switch; those of the whole command are in the folder `tests`.
+//! Tests of reading and comparing, without a switch; those of the whole command are in the folder `tests`.
 
 use super::fate::Fate;
 use super::files::Corpus;
@@ -17,7 +17,7 @@ fn file(frames: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Returns what is read of a folder with these files.
+/// Returns the corpus of a folder with these files.
 fn read(files: &[(&str, Vec<u8>)]) -> Corpus {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in files {

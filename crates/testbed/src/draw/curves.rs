@@ -1,4 +1,4 @@
-//! Charts of curves over a continuous axis, with dots for what was measured, in panels side by side.
+//! Charts of curves over a continuous axis, with dots for measured values, in panels side by side.
 
 use super::{COLOURS, Scale, Svg};
 

@@ -48,7 +48,7 @@ pub enum ModelError {
     Record(#[from] RecordError),
 }
 
-/// Measures costs, and writes what follows from them.
+/// Measures costs, and writes the figures that follow from them.
 pub fn run(options: &ExchangeModel) -> Result<(), ModelError> {
     let machine = Machine::detect(&std::env::current_exe().unwrap_or_default());
     let costs = Costs::measure(options.cpu, options.other_cpu)?;

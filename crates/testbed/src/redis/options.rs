@@ -55,7 +55,7 @@ impl Redis {
         self.requests.min(fits.max(100) as u32)
     }
 
-    /// Returns what a reader has to know.
+    /// Returns notes for a reader.
     pub fn notes(&self) -> Vec<String> {
         let Redis { clients, server_cpu, client_cpu, switch_cpu, .. } = self;
         vec![

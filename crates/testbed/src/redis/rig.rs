@@ -1,4 +1,4 @@
-//! A line with its server and all that is between.
+//! A line with its server and everything in between.
 
 use super::benchmark::{Load, Sample};
 use super::error::RedisError;

@@ -64,7 +64,7 @@ impl Conditions {
         }
     }
 
-    /// Lets what is along an axis vary.
+    /// Lets the condition along an axis vary.
     pub fn without(mut self, axis: Axis) -> Conditions {
         match axis {
             Axis::Rate | Axis::Share => self.rate = None,

@@ -94,7 +94,7 @@ impl Contestant {
         self.is_bridge() || self.switch.starts_with("millrace-")
     }
 
-    /// Reports whether it is Millrace as a learning bridge, which is what is meant if no mode is named.
+    /// Reports whether it is Millrace as a learning bridge, which is meant if no mode is named.
     pub fn is_bridge(&self) -> bool {
         self.switch == "millrace"
     }

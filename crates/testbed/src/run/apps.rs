@@ -78,7 +78,7 @@ impl Apps {
             apps.senders.push(launch(both, &network.ends)?);
         } else {
             let (senders, receivers): (Vec<_>, Vec<_>) = network.ends.chunks(1).partition(|end| end[0].number % 2 == 0);
-            // Receivers come first: nothing is lost for want of them.
+            // Receivers start first, so that nothing is lost before they run.
             apps.receivers = receivers.into_iter().map(|end| launch(other, end)).collect::<Result<_>>()?;
             apps.senders = senders.into_iter().map(|end| launch(one, end)).collect::<Result<_>>()?;
         }

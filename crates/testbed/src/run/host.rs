@@ -1,4 +1,4 @@
-//! The machine that has the second host: how it answers.
+//! The answers of the machine that has the second host.
 
 use super::RunError;
 use super::apps::Traffic;

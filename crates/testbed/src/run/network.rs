@@ -175,7 +175,7 @@ impl Network {
         }
     }
 
-    /// Moves what the switches have made for the applications into their containers.
+    /// Moves interfaces that the switches have made for the applications into their containers.
     pub fn settle(&self) -> Result<()> {
         for End { number, host, container, port, .. } in &self.ends {
             let host = &self.hosts[*host];

@@ -1,5 +1,5 @@
-//! The order of a scenario's runs: each switch has its turn in every round of every case, so that what changes on the machine
-//! meanwhile changes for all of them.
+//! The order of a scenario's runs: each switch has its turn in every round of every case, so that changes of the machine
+//! affect all of them.
 
 use super::network::kind;
 use crate::scenario::{Location, Point, Scenario, Test, Timing};
@@ -112,7 +112,7 @@ impl Plan {
             .then(|| format!("{name} with several pairs on two hosts: it does not learn addresses"))
     }
 
-    /// Leaves out what the other machine can't take part in. It can in these points, and lacks what `missing` says.
+    /// Leaves out points in which the other machine can't take part. It can in these points, and lacks what `missing` says.
     pub fn restrict(&mut self, possible: &[Point], missing: &[String]) -> Result<(), String> {
         let is_possible = |turn: &Turn| turn.point.location == Location::Local || possible.contains(&turn.point);
         let before = self.turns.len();
@@ -143,7 +143,7 @@ impl Plan {
         self.contestants.values()
     }
 
-    /// Returns what can't be run here, and why.
+    /// Returns the points that can't be run here, with reasons.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }

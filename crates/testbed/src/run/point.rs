@@ -162,7 +162,7 @@ impl<'r> Rig<'r> {
         })
     }
 
-    /// Starts what a point needs, and lets `measure` use it.
+    /// Starts the switches and the network of a point, and lets `measure` use them.
     pub fn with_bench<T>(
         &mut self,
         point: &Point,

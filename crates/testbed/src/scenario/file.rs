@@ -49,7 +49,7 @@ pub struct Timing {
     pub rounds: u32,
     /// Seconds of the long trials of a search, which decide.
     pub trial: f64,
-    /// Trials after which a search ends with what it has found.
+    /// Trials after which a search ends with the bounds found so far.
     pub trials: usize,
 }
 

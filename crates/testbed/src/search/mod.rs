@@ -1,4 +1,4 @@
-//! Searches and series of trials: which trial is to be made next, and which figures follow from all of them. No code here sends
+//! Searches and series of trials: the next trial to make, and the figures that follow from all of them. No code here sends
 //! packets, or reads a clock.
 
 mod goal;

@@ -1,4 +1,4 @@
-//! The device that one frontend sees: what the frontend has set so far, and which queues run as a result.
+//! The device that one frontend sees: the state that the frontend has set so far, and the queues that run as a result.
 //!
 //! Messages come in any order. Each one only changes the recorded state; then the affected queues are checked again. A
 //! running queue is stopped before anything about it changes, and resumes where it stopped.

@@ -30,7 +30,7 @@ pub use service::{Hangup, Service};
 pub struct Options {
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Which side listens.
+    /// The side that listens.
     pub mode: Mode,
     /// Largest number of queue pairs that a frontend may use: 1 to [`crate::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
@@ -43,11 +43,11 @@ pub struct Options {
     pub holes: Holes,
     /// Supported virtio features that are not offered.
     pub withheld: u64,
-    /// How the owner of the queues exchanges what frames lie in, if it does.
+    /// Exchange of the buffers or pages of frames, if the owner of the queues has one.
     pub exchange: Option<Exchange>,
 }
 
-/// How frames change hands instead of being copied.
+/// Kinds of exchange that replace copies of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     /// By their buffers, within a group ([`Queues::shared_object`]).

@@ -1,4 +1,4 @@
-//! The driver end of one queue: its ring, its notifications, and what the driver keeps for each chain that the device has.
+//! The driver end of one queue: its ring, its notifications, and the driver's data for each chain that the device has.
 
 use super::QueueEnd;
 use crate::Event;

@@ -11,7 +11,7 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use virtqueue::exchange::Grant;
 use virtqueue::memory::{Memory, Region};
 
-/// Longest file that describes what a function is given: all numbers of buffers, and what is in front of them.
+/// Longest file of a grant: all numbers of buffers, and the header in front of them.
 const LONGEST: u64 = 256 << 10;
 
 /// The membership of a function, whose links all join the same group.
@@ -25,7 +25,7 @@ pub struct Membership {
 /// The memory and the buffers of a function in its group.
 #[derive(Debug)]
 pub struct Member {
-    /// Where the buffers are, and which of them are the function's own.
+    /// The buffers, and those of them that are the function's own.
     pub grant: Grant,
     /// The group's memory, at [`Member::ADDRESS`].
     pub memory: Arc<Memory>,
@@ -44,7 +44,7 @@ impl Membership {
         Ok(Membership { token: u64::from_ne_bytes(token), wanted, member: Mutex::default() })
     }
 
-    /// Returns what it shares with its group, once a link has joined.
+    /// Returns the memory and the grant that it shares with its group, once a link has joined.
     pub fn member(&self) -> Option<Arc<Member>> {
         self.member.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

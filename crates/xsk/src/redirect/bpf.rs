@@ -130,7 +130,8 @@ pub(super) fn remove(map: &OwnedFd, queue: u32) -> io::Result<()> {
 pub(super) struct ProgramKind {
     /// It supports frames in several parts.
     pub(super) multi_buffer: bool,
-    /// The interface, by index, that it can be attached to, natively only: it reads what the driver keeps beside a frame.
+    /// The interface, by index, that it can be attached to, natively only: it reads metadata that the driver keeps beside a
+    /// frame.
     pub(super) bound_to: Option<u32>,
 }
 

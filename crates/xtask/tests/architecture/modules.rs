@@ -1,7 +1,7 @@
 //! The modules of a crate, and which of them use which: read from the text of its files, as a parser is not needed for this.
 //!
 //! A module is a file. It uses another one if one of its paths names an item that the other one defines:
-//! - names are followed through imports: who names `forward::Output`, which `forward` re-exports from `forward::output`,
+//! - names are followed through imports: a file that names `forward::Output`, which `forward` re-exports from `forward::output`,
 //!   uses only the latter;
 //! - a re-export is not a use, unless the file uses the name itself: a `mod.rs` that only declares and re-exports its children
 //!   uses none of them;

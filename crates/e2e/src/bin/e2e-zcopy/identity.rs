@@ -100,7 +100,7 @@ pub fn run() -> Result<(), Failed> {
     peer.end()
 }
 
-/// Checks all pages of A and B against what `expected` says for a side and a page.
+/// Checks all pages of A and B against the value of `expected` for a side and a page.
 fn check(maps: &[Mapping; 2], expected: impl Fn(usize, usize) -> u64) -> Result<(), Failed> {
     for (side, mapping) in maps.iter().enumerate() {
         for page in 0..mapping.pages() {
@@ -136,7 +136,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Compares what the peer sees.
+    /// Compares the pages that the peer sees.
     fn check(&mut self, expected: impl Fn(usize, usize) -> u64) -> Result<(), Failed> {
         self.command(b'r')?;
         for side in 0..2 {

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::Failed;
 use zcopy::PAGE;
 
-/// An ioctl of the device with any bytes; returns what was answered, and the bytes afterwards.
+/// An ioctl of the device with any bytes; returns the answer, and the bytes afterwards.
 pub fn ioctl(fd: BorrowedFd<'_>, number: u32, bytes: &mut [u8]) -> io::Result<i32> {
     // The kernel may write the largest of the device's structures here, and nothing behind it.
     let mut space = [0; 256];

@@ -95,7 +95,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Offset of the IP header, and of what follows.
+/// Offset of the IP header, and of the payload.
 const IP: usize = 18;
 const INSIDE: usize = IP + 20;
 

@@ -79,7 +79,7 @@ fn without_an_order_each_worker_sends_to_a_queue_of_its_own() {
         let fw = millrace.counted("fw", 0, total);
         adds_up(&millrace, "wan", [FRAMES as u64, 0], &[0, 1, 2]);
         assert!(fw.drops().is_empty(), "{:?}", fw.0);
-        // The parent sends what the first lane hands over.
+        // The parent sends frames that the first lane hands over.
         recorder.counted("tape", 0, total);
         home.configure(&without);
         assert_eq!(millrace.reload().ports(Step::Removed), ["wan"]);

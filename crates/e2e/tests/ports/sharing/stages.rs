@@ -89,7 +89,7 @@ fn frames_of_a_shared_port_are_recorded_and_mirrored() -> Result<()> {
     Ok(())
 }
 
-/// A mirror of the guest's side gets what the shared port's workers hand over, once it is sent.
+/// A mirror of the guest's side gets the frames that the shared port's workers hand over, once they are sent.
 #[test]
 fn handed_over_frames_are_mirrored_where_they_leave() -> Result<()> {
     let (wire, home) = (Wire::start(), Home::new());

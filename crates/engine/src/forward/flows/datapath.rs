@@ -28,7 +28,7 @@ pub(crate) struct Datapath {
     pub(in crate::forward) wanted: Arc<LiveWanted>,
     /// Packets that workers had for controllers, and that these did not get.
     undelivered: Counter,
-    /// Numbers of ports, and what is forbidden there. Numbers stay the same while the switch runs, even if a port is removed and
+    /// Numbers of ports, and their configuration. Numbers stay the same while the switch runs, even if a port is removed and
     /// added again.
     known: Mutex<HashMap<String, (u32, Arc<LivePortConfig>)>>,
     /// Drops of packets that controllers sent.
@@ -88,7 +88,7 @@ impl Datapath {
         self.counters.clone()
     }
 
-    /// Returns what worker `lane` counts in: packets of flows, and lookups.
+    /// Returns the counters of worker `lane`: packets of flows, and lookups.
     pub(in crate::forward) fn lane(&self, lane: usize) -> (Arc<Lane>, Arc<Lookups>) {
         (self.counters.lane(lane), self.lookups.lock().unwrap()[lane].clone())
     }
@@ -103,7 +103,8 @@ impl Datapath {
         versions.keep(self.live.get());
     }
 
-    /// Returns how many packets found no flow in each table. Frees what no worker uses any more: call this a few times in a second.
+    /// Returns how many packets found no flow in each table. Frees memory that no worker uses any more: call this a few times
+    /// in a second.
     pub(crate) fn missed(&self) -> Vec<u64> {
         let mut versions = self.versions.lock().unwrap();
         versions.free();
@@ -136,7 +137,7 @@ impl Datapath {
         Numbered { numbers: numbers.into(), configs: configs.into(), datapath: self.clone() }
     }
 
-    /// Sets what is forbidden at the port of this number.
+    /// Sets the configuration of the port of this number.
     pub(crate) fn configure(&self, number: u32, config: PortConfig) {
         let known = self.known.lock().unwrap();
         known.values().filter(|(known, _)| *known == number).for_each(|(_, live)| live.set(config));

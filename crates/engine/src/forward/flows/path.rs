@@ -1,4 +1,4 @@
-//! The flows that a packet goes by, from table to table.
+//! The flows that apply to a packet, from table to table.
 
 use openflow::{Action, Rule, To};
 

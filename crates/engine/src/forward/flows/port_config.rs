@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct LivePortConfig(AtomicU32);
 
 impl LivePortConfig {
-    /// Sets it. Bursts received after this go by it.
+    /// Sets it. It applies to bursts received afterwards.
     pub(super) fn set(&self, config: PortConfig) {
         self.0.store(config.0, Ordering::Relaxed);
     }

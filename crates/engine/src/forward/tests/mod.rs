@@ -222,7 +222,7 @@ fn a_known_address_in_another_vlan_is_not_reached() {
 }
 
 proptest! {
-    /// For any burst, every port gets what a bridge that handled one frame at a time would have sent.
+    /// For any burst, every port gets the frames that a bridge would have sent which handles one frame at a time.
     #[test]
     fn bursts_are_as_good_as_single_frames(
         burst in prop::collection::vec((0u8..4, 0u8..4, any::<bool>()), 1..MAX_BURST),

@@ -13,7 +13,7 @@ struct Model {
 }
 
 impl Model {
-    /// Returns what leaves by each port when `frame` arrives at `from`.
+    /// Returns the frame that leaves by each port when `frame` arrives at `from`.
     fn forward(&mut self, from: usize, frame: &[u8]) -> Vec<Option<Vec<u8>>> {
         let nothing = vec![None; self.vlans.len()];
         let tag =

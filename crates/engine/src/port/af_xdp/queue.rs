@@ -123,7 +123,7 @@ impl ZeroCopyQueue for XdpQueue {
     fn rests_to_share(&self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> bool {
         let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
         let other = memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same);
-        // Queue 0 also receives for all others what is steered to the kernel.
+        // Queue 0 also receives the frames of all queues that are steered to the kernel.
         let steers = self.index == 0 || !memories.is_empty();
         other || steers && macs != self.macs.as_deref()
     }

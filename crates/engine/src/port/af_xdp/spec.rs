@@ -42,8 +42,8 @@ pub struct Keys {
     #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
     pub queue_size: Field<i64>,
     /// Of a port of driver `af_xdp`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks the
-    /// NIC for it (as `ethtool -N` does) and takes it back when the port closes, even if the NIC had it before. `millrace ctl
-    /// ports` says which rules the NIC does not take.
+    /// NIC for it (as `ethtool -N` does) and removes it when the port closes, even if the NIC had it before. `millrace ctl
+    /// ports` shows the rules that the NIC refuses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steer: Vec<At<SteerKeys>>,
 }

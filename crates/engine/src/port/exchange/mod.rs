@@ -1,4 +1,4 @@
-//! Ports whose functions exchange what frames lie in instead of having them copied: buffers or pages.
+//! Ports whose functions exchange the buffers or pages of frames instead of having frames copied.
 
 mod group;
 mod pages;
@@ -25,7 +25,7 @@ enum By {
     Pages(PageExchange),
 }
 
-/// How a queue takes part.
+/// The part of a queue in an exchange.
 pub(crate) enum Part {
     Group(Joined),
     Pages(Arc<PageMember>),
@@ -110,7 +110,7 @@ pub(crate) struct ExchangePlace {
 }
 
 impl ExchangePlace {
-    /// Returns what the port offers to functions, if there is anything.
+    /// Returns the exchange that the port offers to functions, if any.
     pub(crate) fn offered(&self) -> Option<backend::Exchange> {
         match &self.exchange.by {
             By::Group(_) => Some(backend::Exchange::Group),

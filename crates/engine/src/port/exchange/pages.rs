@@ -51,7 +51,7 @@ impl PageExchange {
         if let Some(known) = self.threshold() {
             return Some(known);
         }
-        // Without the lock, so that who asks for the reason does not wait.
+        // Without the lock, so that requests for the reason do not wait.
         let measured = zcopy::threshold(device).map_err(|error| format!("its threshold can't be measured: {error}"));
         *self.threshold.lock().unwrap() = Some(measured);
         self.threshold()

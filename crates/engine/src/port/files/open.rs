@@ -1,4 +1,4 @@
-//! Opening capture files, so that no one overwrites what another uses, and nobody waits for a pipe.
+//! Opening capture files, so that nobody overwrites a file in use, and nobody waits for a pipe.
 //!
 //! A file is locked by flock(2) as long as it is written, or while it is read. Other instances of Millrace respect that.
 

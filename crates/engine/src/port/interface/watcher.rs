@@ -20,7 +20,7 @@ const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 /// Longest pause: each is twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How a port on an interface is opened.
+/// A port on an interface, as its watcher opens it.
 pub(in crate::port) trait Interface: Send {
     /// Name of its interface, if it is known.
     fn name(&self) -> Option<&str>;

@@ -31,7 +31,7 @@ impl Survey {
         Ok((survey, frames))
     }
 
-    /// Counts what was read of a file, and passes it on if it is a frame.
+    /// Counts a packet that was read of a file, and passes it on if it is a frame.
     fn judge(&mut self, packet: Result<Captured, Error>) -> Option<Result<Vec<u8>, Error>> {
         match packet {
             Ok(packet) if is_frame(&packet) => {
@@ -46,7 +46,7 @@ impl Survey {
         None
     }
 
-    /// Returns what users should know, a sentence each.
+    /// Returns remarks for users, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let unfit = format!(
             "packets that are left out, as they are no Ethernet frames (shorter than {MIN_FRAME} bytes, or longer than \

@@ -12,7 +12,7 @@ const ROOM: usize = 1 << 17;
 pub(super) struct Backlog {
     /// Packets with their headers, as in the file.
     bytes: Vec<u8>,
-    /// How many of these bytes are in the file.
+    /// Number of these bytes that are in the file.
     done: usize,
 }
 
@@ -61,7 +61,7 @@ impl Backlog {
         Written { packets, bytes: whole as u64, outcome }
     }
 
-    /// Forgets what was written of the first packet: it is no longer in the file, or the file is another one.
+    /// Forgets the part of the first packet that was written: it is no longer in the file, or the file is another one.
     pub(super) fn rewind(&mut self) {
         self.done = 0;
     }

@@ -1,7 +1,7 @@
 //! Files that frames are recorded to.
 //!
-//! Workers add frames to a backlog, and write it when it is full; the housekeeper writes it every second. It also opens the file,
-//! and tries again what failed: a worker only writes to what is open, and never waits for the reader of a pipe.
+//! Workers add frames to a backlog, and write it when it is full; the housekeeper writes it every second. It also opens the
+//! file, and retries after failures: a worker only writes to an open file, and never waits for the reader of a pipe.
 
 mod backlog;
 mod shown;
@@ -38,7 +38,7 @@ struct Recording {
 struct Care {
     /// Whether it is over, for good.
     ended: bool,
-    /// Whether the file that is open is no longer at the path, and what is there can't be opened yet.
+    /// Whether the open file is no longer at the path, and the file there can't be opened yet.
     is_behind: bool,
     /// The trouble that was logged last, if it lasts.
     told: Option<Trouble>,
@@ -46,7 +46,7 @@ struct Care {
 
 /// Frames that a recording has taken.
 pub(crate) struct Taken {
-    /// How many there were, from the first on.
+    /// Their number, from the first on.
     pub(crate) frames: usize,
     /// Why not the rest.
     pub(crate) refused: Option<Reason>,
@@ -84,7 +84,7 @@ impl Recorder {
         Taken { frames: taken, refused }
     }
 
-    /// Writes all frames taken so far, so that readers of the file see them, and mends what can be mended. Called every second.
+    /// Writes all frames taken so far, so that readers of the file see them, and retries after failures. Called every second.
     pub(crate) fn keep(&self) {
         let mut care = self.0.care.lock().unwrap();
         if care.ended {

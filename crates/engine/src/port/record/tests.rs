@@ -16,7 +16,7 @@ fn reader(recorder: &Recorder) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(recorder.path()).unwrap()
 }
 
-/// Returns what is in a pipe.
+/// Returns the content of a pipe.
 fn all(pipe: &mut File) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = pipe.read_to_end(&mut bytes);

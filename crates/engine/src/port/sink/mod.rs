@@ -1,4 +1,4 @@
-//! Sink ports: drop and count what is sent to them.
+//! Sink ports: drop and count the frames that are sent to them.
 
 mod spec;
 

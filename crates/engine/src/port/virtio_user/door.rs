@@ -1,4 +1,4 @@
-//! Where a port listens for its backend while none is connected, if the switch is the side that listens.
+//! The listening socket of a port whose backend is not connected, if the switch is the side that listens.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};

@@ -43,7 +43,7 @@ pub struct QueueResources {
     pub broken: Arc<AtomicBool>,
 }
 
-/// A queue with buffers of the switch. Its entries tell what each chain that the device has is made of.
+/// A queue with buffers of the switch. Its entries hold the parts of each chain that the device has.
 struct BufferedQueue<T> {
     queue: DriverQueue<T>,
     buffers: u64,

@@ -1,5 +1,5 @@
-//! Tests of what a backend finds in the switch's buffers, of the headers that a guest gets, and of what returns to a guest
-//! when the backend ends.
+//! Tests of the bytes that a backend finds in the switch's buffers, of the headers that a guest gets, and of the buffers that
+//! return to a guest when the backend ends.
 
 mod aside;
 mod hold;

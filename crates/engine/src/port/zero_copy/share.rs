@@ -49,7 +49,7 @@ impl Mix {
 /// Sums over the last bursts.
 #[derive(Default)]
 pub(super) struct Share {
-    /// Packets of the greatest burst, less what has faded since.
+    /// Packets of the greatest burst, which fades with time.
     room: Cell<u32>,
     /// Frames that stayed whole, and all frames, in about [`MEMORY`] bursts.
     whole: Cell<u32>,
@@ -70,7 +70,7 @@ impl Share {
     }
 }
 
-/// Returns what is left of a figure a burst later.
+/// Returns the faded value of a figure a burst later.
 fn faded(figure: u32, memory: u32) -> u32 {
     figure - figure.div_ceil(memory)
 }

@@ -83,7 +83,7 @@ impl<'b> Packets<'b> {
 }
 
 impl Join {
-    /// Joins what goes to queue `queue` of a port.
+    /// Joins packets to queue `queue` of a port.
     pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Join {
         let state = JoinState {
             rules: Reader::new(member.rules.clone()),
@@ -100,7 +100,7 @@ impl Join {
         Join { member, queue, drops, taking, state: RefCell::new(state) }
     }
 
-    /// Adopts new rules: sends what was held under the old ones, and looks up the room and counters of each next hop.
+    /// Adopts new rules: sends the packets held under the old ones, and looks up the room and counters of each next hop.
     #[cold]
     fn take_rules(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
         let sent = self.flush_held(state, next);

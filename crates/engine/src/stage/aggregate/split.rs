@@ -64,7 +64,7 @@ enum Kind {
 }
 
 impl Split {
-    /// Splits what queue `queue` of a port receives.
+    /// Splits aggregates that queue `queue` of a port receives.
     pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Split {
         let state = SplitState {
             rules: Reader::new(member.rules.clone()),
@@ -204,9 +204,9 @@ impl IngressStage for Split {
         self.sits_out.set(packets.div_ceil(MAX_BURST).saturating_sub(1));
     }
 
-    /// Takes as many frames as hold about [`TURN`] bursts of packets, judging by previous ones. All packets of a burst
-    /// are forwarded before another queue has its turn: with a burst of full aggregates, the queue that packets return by would
-    /// be served once every few hundred packets, and a network function would lose most of what it got.
+    /// Takes as many frames as hold about [`TURN`] bursts of packets, judging by previous ones. All packets of a burst are
+    /// forwarded before another queue has its turn: with a burst of full aggregates, the queue that packets return by would
+    /// be served once every few hundred packets, and a network function would lose most of its packets.
     fn turn(&self) -> Option<usize> {
         let left = self.sits_out.get();
         if left > 0 {
@@ -240,7 +240,7 @@ fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     let bytes = Bytes::new(frames, frame);
     match rules.find(&bytes) {
         Ok(Some(found)) => Kind::Aggregate(found),
-        // A guest must not set next hops, as it could by what it writes to a buffer of its own.
+        // A guest must not set next hops, as it could by writing to a buffer of its own.
         Ok(None) if !frame.is_lent() && rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
         Ok(None) if rules.station.may_be_asked(&bytes) => Kind::Question,
         Ok(None) => Kind::Packet,

@@ -9,7 +9,7 @@ use paflow::too_long::{TooLong, judge};
 /// Words for answers at each queue: a dozen of the longest.
 pub(crate) const REFUSALS: usize = 1 << 11;
 
-/// Memory for one packet that is too long, and what becomes of it.
+/// Memory for one packet that is too long, and its fragments or answer.
 #[derive(Default)]
 pub(super) struct Cutter {
     packet: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    /// Finds out what becomes of a packet, which should have at most `longest` bytes.
+    /// Decides how to treat a packet, which should have at most `longest` bytes.
     pub(super) fn judge(&mut self, frames: Frames<'_>, frame: &Frame<'_>, longest: usize) -> TooLong {
         self.packet.resize(frame.len() as usize, 0);
         frames.copy_to(frame, &mut self.packet);

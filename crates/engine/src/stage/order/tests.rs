@@ -1,4 +1,4 @@
-//! Tests of the order of stages, and of what each position sees.
+//! Tests of the order of stages, and of the frames that each position sees.
 
 use super::*;
 use crate::answers::Answers;
@@ -118,7 +118,7 @@ fn egress_names(egress: &Egress) -> Vec<&'static str> {
     names_of(egress.stages.as_slice().iter().map(|placed| placed.slot))
 }
 
-/// Receives these frames, and returns what is forwarded.
+/// Receives these frames, and returns the forwarded ones.
 fn receive(ingress: &IngressStages, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut storage, watch, mut forwarded) = (Box::<BurstStorage>::default(), Stopwatch::default(), Vec::new());
     let mut burst = storage.start();

@@ -110,7 +110,7 @@ fn pkg_config(question: &str) -> Result<String> {
     run(command.arg("libdpdk"), question, "pkg-config", "pkg-config")?.map_err(Unavailable::Library)
 }
 
-/// Runs a tool of this package; returns what it printed, on standard error if it failed.
+/// Runs a tool of this package; returns its output, of standard error if it failed.
 fn run(
     command: &mut Command,
     argument: &str,

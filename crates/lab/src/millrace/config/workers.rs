@@ -1,4 +1,4 @@
-//! Workers, and what the whole program may do.
+//! Workers, and settings of the whole program.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Which keys of a `[[port]]` belong to which driver.
+//! The keys of a `[[port]]`, by driver.
 
 use super::RawPort;
 use super::port::schemas;

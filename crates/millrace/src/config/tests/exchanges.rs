@@ -49,7 +49,7 @@ fn unsupported_exchanges_are_refused() {
         assert!(problems.iter().any(|line| line.contains(expected)), "{expected} is not in {problems:#?}");
     };
     told("", "`ports` is missing");
-    told("ports = ['a']", "nobody is there to exchange buffers with");
+    told("ports = ['a']", "there is no other port to exchange buffers with");
     told("ports = ['a', 'b']\nmode = 'none'", "unknown value `none`; known here: group, zcopy");
     told("ports = ['a', 'e']", "there is no port `e`");
     told("ports = ['a', 'wan']", "port `wan` is of driver sink, and has no function");

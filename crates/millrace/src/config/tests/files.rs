@@ -113,7 +113,7 @@ fn problems_in_the_file_system_are_reported() {
     assert_eq!(of("replay='good', record='new'"), [""; 0]);
     told("replay='cut'", "its last 67 bytes, from offset 176 on, are no whole packet");
     told("replay='text'", "it is neither pcap nor pcapng");
-    told("replay='gone'", "this file is not there");
+    told("replay='gone'", "this file does not exist");
     told("record='gone/x'", "there is no directory ");
     // A reload does not read them once more.
     let text = "port = [{name='a', driver='pcap', replay='cut'}]";

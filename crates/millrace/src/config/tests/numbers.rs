@@ -2,7 +2,7 @@
 
 use super::problems;
 
-/// Checks what is said about this number as a `key` of a port with these `others`.
+/// Checks the message about this number as a `key` of a port with these `others`.
 fn told(others: &str, key: &str, number: &str, expected: &str) {
     let found = problems(&format!("[[port]]\nname='a'\n{others}\n{key}={number}\n"));
     let place = format!("4:{}: ", key.len() + 2);

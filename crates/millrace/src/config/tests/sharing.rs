@@ -85,7 +85,7 @@ fn unsupported_sharing_is_refused() {
         (
             2,
             &["rx-sharing = 1", TWO],
-            "4:14: wanted string or table; see docs/configuration.md for what this key takes",
+            "4:14: wanted string or table; see docs/configuration.md for the values of this key",
         ),
         (2, &[STATIC], "1:1: `workers` is missing; add `workers = [0, 1]`"),
         (2, &[STATIC, "workers = 2"], "5:11: found integer `2`, expected an array; "),

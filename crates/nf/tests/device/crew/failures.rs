@@ -211,7 +211,7 @@ fn a_device_may_leave_and_return_while_batches_are_out() {
     }
 }
 
-/// Workers with queues of their own end before the ports are opened again, and go on with what their functions know.
+/// Workers with queues of their own end before the ports are opened again, and their functions keep their state.
 #[test]
 fn a_device_may_leave_and_return() {
     for kind in ALL {

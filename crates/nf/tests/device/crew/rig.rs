@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use vhost_user::Mode;
 
-/// Time limit for what is certain to come.
+/// Time limit for events that are certain to come.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// Longer than any test takes.
 pub const NEVER: Duration = Duration::from_secs(3600);

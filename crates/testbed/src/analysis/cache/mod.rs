@@ -60,7 +60,7 @@ pub struct Cache {
     /// Directory for the results [default: bench/results/DATE-cache]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Be what is looked at, with the first of each of the above
+    /// Act as the profiled process, with the first of each of the above
     #[arg(long, hide = true)]
     pub itself: bool,
 }

@@ -1,5 +1,5 @@
-//! Work that goes on by turns, on one processor or on several: while one works, the others wait, so that each finds in its
-//! caches what a processor finds that does nothing else.
+//! Work in turns, on one processor or on several: while one part works, the others wait, so that each finds the same in its
+//! caches as on a processor of its own.
 
 use super::super::rig::RigError;
 use loadgen::cpu::{self, PinError};

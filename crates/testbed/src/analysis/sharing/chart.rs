@@ -1,4 +1,4 @@
-//! Charts: the distribution of cycles, and the model with what was measured on it.
+//! Charts: the distribution of cycles, and the model with measured points.
 
 use super::found::{Found, Measured, THREADS, kind};
 use super::model::{Frames, Kind, Link};

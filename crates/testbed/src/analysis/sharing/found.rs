@@ -188,7 +188,7 @@ impl Found {
         let (most, _) = self.works().into_iter().last()?;
         let apart = |threads| self.at(Point { work: most, ..point(Sharing::Locked, threads, Load::Full) });
         let moved = if most > 0 { 2.0 * two.batch() * (apart(2)?.mean() - apart(1)?.mean()).max(0.0) } else { 0.0 };
-        // Without work they always keep the lock busy: what a batch takes beyond that is the hand-over.
+        // Without work they always keep the lock busy: the remaining time of a batch is the hand-over.
         let period = two.batch() / two.pace()?.median;
         Some(Costs {
             alone: cost(Sharing::Alone, &|_| true)?,
@@ -206,7 +206,7 @@ impl Found {
         Some(Model { costs: self.model_costs()?, work, batch: self.at(point)?.batch() })
     }
 
-    /// Returns what the model predicts for a measurement of speed, in packets per cycle.
+    /// Returns the model's prediction for a measurement of speed, in packets per cycle.
     pub fn predicted(&self, measured: &Measured) -> Option<f64> {
         let (_, work) = self.works().into_iter().find(|(asked, _)| *asked == measured.point.work)?;
         Some(self.model(work)?.capacity(kind(measured.point), measured.point.threads.into()))

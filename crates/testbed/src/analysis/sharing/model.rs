@@ -1,5 +1,5 @@
-//! A queueing model of threads that share one receive queue: how many packets they process with more threads than this machine
-//! has processors, and how many wait.
+//! A queueing model of threads that share one receive queue: how many packets they process with more threads than this
+//! machine has processors, and how many wait.
 //!
 //! It is fed with measured cycles ([`Costs`]), and assumes:
 //!
@@ -17,9 +17,9 @@
 //!   taken as often as the lock is busy with all other threads (arrival theorem). So a lock that is always taken is slower than one
 //!   that is taken often, and a little more work can make all threads faster.
 //! - Packets that wait: packets arrive by themselves (Poisson), and each takes the same time at a thread. For each of several queues
-//!   that is M/D/1, for a common one M/D/c, taken as half of what waits with exponential times (M/M/c); at a parent it is M/D/1
+//!   that is M/D/1, for a common one M/D/c, taken as half of the packets that wait with exponential times (M/M/c); at a parent it is M/D/1
 //!   before that. Threads under a lock are as fast as their capacity says. Real arrivals come in bursts, and wait longer.
-//! - A ring of some hundred descriptors loses nothing below its capacity, and all that is above.
+//! - A ring of some hundred descriptors loses nothing below its capacity, and everything above it.
 
 /// Cycles of an action: a part for each batch, and a part for each packet in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -114,7 +114,7 @@ impl Model {
             Kind::RssManyFlows => n * own_queue,
             Kind::Locked => self.batch * repairman(threads, work * self.batch, self.lock_held(threads)),
             Kind::StaticRole => (n / (work + self.each(costs.worker))).min(parent),
-            // The parent works in what its role leaves it.
+            // The parent works in the time that its role leaves.
             Kind::WorkingParent => (n / (work + self.each(costs.worker) + self.each(costs.parent))).min(parent),
         }
     }

@@ -8,13 +8,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// One thread does all: what the others are compared with
+    /// One thread does all: the reference for the others
     Alone,
     /// Each thread has a queue of its own, over which the device spreads flows
     Rss,
     /// Threads take turns at the ports, under a lock
     Locked,
-    /// One more thread, the parent, has the ports; the others process what it received
+    /// One more thread, the parent, has the ports; the others process the frames that it received
     StaticRole,
     /// One of the threads is the parent, and processes as well
     WorkingParent,

@@ -32,7 +32,7 @@ pub enum GuestError {
     Ring(#[from] Fatal),
     #[error("waiting for a notification: {0}")]
     Wait(std::io::Error),
-    #[error("frame {number} did not come within {} s: was a notification lost?", LIMIT.as_secs())]
+    #[error("frame {number} did not arrive within {} s: was a notification lost?", LIMIT.as_secs())]
     Late { number: u64 },
     #[error("frame {came} came when {expected} was sent")]
     Wrong { came: u64, expected: u64 },

@@ -27,13 +27,13 @@ pub struct Figure {
 /// A horizontal axis.
 #[derive(Clone, Copy, Debug)]
 pub enum Across {
-    /// Numbers: what they are, and whether their scale is logarithmic.
+    /// Numbers: their meaning, and whether their scale is logarithmic.
     Numbers { label: &'static str, logarithmic: bool },
     /// Bars, with these names.
     Bars(&'static [&'static str]),
 }
 
-/// A vertical axis: what it shows in which unit, and whether its scale is logarithmic.
+/// A vertical axis: its quantity and unit, and whether its scale is logarithmic.
 #[derive(Clone, Copy, Debug)]
 pub struct Up {
     /// Quantity and unit.

@@ -1,4 +1,4 @@
-//! A figure: its plots, what they show, and their tables.
+//! A figure: its plots, their captions, and their tables.
 
 use super::data;
 use crate::report::cast::Look;

@@ -84,7 +84,7 @@ impl Metric {
     const ALL: [Metric; 6] =
         [Metric::Throughput, Metric::Delivered, Metric::Ndr, Metric::Pdr, Metric::Median, Metric::Tail];
 
-    /// Returns what it is, in words.
+    /// Returns its description.
     pub fn words(self) -> &'static str {
         match self {
             Metric::Throughput => "throughput",

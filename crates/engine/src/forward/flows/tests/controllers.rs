@@ -1,4 +1,4 @@
-//! Controllers: what they forbid at ports, which packets they get, and those that they send.
+//! Controllers: their port configuration, and packets to and from them.
 
 use super::*;
 

@@ -29,7 +29,7 @@ struct Rig {
     drops: Drops,
     storage: Box<BurstStorage>,
     scratch: Scratch,
-    /// Slots of the flows, by number, with what was counted in them up to the last look.
+    /// Slots of the flows, by number, with their counts at the last reading.
     slots: RefCell<Vec<(Arc<Slot>, Count)>>,
     looked_up: Cell<(u64, u64)>,
 }

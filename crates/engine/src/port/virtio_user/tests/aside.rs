@@ -49,7 +49,7 @@ impl Rig {
         }
     }
 
-    /// Returns the frame of this number, without what is removed before it.
+    /// Returns the frame of this number, without the headers that are removed.
     fn frame(number: u32) -> Vec<u8> {
         number.to_le_bytes().into_iter().cycle().take(60 + number as usize * 31 % 1000).collect()
     }

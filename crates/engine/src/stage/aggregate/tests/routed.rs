@@ -28,7 +28,8 @@ fn ipv4(len: usize, vid: u16, class: u8, flags: u8) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..<_>::default() })]
-    /// In one burst or in several of a round, cut or whole: what is known and fits arrives, in order, and nothing of it leaves bare.
+    /// In one burst or in several of a round, cut or whole: packets that are known and fit arrive, in order, and none of them
+    /// leaves without an aggregate.
     #[test]
     fn every_packet_that_fits_arrives_in_an_aggregate(bursts in prop::collection::vec(bursts(), 1..4), cut in cuts(), summed: bool) {
         let rig = Rig::new(&routed(if summed { Checksum::Computed } else { Checksum::Zero }), u32::MAX, usize::MAX);

@@ -113,7 +113,7 @@ impl Subject for CrewSubject {
         };
         let turns = match point.load {
             Load::Full if point.all_threads() <= 2 => Turns::Together(point.busy_threads()),
-            // Threads with queues of their own have nothing in common: one after the other finds what it would find alone.
+            // Threads with queues of their own share nothing: one after the other runs as it would alone.
             Load::Full if point.sharing != Sharing::Rss => Turns::Batches,
             _ => Turns::Any,
         };
