@@ -15,7 +15,6 @@ impl Source {
         Source { file: BufReader::with_capacity(1 << 16, Box::new(file)), record: Vec::new(), offset: 0 }
     }
 
-    /// Returns the offset of the record.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }

@@ -38,7 +38,7 @@ const KEPT: f64 = 0.8;
 const STARVED: Duration = Duration::from_secs(20);
 
 /// Number of checks during an attack.
-const JUDGEMENTS: u32 = 4;
+const CHECKS: u32 = 4;
 
 /// A Millrace with honest traffic.
 pub struct Live {
@@ -131,11 +131,11 @@ impl Live {
             let attacker = scope.spawn(|| attack(&state));
             let stop = Stop(&state);
             wait_for("the attack to begin", || (state.strikes() > 0 || attacker.is_finished()).then_some(()));
-            for _ in 0..JUDGEMENTS {
+            for _ in 0..CHECKS {
                 if attacker.is_finished() {
                     break;
                 }
-                self.judge();
+                self.check_honest();
                 self.keeps(part, &state);
             }
             let strikes = state.strikes();
@@ -172,7 +172,7 @@ impl Live {
     }
 
     /// Checks that the honest guests get their frames, and that the control socket answers.
-    pub fn judge(&self) {
+    pub fn check_honest(&self) {
         self.serves();
         let ports = self.millrace.stats().ports;
         assert!(ports.iter().filter(|port| ["c", "d"].contains(&&*port.name)).all(|port| port.up), "{ports:?}");

@@ -261,7 +261,6 @@ pub struct SharingSpec {
 }
 
 impl SharingSpec {
-    /// Reports whether each queue has a parent.
     pub(crate) fn has_parent(&self) -> bool {
         matches!(self.way, Sharing::StaticRole(_))
     }

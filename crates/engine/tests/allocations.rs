@@ -125,7 +125,6 @@ fn aggregation(own: u8, other: u8) -> AggregationSpec {
     }
 }
 
-/// Returns one end of a tunnel.
 fn end(own: u8, other: u8) -> TunnelEnd {
     let addresses = Addresses::V4 { source: [192, 0, 2, own].into(), destination: [192, 0, 2, other].into() };
     let [source, destination] = [own, other].map(|node| MacAddr([2, 0, 0, 0, 0, node]));

@@ -131,7 +131,6 @@ fn listed<'l>(all: &'l str, without: &'l str) -> impl Iterator<Item = &'l str> {
 pub mod tests {
     use super::*;
 
-    /// Returns cargo's message about a binary.
     fn message(package: &str, test: bool, kind: &str) -> Value {
         serde_json::json!({
             "reason": "compiler-artifact", "manifest_path": format!("/w/crates/{package}/Cargo.toml"),

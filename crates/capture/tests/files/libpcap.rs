@@ -1,4 +1,4 @@
-//! Files are judged as tcpdump judges them: it reads as many packets, and refuses the same ones.
+//! Verdicts on files are those of tcpdump: it reads as many packets, and refuses the same ones.
 
 use crate::made::*;
 use capture::{Error, Reader};
@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// The end of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judgement {
+enum Verdict {
     /// To its end.
     Whole,
     /// To where it is cut off.
@@ -17,8 +17,8 @@ enum Judgement {
     Refused,
 }
 
-/// Returns how many packets tcpdump reads, and its judgement. (Of files that it refuses it may have read some.)
-fn tcpdump(file: &[u8]) -> (usize, Judgement) {
+/// Returns how many packets tcpdump reads, and its verdict. (Of files that it refuses it may have read some.)
+fn tcpdump(file: &[u8]) -> (usize, Verdict) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f");
     std::fs::write(&path, file).unwrap();
@@ -27,25 +27,25 @@ fn tcpdump(file: &[u8]) -> (usize, Judgement) {
     let [counted, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let packets = counted.split_whitespace().next().map_or(0, |number| number.parse().unwrap());
     match said.lines().find(|line| line.starts_with("tcpdump: ")) {
-        None => (packets, Judgement::Whole),
+        None => (packets, Verdict::Whole),
         // A file that ends within its own header, or before it says of what kind its packets are, is none.
-        Some(why) if why.contains("truncated") && said.contains("reading from file") => (packets, Judgement::Cut),
-        Some(_) => (0, Judgement::Refused),
+        Some(why) if why.contains("truncated") && said.contains("reading from file") => (packets, Verdict::Cut),
+        Some(_) => (0, Verdict::Refused),
     }
 }
 
-/// Returns how many packets this crate reads, and its judgement.
-fn ours(file: &[u8]) -> (usize, Judgement) {
-    let Ok(reader) = Reader::new(Cursor::new(file.to_vec())) else { return (0, Judgement::Refused) };
+/// Returns how many packets this crate reads, and its verdict.
+fn ours(file: &[u8]) -> (usize, Verdict) {
+    let Ok(reader) = Reader::new(Cursor::new(file.to_vec())) else { return (0, Verdict::Refused) };
     let mut packets = 0;
     for packet in reader {
         match packet {
             Ok(_) => packets += 1,
-            Err(Error::Cut(_)) => return (packets, Judgement::Cut),
-            Err(_) => return (0, Judgement::Refused),
+            Err(Error::Cut(_)) => return (packets, Verdict::Cut),
+            Err(_) => return (0, Verdict::Refused),
         }
     }
-    (packets, Judgement::Whole)
+    (packets, Verdict::Whole)
 }
 
 fn order() -> impl Strategy<Value = Order> {

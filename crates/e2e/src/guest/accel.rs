@@ -48,7 +48,6 @@ impl Accel {
         vm.is_ok_and(|vm| vm.wait_ready(Duration::from_secs(8)).is_ok())
     }
 
-    /// Returns QEMU's arguments for it.
     pub(super) fn arguments(self) -> [&'static str; 4] {
         match self {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
@@ -57,7 +56,6 @@ impl Accel {
         }
     }
 
-    /// Returns the kernel's arguments for it.
     pub(super) fn kernel_arguments(self) -> &'static str {
         match self {
             Accel::Kvm => "",

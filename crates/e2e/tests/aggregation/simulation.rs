@@ -61,7 +61,6 @@ fn config(number: usize) -> RawFile {
     file((ports, bridge, aggregation(number, &[(CHAIN, next)]), sleeper()))
 }
 
-/// Returns a packet of 64 bytes.
 fn packet() -> [u8; 64] {
     let mut bytes = [0; 64];
     bytes[..6].copy_from_slice(&[2, 0, 0, 0, 2, 1]);

@@ -83,7 +83,6 @@ fn a_guest_that_invents_addresses_evicts_nobody() {
     live.finish();
 }
 
-/// Returns an OpenFlow 1.3 message.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (8 + body.len() as u16).to_be_bytes();
     [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()

@@ -13,7 +13,6 @@ const PACKET_OUT: u8 = 13;
 const BARRIER_REQUEST: u8 = 20;
 const BARRIER_REPLY: u8 = 21;
 
-/// Returns an OpenFlow 1.3 message.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (8 + body.len() as u16).to_be_bytes();
     [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()

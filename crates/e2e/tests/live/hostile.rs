@@ -218,7 +218,7 @@ fn half_a_message_holds_nobody_up_for_long() {
     let mut scene = Scene::new();
     let mut stalled = UnixStream::connect(scene.live.home.socket("a")).unwrap();
     stalled.write_all(&[1, 0, 0, 0, 1, 0]).unwrap();
-    scene.live.judge();
+    scene.live.check_honest();
     scene.said("sent half a message and then nothing");
     // Still open on this side.
     scene.recovers();

@@ -26,7 +26,6 @@ const FEW: u16 = 8;
 
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
-/// Returns the configuration inside the machine.
 fn config(between: impl Part, idle: Idle) -> RawFile {
     let wan = AfXdp { interface: "eth0".into(), mode: MoverKey::ZeroCopy.into(), ..AfXdp::default() };
     let fw = VhostUser { socket: "/tmp/fw.sock".into(), ..VhostUser::default() };

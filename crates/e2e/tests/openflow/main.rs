@@ -117,12 +117,10 @@ fn expect(guests: &mut [Guest], wanted: &[&[Vec<u8>]]) {
     }
 }
 
-/// Returns the answer to `flows`.
 fn shown(home: &Home) -> Flows {
     Client::connect(&home.path("control")).unwrap().call_as("flows").unwrap()
 }
 
-/// Returns the flow with this match.
 fn flow(home: &Home, matches: &str) -> Flow {
     let flows = shown(home).flows;
     let found = flows.iter().find(|flow| flow.matches == matches).cloned();

@@ -112,7 +112,6 @@ impl End {
     }
 }
 
-/// Returns the index of a packet's flow.
 fn flow_of(bytes: &[u8]) -> u16 {
     u16::from(bytes[14..16] == FLOWS[1].to_be_bytes())
 }

@@ -17,7 +17,6 @@ use lab::process::Daemon;
 use millrace::control::Drops;
 use rustix::process::Signal;
 
-/// Returns the port at the cable.
 fn uplink() -> RawPort {
     af_packet("up", "up0")
 }

@@ -5,7 +5,7 @@ use super::pace::Pace;
 use packet::MacAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use settings::Judge;
+use settings::Checker;
 use settings::written::{At, Field};
 use std::ops::{Deref, DerefMut, Range};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(super) const QUEUE_SIZES: Range<i64> = 64..1025;
 pub(super) const BURSTS: Range<i64> = 1..1025;
 
 /// The configuration that a port's section is a part of. It collects problems.
-pub trait Checks: DerefMut<Target = Judge> {
+pub trait Checks: DerefMut<Target = Checker> {
     /// Returns the path of a socket, which the switch creates if it `listens`.
     fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf;
 
@@ -46,15 +46,15 @@ pub struct Section<'c> {
 }
 
 impl Deref for Section<'_> {
-    type Target = Judge;
+    type Target = Checker;
 
-    fn deref(&self) -> &Judge {
+    fn deref(&self) -> &Checker {
         self.checks
     }
 }
 
 impl DerefMut for Section<'_> {
-    fn deref_mut(&mut self) -> &mut Judge {
+    fn deref_mut(&mut self) -> &mut Checker {
         self.checks
     }
 }

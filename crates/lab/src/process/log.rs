@@ -64,7 +64,6 @@ impl Log {
         lines.kept.iter().skip(mark.saturating_sub(lines.dropped)).map(|line| line.text.clone()).collect()
     }
 
-    /// Returns the lines of one stream.
     pub(super) fn lines_of(&self, stream: Stream) -> Vec<String> {
         let lines = self.lock();
         lines.kept.iter().filter(|line| line.stream == stream).map(|line| line.text.clone()).collect()

@@ -25,7 +25,7 @@ pub struct WireOptions {
     /// it sends to, or of both
     #[arg(long, value_name = "RX[:TX]", default_value = "256", value_parser = queue_sizes)]
     pub queue_size: QueueSizes,
-    /// Count the frames that come back without judging them: for switches that leave copies out
+    /// Count the frames that come back without checking them: for switches that leave copies out
     #[arg(long)]
     pub unchecked: bool,
     /// Frames on their way at most

@@ -6,7 +6,7 @@ use capture::Reader;
 use engine::port::files::{Identity, Purpose, suits};
 use engine::port::pcap::Survey;
 use rustix::net::sockopt::socket_peercred;
-use settings::{Judge, Problem};
+use settings::{Checker, Problem};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -68,7 +68,7 @@ impl Files {
     }
 
     /// Adds a file, and checks it against all others and against the machine.
-    pub(super) fn add(&mut self, judge: &mut Judge, at: &At<String>, path: &Path, purpose: Purpose) {
+    pub(super) fn add(&mut self, checker: &mut Checker, at: &At<String>, path: &Path, purpose: Purpose) {
         let file = ResolvedFile::of(path);
         if let Ok(meta) = fs::metadata(path)
             && let Err(why) = suits(&meta, purpose)
@@ -77,10 +77,10 @@ impl Files {
                 Purpose::Replay => "give a capture file, pcap or pcapng",
                 Purpose::Record => "give a file, which is created if it does not exist, or a named pipe",
             };
-            return judge.error(&at.span, format!("this cannot be a capture file: {why}"), help);
+            return checker.error(&at.span, format!("this cannot be a capture file: {why}"), help);
         }
         if purpose == Purpose::Record && file == ResolvedFile::of(&self.configuration) {
-            judge.error(&at.span, "this file is the configuration", "record to another file");
+            checker.error(&at.span, "this file is the configuration", "record to another file");
         }
         let clashes = |other: &&Named| other.file == file && [other.purpose, purpose].contains(&Purpose::Record);
         if let Some(other) = self.named.iter().find(clashes) {
@@ -90,14 +90,14 @@ impl Files {
                 (Purpose::Record, _) => "this file is written by a port, so it can't be replayed",
             };
             let problem = Problem::error(&at.span, message, "give each its own");
-            judge.problems.push(problem.and_at(&other.span, "already used here"));
+            checker.problems.push(problem.and_at(&other.span, "already used here"));
         }
         if self.examines {
             match purpose {
-                Purpose::Replay => examine(judge, at, path),
+                Purpose::Replay => examine(checker, at, path),
                 Purpose::Record if matches!(file, ResolvedFile::NoDirectory(_)) => {
                     let help = "nothing is recorded without it: create it before the switch starts";
-                    judge.warn(&at.span, format!("there is no directory {}", parent(path).display()), help);
+                    checker.warn(&at.span, format!("there is no directory {}", parent(path).display()), help);
                 }
                 Purpose::Record => {}
             }
@@ -106,7 +106,7 @@ impl Files {
     }
 
     /// Warns of files that a process records to, but for the switch that has this control socket.
-    pub(super) fn recorded_elsewhere(&self, judge: &mut Judge, control: &Path) {
+    pub(super) fn recorded_elsewhere(&self, checker: &mut Checker, control: &Path) {
         if !self.examines {
             return;
         }
@@ -120,30 +120,30 @@ impl Files {
         };
         for (span, process) in self.named.iter().filter_map(|named| Some((&named.span, holder(named)?))) {
             let message = format!("process {process} has this file open, perhaps another Millrace that records to it");
-            judge.warn(span, message, "nothing is recorded until it is closed: give each switch its own");
+            checker.warn(span, message, "nothing is recorded until it is closed: give each switch its own");
         }
     }
 }
 
 /// Reads a file that is to be replayed, and warns of packets that will be skipped.
-fn examine(judge: &mut Judge, at: &At<String>, path: &Path) {
+fn examine(checker: &mut Checker, at: &At<String>, path: &Path) {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => {
             let gone = error.kind() == ErrorKind::NotFound;
             let why =
                 if gone { "this file does not exist".to_owned() } else { format!("cannot read this file: {error}") };
-            return judge.warn(&at.span, why, "the port is down until it can be read");
+            return checker.warn(&at.span, why, "the port is down until it can be read");
         }
     };
     match Reader::new(file).and_then(Survey::of) {
         Ok(survey) => {
             for remark in survey.remarks() {
-                judge.warn(&at.span, format!("of this file: {remark}"), "the rest is replayed");
+                checker.warn(&at.span, format!("of this file: {remark}"), "the rest is replayed");
             }
         }
         Err(error) => {
-            judge.warn(
+            checker.warn(
                 &at.span,
                 format!("this file cannot be replayed: {error}"),
                 "give a pcap or pcapng file of Ethernet frames",

@@ -28,7 +28,6 @@ fn read(files: &[(&str, Vec<u8>)]) -> Corpus {
     Corpus::read(folder.path(), |_| Ok(())).unwrap()
 }
 
-/// Returns a frame of `len` bytes to a station.
 fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut bytes = vec![number; len];
     let header = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];

@@ -9,7 +9,6 @@ fn documentation(line: &str) -> Option<&str> {
     Some(line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?.trim())
 }
 
-/// Reports whether documentation has an example in Rust.
 fn has_example(text: &str) -> bool {
     let fences = text.lines().filter_map(documentation).filter(|line| line.starts_with("```"));
     fences.step_by(2).any(|opening| opening != "```text")

@@ -27,7 +27,6 @@ impl Path {
         usize::from(self.len) == LONGEST
     }
 
-    /// Returns the slots of its flows.
     #[inline(always)]
     pub(in crate::forward) fn slots(&self) -> &[u32] {
         &self.slots[..usize::from(self.len).min(LONGEST)]

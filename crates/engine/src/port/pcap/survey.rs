@@ -20,19 +20,19 @@ impl Survey {
     /// Reads a file to its end.
     pub fn of(file: Reader) -> Result<Survey, Error> {
         let mut survey = Survey::default();
-        file.filter_map(|packet| survey.judge(packet)).try_for_each(|frame| frame.map(drop))?;
+        file.filter_map(|packet| survey.count(packet)).try_for_each(|frame| frame.map(drop))?;
         Ok(survey)
     }
 
     /// Reads a file to its end, with the frames in it.
     pub(super) fn with_frames(file: Reader) -> Result<(Survey, FrameBlock), Error> {
         let mut survey = Survey::default();
-        let frames = file.filter_map(|packet| survey.judge(packet)).collect::<Result<_, _>>()?;
+        let frames = file.filter_map(|packet| survey.count(packet)).collect::<Result<_, _>>()?;
         Ok((survey, frames))
     }
 
     /// Counts a packet that was read of a file, and passes it on if it is a frame.
-    fn judge(&mut self, packet: Result<Captured, Error>) -> Option<Result<Vec<u8>, Error>> {
+    fn count(&mut self, packet: Result<Captured, Error>) -> Option<Result<Vec<u8>, Error>> {
         match packet {
             Ok(packet) if is_frame(&packet) => {
                 self.frames += 1;

@@ -46,11 +46,11 @@ impl HeaderProbe {
     /// looked at, also if it comes back after the trial.
     #[inline(always)]
     pub(super) fn is_written(&self, ring: &Enqueue, loan: &Loan, spoiled: bool) -> bool {
-        if spoiled { self.judge(ring.has_valid_header(loan)) } else { matches!(self.state.get(), State::Writes) }
+        if spoiled { self.note(ring.has_valid_header(loan)) } else { matches!(self.state.get(), State::Writes) }
     }
 
     #[cold]
-    fn judge(&self, is_valid: bool) -> bool {
+    fn note(&self, is_valid: bool) -> bool {
         self.state.set(match self.state.get() {
             _ if !is_valid => State::Leaves,
             State::Trial(good) if good + 1 < TRIALS => State::Trial(good + 1),

@@ -282,14 +282,14 @@ impl Join {
         let (frames, next_hop) = (packets.taken, packets.next_hops[index]);
         let longest = room_of(state, next_hop).map_or(0, |room| room.longest());
         let mut cutter = state.cutter.take().unwrap_or_default();
-        let sent = match cutter.judge(frames, &frames.as_slice()[index], longest) {
+        let sent = match cutter.treat(frames, &frames.as_slice()[index], longest) {
             TooLong::Fragments { len } => cutter.send_fragments(len, |burst| {
                 let (frames, next_hops) = (burst.frames(), [next_hop; MAX_BURST]);
                 let (lengths, next_hops) = (&lengths(&frames)[..frames.len()], &next_hops[..frames.len()]);
                 self.transmit_planned(Packets { taken: frames, alone: frames, lengths, next_hops }, state, next)
             }),
-            judged => {
-                if judged == TooLong::Answer {
+            treatment => {
+                if treatment == TooLong::Answer {
                     cutter.answer(&self.member.refusals, self.queue);
                 }
                 self.drops.add(Reason::TooLong, 1);

@@ -25,7 +25,6 @@ struct Keeper {
 }
 
 impl Gate {
-    /// Returns a gate for this frame.
     fn new(number: u64) -> (Arc<Gate>, Keeper) {
         let (arrived, is_arrived) = mpsc::channel();
         let (leave, is_left) = mpsc::channel();

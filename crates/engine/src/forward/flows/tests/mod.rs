@@ -140,7 +140,6 @@ fn output(port: u32) -> Action {
     Action::Output { port, max_len: 0xffff }
 }
 
-/// Returns a UDP packet to this port, of `len` bytes.
 fn udp(to: u16, len: usize) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..len).map(|at| at as u8).collect();
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
