@@ -14,7 +14,6 @@ mod model;
 // On cache lines of its own: all read it, and it hardly ever changes.
 #[repr(align(128))]
 pub struct Parking {
-    /// All workers.
     workers: usize,
     /// Workers that are about to wait, or wait.
     parked: AtomicU32,

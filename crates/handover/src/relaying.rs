@@ -1,7 +1,7 @@
 //! The choice of the thread that signals an eventfd: the notifying thread itself, or a relay if signals take long.
 //!
-//! A signal may be late, but none is lost while its sender changes: a thread that has asked the relay looks whether the eventfd still
-//! is the relay's, and a relay that gives it back looks for threads that have asked.
+//! A signal may be late, but none is lost while its sender changes: a thread that has asked the relay checks that the eventfd
+//! still is the relay's, and a relay that gives it back checks for threads that have asked.
 
 use crate::sync::{AtomicBool, AtomicU8, Ordering};
 

@@ -45,8 +45,8 @@ pub struct Common {
     /// Bytes of the longest frame that fits into one buffer
     #[arg(long, default_value_t = 2048)]
     pub buffer_size: usize,
-    /// Exchange the buffers or pages of frames with other functions instead of copying frames: the ports are in an `[[exchange]]` of
-    /// the switch, of this mode
+    /// Exchange the buffers or pages of frames with other functions instead of copying frames: the ports are in an
+    /// `[[exchange]]` of the switch, of this mode
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "group")]
     pub exchange: Option<ExchangeMode>,
     /// Poll when idle: lowest latency, and a whole processor

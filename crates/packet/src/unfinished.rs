@@ -15,7 +15,7 @@ use crate::ip_protocol as protocol;
 /// Bytes of a frame that are searched for headers.
 const SEARCHED: usize = 192;
 
-/// Most Ethernet types, IPv6 extension headers and IP headers, each, that are looked at: so two VLAN tags or tunnels are skipped.
+/// Most Ethernet types, IPv6 extension headers and IP headers, each, that are parsed: so two VLAN tags or tunnels are skipped.
 const NESTED: usize = 3;
 
 /// UDP ports of VXLAN (RFC 7348; Linux's own default) and of Geneve (RFC 8926).

@@ -172,7 +172,7 @@ pub unsafe extern "C" fn paflow_write(
     room: usize,
 ) -> usize {
     let count = count.into();
-    // SAFETY: the caller passes as much, and neither changes the one nor looks at the other during the call.
+    // SAFETY: the caller passes as much, and neither changes the one nor reads the other during the call.
     let (packets, order, out) =
         unsafe { (from_raw_parts(packets, count), from_raw_parts(order, count), from_raw_parts_mut(out, room)) };
     let first = usize::from(group.first);

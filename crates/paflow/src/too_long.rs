@@ -19,7 +19,7 @@ const ICMP: usize = 8;
 /// Treatment of a packet that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLong {
-    /// It goes on in fragments, each with the packet's Ethernet header (RFC 791 §3.2). All but the last have `len` bytes.
+    /// It is forwarded in fragments, each with the packet's Ethernet header (RFC 791 §3.2). All but the last have `len` bytes.
     Fragments {
         /// Bytes of a fragment.
         len: usize,
@@ -30,8 +30,8 @@ pub enum TooLong {
     Silence,
 }
 
-/// Decides how to treat `frame`, which is longer than `longest` bytes, and replaces `out` by its fragments or the answer. An answer
-/// comes from the address that the packet was for: the switch has none in its network.
+/// Decides how to treat `frame`, which is longer than `longest` bytes, and replaces `out` by its fragments or the answer. An
+/// answer comes from the address that the packet was for: the switch has none in its network.
 pub fn treat(frame: &[u8], longest: usize, out: &mut Vec<u8>) -> TooLong {
     out.clear();
     let Some((ethertype, at)) = network(frame) else { return TooLong::Silence };

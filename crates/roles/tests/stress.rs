@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const BATCHES: usize = if cfg!(miri) { 200 } else { 20_000 };
 const WORKERS: usize = 8;
 const ROOM: usize = 8;
-/// Looks at a batch that does not come back before the parent goes on without it.
+/// Looks at a batch that does not come back before the parent continues without it.
 const PATIENCE: u32 = 20;
 /// No batch takes as long, however busy the machine is.
 const FAR: Duration = Duration::from_secs(120);

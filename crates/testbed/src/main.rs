@@ -50,8 +50,8 @@ enum Command {
     Wire(WireArguments),
     /// Act as a sender, a receiver, a client or a server of packets, or pairs of these; `testbed run` starts such processes
     ///
-    /// It prints "ready" on standard error, and waits for "go" (if it sends) or "stop" (if it only receives) on standard input. Its
-    /// report is a line of JSON on standard output.
+    /// It prints "ready" on standard error, and waits for "go" (if it sends) or "stop" (if it only receives) on standard
+    /// input. Its report is a line of JSON on standard output.
     App(app::AppOptions),
     /// Measure Millrace and a peer in turn, under the same load, and show both side by side
     ///

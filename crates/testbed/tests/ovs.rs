@@ -22,8 +22,8 @@ fn comparison(load: &str, scratch: &Path, results: &Path) -> Command {
     command
 }
 
-/// Compares until the cycles of Open vSwitch are known; returns the results. A testbed that has no processor while the load sends sees
-/// no frame between its looks at the counters.
+/// Compares until the cycles of Open vSwitch are known; returns the results. A testbed that has no processor while the load
+/// sends sees no frame between its readings of the counters.
 fn measured(load: &str, scratch: &Path, directory: &Path) -> Value {
     let deadline = Instant::now() + SOON;
     loop {

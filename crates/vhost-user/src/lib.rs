@@ -25,8 +25,8 @@ pub use mode::Mode;
 pub use shared_object::SharedObject;
 pub use socket::{Access, Listener, SocketError, claim, keep_sockets};
 
-/// Reserves kernel resources of sessions and opens the files that they read, before others use them up and before the process gives up the
-/// right to.
+/// Reserves kernel resources of sessions and opens the files that they read, before others use them up and before the process
+/// gives up the right to.
 ///
 /// # Errors
 /// The kernel has nothing left to signal eventfds with.

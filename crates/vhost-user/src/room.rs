@@ -61,8 +61,8 @@ impl Room {
         Room { reserve, ..room }
     }
 
-    /// Returns how many bytes are not for guests: a part of the memory that was free when the process started. Each guest gets at most half of what is
-    /// left, but many halves are nearly all.
+    /// Returns how many bytes are not for guests: a part of the memory that was free when the process started. Each guest
+    /// gets at most half of what is left, but many halves are nearly all.
     pub(crate) fn reserve(&self) -> u64 {
         self.reserve
     }

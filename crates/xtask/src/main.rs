@@ -38,7 +38,8 @@ struct Arguments {
 enum Task {
     /// Install requirements of the tests, check format, lints and documentation, and run all tests
     Test(StepArguments),
-    /// Run slower checks, which find what tests do not: Miri, models of threads, fuzzers, other processors, instruction counts, licences
+    /// Run slower checks, which find what tests do not: Miri, models of threads, fuzzers, other processors, instruction
+    /// counts, licences
     Verify(StepArguments),
     /// Run the tests of endurance: hundreds of millions of frames, every fuzzer for minutes
     Soak(SoakArguments),
@@ -46,7 +47,7 @@ enum Task {
     Docs,
     /// Store the figures that later runs are compared with
     Baseline {
-        /// Of what
+        /// Kind of figures
         #[arg(value_enum)]
         what: Baseline,
     },

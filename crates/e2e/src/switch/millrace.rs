@@ -1,4 +1,4 @@
-//! A running Millrace that a test looks at.
+//! A running Millrace under test.
 
 use super::wait_for;
 use ::millrace::control::{Drops, ReloadReport};

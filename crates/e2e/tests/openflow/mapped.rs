@@ -41,7 +41,7 @@ fn unchanged_frames_are_delivered_in_place() -> Result<()> {
     }
     let mapping = millrace.mapping();
     assert!(in_place() > 200, "{mapping:?}");
-    // The guest could change them after flows have looked at them.
+    // The guest could change them after flows have matched them.
     assert!(mapping.sent_in_place == 0 && mapping.sent_copied >= 400, "{mapping:?}");
     assert_eq!(dropped(&millrace, "wan", "flow-drop"), 200);
     far.stop();

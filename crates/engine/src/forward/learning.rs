@@ -149,7 +149,7 @@ impl LearningPlan {
         self.send(arrival, judged, &decisions, &tags, room);
     }
 
-    /// Forwards frames of an arrival that flows have looked at, or changed.
+    /// Forwards frames of an arrival that flows have matched, or changed.
     pub(super) fn forward_on(&self, arrival: &Arrival<'_, '_>, frames: Outgoing<'_, '_>, scratch: &mut Scratch) {
         match frames {
             Outgoing::Frames(frames) if arrival.from < self.outputs.len() => {

@@ -118,7 +118,7 @@ use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
 /// Maximum number of queue pairs of a port.
 pub const MAX_QUEUES: u16 = 64;
 
-/// Condition for a worker to look at a queue again.
+/// Condition for a worker to poll a queue again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Nothing: there is work.
@@ -239,8 +239,8 @@ pub trait LifeCycle {
         None
     }
 
-    /// Stops the device that fills or reads its buffers, if this half owns it. Called once; loans stay known. Returns how many
-    /// frames are lost, which were received but not yet looked at.
+    /// Stops the device that fills or reads its buffers, if this half owns it. Called once; loans stay known. Returns how
+    /// many frames are lost, which were received but not yet processed.
     fn stop(&mut self) -> u64 {
         0
     }

@@ -71,8 +71,8 @@ impl Batches {
     }
 }
 
-/// Workers claim the batches that a parent publishes, in the interleavings in which a thread is interrupted up to three times, and with
-/// several workers twice: more would take minutes. Each broken twin is found with one interruption.
+/// Workers claim the batches that a parent publishes, in the interleavings in which a thread is interrupted up to three
+/// times, and with several workers twice: more would take minutes. Each broken twin is found with one interruption.
 fn model(workers: usize, count: usize, steps: Steps) {
     let mut most = loom::model::Builder::new();
     most.preemption_bound = Some(if workers > 1 { 2 } else { 3 });

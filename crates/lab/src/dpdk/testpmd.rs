@@ -11,7 +11,6 @@ use super::{AnyPort, Console, Lcores, Pages, READY, Sandbox, stats};
 use crate::process::{self, Daemon, Interrupt, Launch, Usage};
 use crate::{Error, Result, cpu};
 
-/// Its program.
 const PROGRAM: &str = "dpdk-testpmd";
 
 /// Memory in MiB that it uses without huge pages of its own.

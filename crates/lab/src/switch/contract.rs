@@ -114,7 +114,7 @@ pub trait Running {
         Ok(true)
     }
 
-    /// Returns its processes, which are also looked at for their CPU time.
+    /// Returns its processes, whose CPU time is measured, too.
     fn processes(&self) -> Vec<u32>;
 
     /// Returns the command lines that started and set it up, as a reader could type them.

@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Time limit for its end, on which a child that watches it removes its files.
 const END: Duration = Duration::from_secs(10);
 
-/// Interval at which the end of that child is looked for.
+/// Interval of checks for the end of that child.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Memory in MiB that it asks for at first.

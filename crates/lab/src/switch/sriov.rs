@@ -15,7 +15,7 @@ const INTERFACES: &str = "/sys/class/net";
 /// Time limit for the driver of a new virtual function to make its interface.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Interval at which it is looked for.
+/// Interval of checks for it.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The switch in a network card.

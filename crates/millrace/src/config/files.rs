@@ -62,7 +62,8 @@ impl ResolvedFile {
 }
 
 impl Files {
-    /// Returns an empty set for this configuration. `examines` says whether to examine the content of files, and the processes that have them open.
+    /// Returns an empty set for this configuration. `examines` says whether to examine the content of files, and the
+    /// processes that have them open.
     pub(super) fn new(configuration: &Path, examines: bool) -> Files {
         Files { configuration: configuration.to_owned(), examines, named: Vec::new() }
     }

@@ -99,7 +99,7 @@ fn listed(check: &mut Check, list: &At<Vec<At<i64>>>, workers: usize) -> Vec<usi
     known.into_iter().map(|at| at.value as usize).collect()
 }
 
-/// Reports a worker that there is not. Workers go by their place in the file.
+/// Reports a worker that does not exist. Workers are numbered by their place in the file.
 fn exists(check: &mut Check, at: &At<i64>, workers: usize) -> bool {
     let exists = usize::try_from(at.value).is_ok_and(|index| index < workers);
     if !exists {

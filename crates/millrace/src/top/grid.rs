@@ -11,7 +11,7 @@ pub(super) struct Column {
     pub(super) meaning: &'static str,
 }
 
-/// Whether a user should look at something.
+/// Urgency of a cell for the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tone {
     #[default]

@@ -22,7 +22,7 @@ pub(crate) struct Join {
     rooms: Vec<Room>,
     /// Length from which no two packets fit into an aggregate.
     too_long: usize,
-    /// Whether every packet has to be looked at.
+    /// Whether every packet has to be examined.
     looks_at_all: bool,
     planner: Box<Planner>,
     /// Packets waiting for the end of the burst, or for as many as can be planned.
@@ -218,7 +218,7 @@ fn write_headers(frame: &mut [u8], template: &Template, around: Around, number: 
     if template.wants_sum() {
         sum.add(entries);
     }
-    // Only routers look at the class.
+    // Only routers read the class.
     let class = if template.is_routed() { around.class() } else { 0 };
     headers.copy_from_slice(&template.headers_of_class(class, number, size, sum));
 }

@@ -57,7 +57,7 @@ impl Split {
             let most = if self.singles { BURST } else { FRAMES };
             let outcome = pair.receive(burst, most, &mut counters.malformed);
             if outcome.is_err() || burst.len() == before {
-                // A broken device's frames are not looked at any more.
+                // Frames of a broken device are ignored.
                 burst.truncate(before);
                 return outcome;
             }

@@ -58,8 +58,8 @@ impl CrewOptions {
         usize::from(self.workers * BATCHES).next_power_of_two()
     }
 
-    /// Returns options of ports that meet the needs of the crew: spare buffers for the packets of its batches, or ports of its own for
-    /// each worker.
+    /// Returns options of ports that meet the needs of the crew: spare buffers for the packets of its batches, or ports of
+    /// its own for each worker.
     pub fn adapt(&self, options: Options) -> Options {
         let batches = if self.sharing == Sharing::Rss { 1 } else { self.room() + usize::from(self.workers) };
         let spare_buffers = options.spare_buffers.max((batches * BURST) as u16);

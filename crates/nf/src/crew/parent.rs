@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Batches that a parent that works receives in a round for each worker: one that the worker processes while the parent does, and
 /// one for the time in which the parent receives and sends.
 const BATCHES_AHEAD: u16 = 2;
-/// Rounds between two looks for a worker that has stalled.
+/// Rounds between two checks for a worker that has stalled.
 const LOOK_ROUNDS: u32 = 64;
 /// Rounds in which the parent only waits for workers, before it lets others have the processor.
 const WAITS: u32 = 64;

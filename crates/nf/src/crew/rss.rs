@@ -1,8 +1,8 @@
 //! Queue pairs of its own for each worker: the device spreads frames over them, and workers share nothing.
 //!
-//! Each worker runs its queue pairs of all ports to completion, on a thread of its own. The calling thread only looks whether
-//! the devices are still there. When a link has broken, all workers end: between two rounds, when none has a packet. The
-//! calling thread then reconnects, and starts them again with the new ports.
+//! Each worker runs its queue pairs of all ports to completion, on a thread of its own. The calling thread only checks that
+//! the devices still exist. When a link has broken, all workers end: between two rounds, when none has a packet. The calling
+//! thread then reconnects, and starts them again with the new ports.
 
 use super::batch::{Batch, Devices};
 use super::error::CrewError;
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use vhost_user::frontend::Link;
 
-/// Interval between two looks at the devices.
+/// Interval between two checks of the devices.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs a crew whose workers have queue pairs of their own.

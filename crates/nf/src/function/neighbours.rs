@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time for which an address is used beyond its lifetime while its neighbour is asked again. A request costs a frame here, and more
-/// frames would be lost until the reply.
+/// Time for which an address is used beyond its lifetime while its neighbour is asked again. A request costs a frame here,
+/// and more frames would be lost until the reply.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A neighbour: its port and its address.

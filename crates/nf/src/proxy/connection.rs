@@ -8,7 +8,7 @@ use smoltcp::socket::tcp::{RecvError, Socket, State};
 /// State of a connection after its bytes were moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It goes on.
+    /// It continues.
     Open,
     /// Both sides ended it, and nothing is left to move.
     Ended,

@@ -20,7 +20,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Rounds without anything to do between two looks at local sockets: a look is a system call.
+/// Idle rounds between two polls of local sockets: a poll is a system call.
 const LOOK: u32 = 8;
 /// Longest sleep.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ pub(super) struct Relay {
     next: u64,
     /// When the stack has something to do.
     due: Option<Instant>,
-    /// Rounds since the last look at local sockets.
+    /// Rounds since the last poll of local sockets.
     unseen: u32,
     events: Vec<(u64, EventFlags)>,
 }

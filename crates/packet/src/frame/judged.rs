@@ -47,8 +47,8 @@ const BLOCK: usize = HEAD / 2;
 pub struct Head {
     bytes: [u8; HEAD],
     len: usize,
-    /// Number of these bytes that are sent as they were taken. Zero for a frame in a buffer of the guest that it may be for: it stays
-    /// there, and all other possible receivers trust that guest.
+    /// Number of these bytes that are sent as they were taken. Zero for a frame in a buffer of the guest that it may be for:
+    /// it stays there, and all other possible receivers trust that guest.
     sent: usize,
 }
 
@@ -197,7 +197,7 @@ impl<'s, 'b: 's> Judging<'s, 'b> {
         self.frames.len() - self.left.len()
     }
 
-    /// Returns the frames with their headers. Takes those that were not looked at, too.
+    /// Returns the frames with their headers. Takes those that were not read, too.
     #[inline(always)]
     pub fn end(mut self) -> Judged<'s> {
         self.by_ref().for_each(drop);

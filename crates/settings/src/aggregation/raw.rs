@@ -65,9 +65,10 @@ pub struct RawNextHop {
     pub mac: Field<String>,
     /// IP address of the next hop.
     pub ip: Field<String>,
-    /// Whether there are routers on the path to it. They can't forward the packets themselves, so each then travels in an aggregate, if need
-    /// be alone, which takes 48 bytes more over IPv4 and UDP. A packet that does not fit is fragmented if its IPv4 header allows that;
-    /// otherwise it is dropped (`too-long`), and ICMP tells its sender which length fits. The outer IP header has the DSCP of the packets.
+    /// Whether there are routers on the path to it. They can't forward the packets themselves, so each then travels in an
+    /// aggregate, if need be alone, which takes 48 bytes more over IPv4 and UDP. A packet that does not fit is fragmented if
+    /// its IPv4 header allows that; otherwise it is dropped (`too-long`), and ICMP tells its sender which length fits. The
+    /// outer IP header has the DSCP of the packets.
     #[schemars(extend("default" = false))]
     pub routed: Field<bool>,
     /// The port that it is behind. Packets that leave by another port are not joined for it. Required in a network function

@@ -80,7 +80,7 @@ fn tagged() -> Vec<u8> {
     [0x80, 0, VLAN_VID << 1 | 1, 4, 0x10, 0, 0x10, 0].into()
 }
 
-/// Returns the instruction to go on in a table.
+/// Returns the instruction to continue in a table.
 fn go_to(table: u8) -> Vec<u8> {
     vec![0, 1, 0, 8, table, 0, 0, 0]
 }

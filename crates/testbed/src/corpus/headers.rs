@@ -1,4 +1,4 @@
-//! The headers of a frame that a path looks at.
+//! The headers of a frame that a path reads.
 
 use packet::{MacAddr, ethertype, header_len};
 

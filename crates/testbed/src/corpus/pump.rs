@@ -20,10 +20,10 @@ const BUFFER: usize = 2048;
 /// Bytes that may be added to a frame on its way: a tunnel's headers, the virtio header.
 const HEADERS: usize = 128;
 
-/// Pause between two looks for frames.
+/// Pause between two polls for frames.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Pause between two looks whether the switch has taken all frames.
+/// Pause between two checks that the switch has taken all frames.
 const MOMENT: Duration = Duration::from_micros(100);
 
 /// Time without a frame after which the switches' counters are asked whether others will come.
@@ -51,8 +51,8 @@ impl<'c> Pump<'c> {
         Pump { corpus, patience, next: 0, window: 0..0, sent: 0, received: 0 }
     }
 
-    /// Sends all frames, and takes those that come out. Calls `progress` with the number of frames sent, now and then. Ends early when
-    /// too much is lost.
+    /// Sends all frames, and takes those that come out. Calls `progress` with the number of frames sent, now and then. Ends
+    /// early when too much is lost.
     pub fn run(&mut self, rig: &mut Rig, tally: &mut Tally<'c>, progress: impl Fn(usize)) -> Result<()> {
         let mut losses = 0;
         while self.next < self.corpus.frames.len() && losses < MOST_LOSSES {
@@ -131,8 +131,8 @@ impl<'c> Pump<'c> {
         Ok(())
     }
 
-    /// Takes frames that come out until the first switch has returned the buffers of all frames, so that it has forwarded or dropped them,
-    /// and until all have come out that must, or nothing more comes.
+    /// Takes frames that come out until the first switch has returned the buffers of all frames, so that it has forwarded or
+    /// dropped them, and until all have come out that must, or nothing more comes.
     fn take(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<()> {
         let from = tally.from();
         let (mut last, mut asked) = (Instant::now(), Instant::now());

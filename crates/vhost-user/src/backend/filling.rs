@@ -29,7 +29,8 @@ static PROMISED: AtomicU64 = AtomicU64::new(0);
 struct Promise(u64);
 
 impl Promise {
-    /// Promises this many bytes if they are at most half of the free memory, and leave the reserve. Otherwise returns the permitted number.
+    /// Promises this many bytes if they are at most half of the free memory, and leave the reserve. Otherwise returns the
+    /// permitted number.
     fn make(bytes: u64, room: &Room) -> Result<Promise, u64> {
         let left = room.left();
         let allowed = |others: u64| (left.saturating_sub(others) / 2).min(left.saturating_sub(room.reserve() + others));

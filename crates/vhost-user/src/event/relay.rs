@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// Longest time of a signal that a worker sends: many times the duration of one that wakes a virtual machine.
 const LONG: Duration = Duration::from_micros(50);
 
-/// Signals in a row that have to be cheap until a worker sends them again: an eventfd that is made dear once in that number costs a
-/// worker little.
+/// Signals in a row that have to be cheap until a worker sends them again: an eventfd that is made dear once in that number
+/// costs a worker little.
 const CHEAP: u32 = 1000;
 
 /// Time that the thread sleeps after a signal, in times that the signal took.

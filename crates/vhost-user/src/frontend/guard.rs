@@ -35,7 +35,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Calls `attempt` until it returns a value. Unparking the thread has it look at once whether to stop.
+    /// Calls `attempt` until it returns a value. Unparking the thread makes it check at once whether to stop.
     pub(super) fn retry<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, FrontendError>,

@@ -1,4 +1,4 @@
-//! Documentation with examples has its examples run, and no pass over documentation looks for examples that are not there.
+//! Documentation with examples has its examples run, and no pass over documentation looks for examples in vain.
 
 use super::{folders, sources};
 use std::fs;

@@ -99,8 +99,8 @@ fn ends(home: &Home, millrace: &Millrace, wire: &Wire) -> Result<[Guest; 2]> {
     Ok([guest(home, millrace, "fw")?, wire.guest("far")?])
 }
 
-/// Checks that a port has received and sent these numbers of frames, and dropped none, and that these `workers` share its queue: each
-/// frame was processed by one of them.
+/// Checks that a port has received and sent these numbers of frames, and dropped none, and that these `workers` share its
+/// queue: each frame was processed by one of them.
 fn adds_up(millrace: &Millrace, name: &str, frames: [u64; 2], workers: &[usize]) {
     let port = millrace.counted(name, frames[0], frames[1]);
     assert!(port.drops().is_empty(), "{:?}", port.0);

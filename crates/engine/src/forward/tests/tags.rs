@@ -61,7 +61,7 @@ fn vlan() -> impl Strategy<Value = Vlan> {
     ]
 }
 
-/// Returns ports of a bridge: all of them look at tags, or none does.
+/// Returns ports of a bridge: all of them handle tags, or none does.
 fn vlans() -> impl Strategy<Value = Vec<Vlan>> {
     prop_oneof![4 => prop::collection::vec(vlan(), 2..6), 1 => Just(vec![Vlan::Ignore; 4])]
 }

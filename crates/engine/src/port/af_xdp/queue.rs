@@ -1,5 +1,5 @@
 //! A queue of an AF_XDP port: its socket, and the memory that it uses. A mapping closes the socket and opens another one with
-//! other memory; the port's other queues go on meanwhile.
+//! other memory; the port's other queues continue meanwhile.
 
 use super::device::{Device, OVERHEAD, OpenedQueue, Pools, RELEASE};
 use super::rings::{RxRings, TxRings};

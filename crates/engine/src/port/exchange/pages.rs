@@ -57,7 +57,6 @@ impl PageExchange {
         self.threshold()
     }
 
-    /// Returns the area that a region is of.
     fn adopt(&self, device: &Device, region: &Region) -> Option<Arc<AreaPages>> {
         // Others are not duplicated.
         region.device().filter(|number| *number == device.number())?;

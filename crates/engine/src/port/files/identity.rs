@@ -28,7 +28,8 @@ impl Identity {
     }
 }
 
-/// Finds the process that has locked a file in the lines of /proc/locks: `1: FLOCK  ADVISORY  WRITE 314 fe:01:2718 0 EOF` (proc(5)).
+/// Finds the process that has locked a file in the lines of /proc/locks: `1: FLOCK  ADVISORY  WRITE 314 fe:01:2718 0 EOF`
+/// (proc(5)).
 fn holder(locks: &str, file: Identity) -> Option<u32> {
     let [major, minor] = [rustix::fs::major(file.device), rustix::fs::minor(file.device)];
     let place = format!("{major:02x}:{minor:02x}:{}", file.inode);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// First pause before another attempt to open a port whose interface is present and unchanged; and the time for which a
 /// changed interface is left alone.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Interval of looks at an interface in another network namespace.
+/// Interval of checks of an interface in another network namespace.
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 /// Longest pause: each is twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);

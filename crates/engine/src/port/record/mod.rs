@@ -150,7 +150,7 @@ impl Recorder {
         }
     }
 
-    /// Opens the file at the path, and goes on there. If that fails and a file is open, this one stays.
+    /// Opens the file at the path, and continues there. If that fails and a file is open, this one stays.
     fn open(&self) -> Result<(), String> {
         let opened = self.0.files.open_to_write(&self.0.path, &self.0.port).and_then(Open::new);
         let mut tape = self.tape();

@@ -13,8 +13,8 @@ use std::cell::Cell;
 /// before it gives other queues their turn.
 pub(super) const LEAST: u32 = 4 * MAX_BURST as u32;
 
-/// Lends only if more than one frame in this number stays whole. Measured with one in three, a port that lends carries fewer packets
-/// than one that does not.
+/// Lends only if more than one frame in this number stays whole. Measured with one in three, a port that lends carries fewer
+/// packets than one that does not.
 const WORTH: u32 = 2;
 
 /// Bursts after which the shares of frames are nearly forgotten, and after which the greatest burst is.

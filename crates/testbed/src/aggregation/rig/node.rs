@@ -148,7 +148,7 @@ impl Node {
     }
 }
 
-/// The time between two looks at a node's counters.
+/// The time between two readings of a node's counters.
 #[derive(Clone, Copy)]
 pub struct Interval<'s> {
     /// The counters at its beginning.

@@ -12,7 +12,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// than a short one.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// A look at a node.
+/// A reading of a node's counters.
 struct Moment {
     counters: Snapshot,
     /// Its processor time so far.

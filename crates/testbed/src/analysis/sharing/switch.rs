@@ -48,7 +48,8 @@ impl Sample {
     }
 }
 
-/// Returns the measured points: of each of these ways, and of one worker alone. Every queue has frames, so that flows do not matter.
+/// Returns the measured points: of each of these ways, and of one worker alone. Every queue has frames, so that flows do not
+/// matter.
 pub fn points(sharings: &[Sharing], threads: &[u16]) -> Vec<Workers> {
     let mut points = Vec::new();
     for sharing in [Sharing::Alone].iter().chain(sharings) {

@@ -33,7 +33,7 @@ const BUFFER: usize = 128;
 /// Frames of a full queue: three quarters of a ring, so that the ring for sending gets full in the middle of a measurement, and
 /// not at its beginning.
 const FILL: [usize; 2] = [3, 4];
-/// Pause between two looks whether the frames of a burst came back.
+/// Pause between two checks that the frames of a burst came back.
 const LOOK: Duration = Duration::from_micros(50);
 /// Time limit for a measurement, and for the first answer of the device.
 const PATIENCE: Duration = Duration::from_secs(60);
