@@ -107,7 +107,7 @@ static long stats_ioctl(struct file *file, void __user *arg)
 	return copy_to_user(arg, &stats, sizeof(stats)) ? -EFAULT : 0;
 }
 
-/* /proc/PID/fdinfo: what this area is and does. */
+/* /proc/PID/fdinfo: state and counters of this area. */
 static void device_fdinfo(struct seq_file *out, struct file *file)
 {
 	struct zcopy_area *area = file->private_data;

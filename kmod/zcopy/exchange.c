@@ -178,7 +178,7 @@ static bool is_held(struct page *page)
 
 #endif
 
-/* Keeps of the page that goes from `here` to `there` what may go there. */
+/* Clears all bytes of the page from `here` to `there` that may not go there. */
 static void trim(struct zcopy_slot *p, const struct zcopy_pair *pair,
 		 struct zcopy_area *here, struct zcopy_area *there)
 {
@@ -192,7 +192,7 @@ static void trim(struct zcopy_slot *p, const struct zcopy_pair *pair,
 	p->from = here->id;
 }
 
-/* Keeps of the page that comes from `there` to `here` what may come here. */
+/* Clears the page from `there` to `here` unless its bytes may come here. */
 static void wash(struct zcopy_slot *q, struct zcopy_area *here,
 		 struct zcopy_area *there)
 {

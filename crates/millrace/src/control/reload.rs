@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             report.to_string(),
             "recreated socket /run/c.sock, which was gone; \
-             socket /run/m.sock is gone, and making it again FAILED: no; \
+             socket /run/m.sock is gone, and recreating it FAILED: no; \
              reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 2 patches, \
              1 worker; \
              [metrics] changed, which takes effect when the switch is started again; warning: it is late"

@@ -313,7 +313,7 @@ mod tests {
         let rates = Rates { drops: vec![drop("busy", 0.0), drop("no-buffers", 5.0)], ..Rates::default() };
         let (cells, row) = first(View::Drops, &rates);
         assert!(has(&cells, "REASON", "no-buffers") && has(&cells, "DROPS/s", "5"), "{cells:?}");
-        assert!(row.detail.contains("slower than what is sent to it"), "{}", row.detail);
+        assert!(row.detail.contains("slower than the traffic to it"), "{}", row.detail);
     }
 
     #[test]

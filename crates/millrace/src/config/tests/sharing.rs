@@ -160,7 +160,7 @@ fn workers_with_a_parent_hold_nothing_back() {
     };
     let found = with("static-role", "delay = \"1ms\"");
     assert!(
-        found.len() == 1 && found[0].starts_with("6:18: `delay` means nothing to workers with a parent; what "),
+        found.len() == 1 && found[0].starts_with("6:18: `delay` means nothing to workers with a parent; frames "),
         "{found:#?}"
     );
     for way in ["rss", "locked"] {
