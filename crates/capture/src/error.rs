@@ -17,7 +17,11 @@ pub struct Cut {
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it is cut off: its last {} bytes, from offset {} on, are no whole packet", self.bytes, self.offset)
+        write!(
+            f,
+            "it is cut off: its last {} bytes, from offset {} on, are not a whole packet",
+            self.bytes, self.offset
+        )
     }
 }
 

@@ -69,7 +69,7 @@ Examples:
     #[command(after_help = "\
 Keys on the live screen:
   Left, Right, Tab, 1-5       another view: ports, drops, workers, mappings, aggregation
-  Up, Down, PgUp, PgDn        another row; the lines below the table show its details
+  Up, Down, PgUp, PgDn        select another row; the lines below the table show its details
   s, r                        sort by the next column, reverse the order
   /                           show only rows with a text; Enter ends typing, Esc shows all again
   p                           pause: freeze the figures; p again resumes
@@ -79,7 +79,7 @@ Keys on the live screen:
 All figures are of the last interval, except FRAMES of the drops, which counts since the port
 was added. A switch that goes away is retried, also after a restart; a missing switch at the
 start is an error. Without --socket, the switch is looked for as by `millrace ctl`.
-If standard input or output is no terminal, or a dumb one (TERM=dumb), --plain is the default. Colours
+If standard input or output is not a terminal, or a dumb one (TERM=dumb), --plain is the default. Colours
 mark problems; NO_COLOR=1 turns them off. docs/top.md explains the fields of --json.
 
 Examples:

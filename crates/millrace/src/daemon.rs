@@ -175,7 +175,7 @@ impl Daemon {
                 let places: Vec<_> = places.map(|grant| grant.path.display().to_string()).collect();
                 format!(
                     "{error}; it is {} now, and the switch is user \"{}\" and confined to read in {}: let that user read it, move it \
-                     back, or start the switch again, with the place in `directories` of [confinement] if this is to come again",
+                     back, or start the switch again, with its directory in `directories` of [confinement] if this is to come again",
                     now.display(),
                     self.confined.user,
                     places.join(", ")
@@ -313,7 +313,7 @@ impl Daemon {
     fn apply(&self) -> Result<ReloadReport, String> {
         if !self.is_file {
             return Err(format!(
-                "the configuration came from {}, which is no file and cannot be read again: start the switch with a file to change \
+                "the configuration came from {}, which is not a file and cannot be read again: start the switch with a file to change \
                  it while it runs",
                 self.path.display()
             ));

@@ -50,7 +50,7 @@ impl Messages {
     /// Sets the length of a message to be sent, which is at most the size of a buffer.
     #[inline]
     pub fn set_len(&mut self, index: usize, len: usize) {
-        assert!(len <= self.size, "a message of {len} bytes in a buffer of {}", self.size);
+        assert!(len <= self.size, "a message of {len} bytes does not fit into a buffer of {}", self.size);
         self.lens[index] = len;
     }
 

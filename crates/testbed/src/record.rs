@@ -161,7 +161,7 @@ pub enum RecordError {
     Write { path: PathBuf, source: std::io::Error },
     #[error("{} can't be read: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{} has not the form that is asked for: {source}", path.display())]
+    #[error("{} does not have the requested form: {source}", path.display())]
     Form { path: PathBuf, source: serde_json::Error },
 }
 

@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 /// Error: too many descriptors are open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "too many descriptors are open: {taken} of the {limit} that the process may have are taken, and the others are not for {whom}; \
+    "too many descriptors are open: {taken} of the {limit} that the process may have are taken, and the rest are not available to {whom}; \
      raise the hard limit (LimitNOFILE= of systemd, ulimit -n), or {instead}"
 )]
 pub struct Exhausted {

@@ -34,7 +34,7 @@ pub fn prepare() -> std::io::Result<()> {
     room::Room::get();
     if let Err(error) = virtqueue::memory::prepare() {
         tracing::warn!(
-            "a page that a guest takes away will be allocated anew by the worker that touches it, as the kernel offers no \
+            "a page that a guest takes away will be allocated again by the worker that touches it, as the kernel offers no \
              userfaultfd(2) to this process ({error}); docs/security.md says more"
         );
     }

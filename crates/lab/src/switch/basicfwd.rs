@@ -64,7 +64,7 @@ impl SwitchKind for BasicForwarding {
         }
         let missing = |error| {
             Unavailable(format!(
-                "it can't be compiled; it takes Debian's packages gcc, pkg-config and libdpdk-dev: {error}"
+                "it can't be compiled; this needs Debian's packages gcc, pkg-config and libdpdk-dev: {error}"
             ))
         };
         output_of(Command::new("cc").arg("--version")).map_err(missing)?;

@@ -41,7 +41,7 @@ impl SwitchKind for LinuxBridge {
     fn available(&self) -> std::result::Result<String, Unavailable> {
         let make = || Namespace::create()?.run("ip", &["link", "add", BRIDGE, "type", "bridge"]);
         make().map_err(|error| {
-            Unavailable(format!("a bridge can't be made; it takes root and CONFIG_BRIDGE: {error}"))
+            Unavailable(format!("a bridge can't be made; this needs root and CONFIG_BRIDGE: {error}"))
         })?;
         Ok(format!("Linux {}", rustix::system::uname().release().to_string_lossy()))
     }

@@ -147,7 +147,7 @@ impl FromStr for Rate {
         match text.parse::<f64>() {
             _ if text == "max" => Ok(Rate::Max),
             Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(Rate::PerSecond(rate)),
-            _ => Err(format!("{text:?} is no rate: give packets per second, such as 1000000 or 1e6, or \"max\"")),
+            _ => Err(format!("{text:?} is not a rate: give packets per second, such as 1000000 or 1e6, or \"max\"")),
         }
     }
 }
@@ -169,7 +169,7 @@ impl FromStr for Size {
         match text.parse::<u16>() {
             _ if text == "imix" => Ok(Size::Imix),
             Ok(bytes) if (SHORTEST..=long).contains(&bytes) => Ok(Size::Bytes(bytes)),
-            _ => Err(format!("{text:?} is no size of a frame: give {SHORTEST} to {long} bytes, or \"imix\"")),
+            _ => Err(format!("{text:?} is not a frame size: give {SHORTEST} to {long} bytes, or \"imix\"")),
         }
     }
 }
@@ -189,7 +189,9 @@ impl FromStr for Arrivals {
 
     fn from_str(text: &str) -> Result<Arrivals, String> {
         let wrong = || {
-            format!("{text:?} are no arrivals: give \"constant\", \"poisson\", or \"on-off:ON/OFF\" in milliseconds")
+            format!(
+                "{text:?} is not an arrival process: give \"constant\", \"poisson\", or \"on-off:ON/OFF\" in milliseconds"
+            )
         };
         match text {
             "constant" => Ok(Arrivals::Constant),

@@ -218,7 +218,8 @@ fn end<'a, 'b>(
             true => "join two guests by a [[patch]], which copies each frame once",
             false => "name a port with that driver",
         };
-        let message = format!("port `{}` is no port that {wanted}: a port of driver {}", at.value, kinds.join(" or "));
+        let message =
+            format!("port `{}` is not a port that {wanted}: a port of driver {}", at.value, kinds.join(" or "));
         check.error(&at.span, message, help);
         return None;
     }

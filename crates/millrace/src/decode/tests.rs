@@ -105,7 +105,7 @@ fn a_truncated_file_is_decoded_to_its_end() {
     assert!(String::from_utf8(out).unwrap().contains("4 frames: 3 aggregates"));
     let offset = bytes.len() - 109;
     assert!(remarks[0].ends_with("(snapped): 1"), "{remarks:?}");
-    let cut = format!("it is cut off: its last 109 bytes, from offset {offset} on, are no whole packet");
+    let cut = format!("it is cut off: its last 109 bytes, from offset {offset} on, are not a whole packet");
     assert_eq!(remarks[1..], [cut]);
 }
 

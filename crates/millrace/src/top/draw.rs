@@ -22,7 +22,7 @@ const KEYS: &str = "←→ view  ↑↓ row  s sort  r reverse  / filter  p paus
 
 const HELP: [(&str, &str); 7] = [
     ("← → Tab 1-5", "another view"),
-    ("↑ ↓ PgUp PgDn Home End", "another row; the lines below the table say all about it"),
+    ("↑ ↓ PgUp PgDn Home End", "select another row; the lines below the table show its details"),
     ("s, r", "sort by the next column, reverse the order"),
     ("/", "only rows with a text; Enter ends typing, Esc shows all"),
     ("p", "pause: freeze the figures; p again resumes"),

@@ -242,7 +242,7 @@ fn a_configuration_from_a_pipe_is_confined_and_read_once() {
     fs::remove_file(directory.path().join("c.sock")).unwrap();
     let mark = switch.daemon.log().mark();
     switch.daemon.signal(Signal::HUP).unwrap();
-    switch.wait_said(mark, "which is no file and cannot be read again: start the switch with a file").unwrap();
+    switch.wait_said(mark, "which is not a file and cannot be read again: start the switch with a file").unwrap();
     assert_eq!(text(&ctl(&switch, &["ports"]).stdout), ports);
     assert_eq!(ctl(&switch, &["reload"]).status.code(), Some(1));
     assert_eq!(end(&mut switch, Signal::TERM), 0);

@@ -38,7 +38,8 @@ fn skipped_packets_are_counted_and_reported() {
     let mut bytes = packets(&[60, 61, 13, 14, 65_536, 0, 1514]);
     bytes.truncate(bytes.len() - 100);
     fs::write(&path, &bytes).unwrap();
-    let cut = format!("it is cut off: its last 1430 bytes, from offset {} on, are no whole packet", bytes.len() - 1430);
+    let cut =
+        format!("it is cut off: its last 1430 bytes, from offset {} on, are not a whole packet", bytes.len() - 1430);
     let remarks = ["longer than 65535): 3", "(snapped): 1", &cut];
 
     files(home.path()).configure(replayed("in.pcap")).unwrap();

@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 
     let count = arguments.common.sockets.len();
     if arguments.addresses.len() != count {
-        wrong(format!("{count} ports, but {} addresses: --address wants one a port", arguments.addresses.len()));
+        wrong(format!("{count} ports, but {} addresses: --address needs one for each port", arguments.addresses.len()));
     }
     let interfaces = (0..).zip(&arguments.addresses).map(|(index, &network)| Interface {
         mac: *arguments.macs.get(index).unwrap_or(&MacAddr([2, 0, 0, 0, 1, index as u8 + 1])),

@@ -58,7 +58,7 @@ pub enum CompareError {
     Ovs(#[from] ovs::Unavailable),
     #[error("chains of functions, and functions that exchange buffers, are the testbed's: --load testbed")]
     Functions,
-    #[error("to receive into a network function's buffers takes a NIC: --load wire")]
+    #[error("receiving into a network function's buffers needs a NIC: --load wire")]
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
     Measure { scenario: Scenario, contestant: Contestant, source: MeasureError },

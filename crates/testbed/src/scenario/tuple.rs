@@ -82,7 +82,9 @@ impl FromStr for OfferedRate {
 
     fn from_str(text: &str) -> Result<OfferedRate, String> {
         let wrong = || {
-            format!("{text:?} is no rate: give packets per second, such as 1e6, \"max\", \"search\" or \"50% of ndr\"")
+            format!(
+                "{text:?} is not a rate: give packets per second, such as 1e6, \"max\", \"search\" or \"50% of ndr\""
+            )
         };
         match (text, text.strip_suffix("% of ndr")) {
             ("max", _) => Ok(OfferedRate::Max),

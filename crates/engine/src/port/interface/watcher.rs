@@ -45,7 +45,7 @@ pub(in crate::port) trait Session: Send {
         let had = self.link();
         match links.get(&had.name) {
             Ok(link) if link.index == had.index => Ok(Some(link)),
-            Ok(link) => Err(format!("interface {} is another one now", link.name)),
+            Ok(link) => Err(format!("interface {} has been replaced", link.name)),
             Err(error @ netdev::Error::Missing { .. }) => Err(error.to_string()),
             Err(_) => Ok(None),
         }

@@ -49,7 +49,7 @@ impl Survey {
     /// Returns remarks for users, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let unfit = format!(
-            "packets that are left out, as they are no Ethernet frames (shorter than {MIN_FRAME} bytes, or longer than \
+            "packets that are left out, as they are not Ethernet frames (shorter than {MIN_FRAME} bytes, or longer than \
              {MAX_FRAME}): {}",
             self.unfit
         );

@@ -175,7 +175,7 @@ impl Recorder {
         match &trouble {
             Some(Trouble { why, .. }) => {
                 tracing::warn!(
-                    "port \"{port}\": no frames are recorded to {file}: {why}; it is tried again every second"
+                    "port \"{port}\": no frames are recorded to {file}: {why}; the switch retries every second"
                 );
             }
             None => {

@@ -218,7 +218,7 @@ impl Session {
         if !self.shares {
             return Err(format!(
                 "the backend left, or did not answer, {TRIES} times in a row when it was given a guest's memory; it is \
-                 tried again when the backend connects anew"
+                 tried again when the backend reconnects"
             ));
         }
         let memories: Vec<Arc<Memory>> = memories.into_iter().cloned().collect();

@@ -111,7 +111,7 @@ fn problems_in_the_file_system_are_reported() {
     fs::write(root.join("good"), &cut).unwrap();
     fs::write(root.join("text"), "no capture").unwrap();
     assert_eq!(of("replay='good', record='new'"), [""; 0]);
-    told("replay='cut'", "its last 67 bytes, from offset 176 on, are no whole packet");
+    told("replay='cut'", "its last 67 bytes, from offset 176 on, are not a whole packet");
     told("replay='text'", "it is neither pcap nor pcapng");
     told("replay='gone'", "this file does not exist");
     told("record='gone/x'", "there is no directory ");

@@ -319,13 +319,13 @@ fn access_to_sockets_is_checked() {
     let cases = [
         ("socket-mode='0666'", None),
         ("socket-mode='660', socket-owner='root', socket-group='0', memory='any', queues=64", None),
-        ("socket-mode='66'", Some("`66` is no set of permissions")),
-        ("socket-mode='0999'", Some("`0999` is no set of permissions")),
-        ("socket-mode='01777'", Some("`01777` is no set of permissions")),
+        ("socket-mode='66'", Some("`66` is not a set of permissions")),
+        ("socket-mode='0999'", Some("`0999` is not a set of permissions")),
+        ("socket-mode='01777'", Some("`01777` is not a set of permissions")),
         ("socket-mode='0444'", Some("nobody could connect to a socket of mode 0444")),
         ("socket-owner='no-such-user'", Some("there is no user `no-such-user`")),
         ("socket-group='no-such-group'", Some("there is no group `no-such-group`")),
-        ("mode='client', socket-mode='0660'", Some("`socket-mode` means nothing in mode \"client\"")),
+        ("mode='client', socket-mode='0660'", Some("`socket-mode` has no effect in mode \"client\"")),
         ("memory='fuse'", Some("")),
     ];
     for (keys, expected) in cases {
