@@ -112,7 +112,8 @@ reasons! {
     NotTunnel = "not-tunnel",
     /// The frame is of another VXLAN network than the port's.
     OtherVni = "other-vni",
-    /// The network marked an aggregate as one that met congestion, and the sender of this packet in it would not understand the mark.
+    /// The network marked an aggregate as having experienced congestion (CE), and the sender of this packet would not
+    /// understand the mark.
     Congested = "congested",
     /// More neighbours ask for the switch's addresses than are answered at a time.
     NeighbourFlood = "neighbour-flood",

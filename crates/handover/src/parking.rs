@@ -8,9 +8,9 @@ mod model;
 
 /// The workers that wait for a batch. The parent neither locks nor calls the kernel unless one waits.
 ///
-/// A parent that works is one of the workers, and never waits: it wakes nobody for a lone batch, which it takes itself. To wake
-/// another thread costs a lock and a system call, the frames would have to move to its processor's cache, and they would wait until
-/// it runs. A second batch wakes one: it would wait until the first is processed.
+/// A parent that works is one of the workers, and never waits: it wakes no worker for a lone batch, which it takes itself. To
+/// wake another thread costs a lock and a system call, the frames would have to move to its processor's cache, and they would
+/// wait until it runs. A second batch wakes one: it would wait until the first is processed.
 // On cache lines of its own: all read it, and it hardly ever changes.
 #[repr(align(128))]
 pub struct Parking {

@@ -63,8 +63,8 @@ impl Relaying {
         self.sender.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Asks the relay for a signal, and wakes it by `wake` if nobody has asked before. Returns true if it has given the eventfd back
-    /// meanwhile: then the caller sends the signal.
+    /// Asks the relay for a signal, and wakes it by `wake` unless a signal is already pending. Returns true if it has given
+    /// the eventfd back meanwhile: then the caller sends the signal.
     #[must_use]
     pub fn ask(&self, wake: impl FnOnce()) -> bool {
         if self.is_asked.swap(true, Ordering::AcqRel) {

@@ -39,7 +39,8 @@ impl Signals {
             starting.push(flag::register_conditional_shutdown(signal, 128 + signal, is_stopping.clone())?);
             starting.push(flag::register(signal, is_stopping.clone())?);
         }
-        // Nobody sends the first two on purpose: logrotate and the like try them. A file that is too long fails to be written.
+        // logrotate and similar programs send the first two without meaning this process. A file that is too long fails to be
+        // written.
         for signal in [SIGUSR1, SIGUSR2, SIGXFSZ] {
             flag::register(signal, Arc::default())?;
         }

@@ -12,7 +12,7 @@ pub struct Messages {
     bytes: Box<[u8]>,
     size: usize,
     lens: Box<[usize]>,
-    // Both are filled anew for each call, and mean nothing between two calls.
+    // Each call fills both; between calls their contents have no meaning.
     vectors: Box<[iovec]>,
     headers: Box<[mmsghdr]>,
 }

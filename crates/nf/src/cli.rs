@@ -324,7 +324,7 @@ impl Common {
     }
 }
 
-/// Writes a line to the standard error output. If it can't be written, nobody reads it, and the program continues.
+/// Writes a line to the standard error output. If that fails, the program continues without it.
 pub fn tell(line: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{line}");

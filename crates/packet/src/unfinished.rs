@@ -171,7 +171,8 @@ struct Transport {
 }
 
 impl Transport {
-    /// Parses the IP header `at`, in a frame of `frame` bytes. `None` if it is none, or incomplete, or does not tell its destination.
+    /// Parses the IP header `at`, in a frame of `frame` bytes. `None` if this is no IP header, or an incomplete one, or one
+    /// without the final destination.
     fn find(head: &[u8], ethertype: u16, at: usize, frame: usize) -> Option<Transport> {
         let mut addresses = Sum::new();
         let (protocol, start, end) = match ethertype {

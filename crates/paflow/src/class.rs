@@ -79,7 +79,7 @@ pub enum Marked {
     Refused,
 }
 
-/// Marks a packet, of which `head` is the beginning, as one that met congestion.
+/// Marks a packet, of which `head` is the beginning, as having experienced congestion.
 pub fn mark(head: &mut [u8]) -> Marked {
     let (Some(class), Some((ethertype, at))) = (of(&*head), network(&*head)) else { return Marked::Passed };
     if class & ECN == NOT_CAPABLE {

@@ -58,7 +58,8 @@ pub struct Found {
     pub addresses: Option<(IpAddr, IpAddr)>,
     /// The VNI, inside VXLAN.
     pub vni: Option<u32>,
-    /// Whether the network marked it as one that met congestion: its packets have to be marked ([`crate::class::mark`]).
+    /// Whether the network marked it as having experienced congestion: its packets have to be marked
+    /// ([`crate::class::mark`]).
     pub congested: bool,
 }
 

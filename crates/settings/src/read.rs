@@ -11,7 +11,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// Keys that are reported as unreadable. Each costs a walk through the file, and nobody reads as many.
+/// Keys that are reported as unreadable. Each costs a walk through the file, and no user reads more.
 const MOST_UNREAD: usize = 50;
 
 /// The result of reading a file.

@@ -408,7 +408,7 @@ mod tests {
         assert!(listener.accept().unwrap().is_some());
         established.write_all(&[1]).unwrap();
         accepted.read_exact(&mut [0]).unwrap();
-        // A socket of somebody else stays, and is reported.
+        // Another process's socket stays, and is reported.
         remove_file(&path).unwrap();
         let other = Listener::bind(&path, &Access::default()).unwrap();
         assert!(matches!(listener.mend(), Err(SocketError::InUse(_))));

@@ -55,7 +55,7 @@ impl Device {
         Area::sized(fd, pages, flags)
     }
 
-    /// Takes a descriptor that somebody else has passed, if it is one of this device.
+    /// Takes a descriptor that another process has passed, if it is one of this device.
     ///
     /// Others of this kind answer at once, and devices of another kind are not asked.
     pub fn adopt(&self, fd: OwnedFd) -> Result<Area, Error> {

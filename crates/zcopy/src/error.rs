@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why pages can't be had or exchanged.
+/// Why pages can't be allocated or exchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,7 +24,7 @@ pub enum Error {
     /// An area has no pages yet.
     #[error("the area has no pages; give it some before it is shared")]
     NoPages,
-    /// An area of this size can't be had.
+    /// An area of this size can't be allocated.
     #[error("allocating {pages} pages: {source}; the module's parameter max_pages and the cgroup limit them")]
     Size {
         /// Pages that were asked for.

@@ -97,8 +97,8 @@ impl Kernel {
         Self::prepare_of(&BACKPORTED_HEADERS)
     }
 
-    /// Takes a kernel that somebody has built, from a directory like those of the cache: `vmlinux`, which may be any image that
-    /// QEMU boots, the modules, and the headers in `usr/src`. Its name begins with `linux-image-`.
+    /// Takes a kernel that was built elsewhere, from a directory like those of the cache: `vmlinux`, which may be any image
+    /// that QEMU boots, the modules, and the headers in `usr/src`. Its name begins with `linux-image-`.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -25,7 +25,7 @@ fn live() -> Live {
     Live::new((vhost_user("a"), vhost_user("b"), bridge, channel))
 }
 
-/// A controller that does as it should.
+/// A controller that keeps to the protocol.
 struct Honest(UnixStream);
 
 impl Honest {

@@ -11,7 +11,7 @@ const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const ROGUE: [u8; 6] = [2, 0, 0, 0, 0, 6];
 
-/// Bytes behind the headers, which nobody judges.
+/// Bytes behind the headers, which the switch does not check.
 const PAYLOAD: [u8; 86] = [7; 86];
 
 /// The beginnings between which the rogue's frames change.

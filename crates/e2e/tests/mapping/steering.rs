@@ -70,7 +70,7 @@ fn trusting(ports: &[&str]) -> RawMapping {
     RawMapping { trust: Several::List(ports).into(), ..plain() }
 }
 
-/// Returns a mapping that somebody steers frames for.
+/// Returns a mapping whose frames are steered outside the switch.
 fn steered(steering: MappingSteering) -> RawMapping {
     RawMapping { steering: steering.into(), ..plain() }
 }

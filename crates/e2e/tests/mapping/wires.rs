@@ -86,7 +86,7 @@ fn every_kind_of_dpdk_guest() -> Result<()> {
 }
 
 /// Frames for other guests also land in the mapped guest's buffers, and are copied from there; a guest that posts no buffers
-/// blocks nobody.
+/// blocks no other guest.
 #[test]
 fn others_in_the_bridge_get_theirs() -> Result<()> {
     for kind in KINDS {

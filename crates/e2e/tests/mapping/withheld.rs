@@ -77,7 +77,7 @@ fn a_guest_that_leaves_meanwhile() -> Result<()> {
     recovers(&nic_home, nic, &home, millrace)
 }
 
-/// The next guest gets no buffer filled before the NIC is connected anew: it may still fill those of the first.
+/// The next guest gets no buffer filled before the NIC has reconnected: it may still fill those of the first.
 #[test]
 fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
     let (nic_home, mut nic, home, mut millrace) = start();

@@ -1,4 +1,4 @@
-//! The switch, as an open port sees it: takes its queues, and is told its state.
+//! The switch, as an open port sees it: it takes the port's queues and learns the port's state.
 
 use super::zero_copy::{GuestEnd, PhysicalEnd};
 use super::{ExchangePlace, RxQueue, SessionFault, TxQueue};

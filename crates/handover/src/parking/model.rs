@@ -31,8 +31,7 @@ impl Batches {
         Box::leak(Box::new(Batches { parking, published: zero(), claimed: zero(), given_back: zero() }))
     }
 
-    /// Claims the oldest batch that nobody has claimed; returns its number. Like the claim of `roles`, one that finds none only
-    /// loads.
+    /// Claims the oldest unclaimed batch; returns its number. Like the claim of `roles`, one that finds none only loads.
     fn claim(&self) -> Option<usize> {
         let mut number = self.claimed.load(Ordering::Relaxed);
         while number < self.published.load(Ordering::Acquire) {

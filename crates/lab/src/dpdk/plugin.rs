@@ -32,7 +32,7 @@ pub fn accepted(driver: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Reports whether nobody else may write to any directory above a file.
+/// Reports whether no other user may write to any directory above a file.
 fn is_private(file: &Path) -> bool {
     let mut directories = file.ancestors().skip(1);
     directories.all(|directory| fs::metadata(directory).is_ok_and(|found| found.mode() & OTHERS_WRITE == 0))

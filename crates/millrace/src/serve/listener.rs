@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use vhost_user::{Access, SocketError};
 
-/// Permissions of unix sockets: for their owner, and for nobody else from the beginning.
+/// Permissions of unix sockets: for their owner only, from the beginning.
 const PRIVATE: Access = Access { mode: Some(0o600), owner: None, group: None };
 
 /// Error that keeps a service from listening.

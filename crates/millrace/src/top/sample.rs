@@ -17,8 +17,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Asks the switch at `socket`. Connects anew each time, so that it holds no connection and survives a restart of the
-    /// switch.
+    /// Asks the switch at `socket`. Opens a new connection each time, so that it holds no connection and survives a restart
+    /// of the switch.
     pub(super) fn take(socket: &Path) -> Result<Sample, ClientError> {
         let asked = Instant::now();
         let snapshot = Client::connect(socket)?.call_as("stats")?;

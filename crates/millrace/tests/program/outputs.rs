@@ -1,4 +1,4 @@
-//! Outputs that can't be written, and signals that nobody should send: the switch goes on.
+//! Outputs that can't be written, and signals that are not meant for it: the switch continues.
 
 use super::terminal::Terminal;
 use super::{end, files, start, two_sinks};

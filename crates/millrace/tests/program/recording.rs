@@ -167,7 +167,7 @@ fn a_file_that_is_moved_away_is_opened_again_by_a_reload() {
     fs::rename(&path, &moved).unwrap();
     fs::remove_file(&second).unwrap();
     let at_move = recording(&switch).written;
-    // Frames go to the moved file as long as nobody says more.
+    // Frames go to the moved file until the switch is told otherwise.
     wait_for(&switch, "frames in the moved file", |recording| recording.written > at_move);
     assert!(!path.exists());
     let mark = switch.daemon.log().mark();
@@ -181,7 +181,7 @@ fn a_file_that_is_moved_away_is_opened_again_by_a_reload() {
         })
         .unwrap();
 
-    // A file that somebody else empties starts again (copytruncate of logrotate).
+    // A file that another process empties starts again (copytruncate of logrotate).
     let mark = switch.daemon.log().mark();
     OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
     switch.wait_said(mark, &format!("port \"a\": somebody else has shortened {}", path.display())).unwrap();
@@ -306,7 +306,7 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
         wait_state(&switch, "nobody reads the pipe");
         assert_eq!(recording(&switch).lost.keys().collect::<Vec<_>>(), ["no-file"]);
     }
-    // One that does not read holds up nobody: frames pass, and are lost.
+    // One that does not read blocks no forwarding: frames pass, and are missing in the recording.
     let idle = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&pipe).unwrap();
     let busy = wait_for(&switch, "the pipe to be full", |recording| recording.lost.contains_key("busy"));
     assert!(busy.records, "{busy:?}");
@@ -325,7 +325,7 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
     assert!(!done && said.contains("nobody reads the pipe"), "{said}");
     let mut other = tcpdump(&pipe, 100);
     reader.join().unwrap();
-    // A pipe that is full when it is closed has a part only of the last frame: nobody waits for its reader.
+    // A pipe that is full when it is closed contains only part of the last frame: the switch does not wait for the reader.
     assert!(capture::Reader::open(&file).unwrap().take_while(Result::is_ok).count() > 0);
     other.kill().unwrap();
     other.wait().unwrap();

@@ -53,7 +53,7 @@ fn skipped_packets_are_counted_and_reported() {
     for remark in remarks {
         switch.wait_said(0, remark).unwrap();
         assert!(shown.contains(remark) && port.0.detail.contains(remark), "no {remark:?} in {shown}");
-        // Wrapped lines begin anew.
+        // Wrapped lines are joined.
         assert!(text(&checked.stderr).contains(remark), "no {remark:?} in {}", text(&checked.stderr));
     }
     assert_eq!(switch.drops().unwrap()["r"]["queue"], [("not-a-frame".to_owned(), 3)].into());

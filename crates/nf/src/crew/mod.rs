@@ -26,8 +26,8 @@
 //! A worker that holds the oldest batch for longer than [`CrewOptions::patience`] delays all frames behind it. The parent
 //! then continues without this batch. Once it comes back, its frames are dropped and counted as `worker-stalled`, because
 //! they would be out of order. At the end, the crew waits for workers that have stalled. If the function of a parent that
-//! works stalls, nobody serves the devices. With [`Sharing::Rss`], a worker that stalls holds up its own queues, and when a
-//! device has left, all wait for it before they reconnect.
+//! works stalls, no thread serves the devices. With [`Sharing::Rss`], a worker that stalls holds up its own queues, and when
+//! a device has left, all wait for it before they reconnect.
 //!
 //! If a worker panics, the frames of its batch are dropped and counted as `worker-panicked`, frames received before are sent,
 //! and the crew ends with an error.

@@ -30,7 +30,7 @@ impl<'c, W: FnMut(&mut View<'_>) -> Verdict> Own<'c, W> {
         self.work.is_some()
     }
 
-    /// If the parent works, processes the oldest batch that nobody has claimed. Reports whether there was one.
+    /// If the parent works, processes the oldest unclaimed batch. Reports whether there was one.
     #[inline]
     pub(super) fn process_one(&mut self, ports: u16, cycles: &Cycles) -> bool {
         let Some(work) = &mut self.work else { return false };
@@ -43,7 +43,7 @@ impl<'c, W: FnMut(&mut View<'_>) -> Verdict> Own<'c, W> {
         true
     }
 
-    /// Abandons all batches that nobody has claimed.
+    /// Abandons all unclaimed batches.
     pub(super) fn abandon_all(&mut self) {
         while let Some(claim) = self.worker.claim() {
             drop(claim);

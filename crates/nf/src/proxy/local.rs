@@ -121,7 +121,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens. Replaces the file of a unix socket on which nobody listens any more.
+    /// Listens. Replaces a stale unix socket file, on which no process listens.
     pub(super) fn bind(endpoint: &Endpoint) -> io::Result<Listener> {
         let socket = socket(endpoint)?;
         let mut path = None;

@@ -1,6 +1,6 @@
 //! Judged frames: the bytes that a decision was based on are the bytes that are sent.
 //!
-//! A guest may change a frame after somebody has read it. So a reader of headers takes them once, by value, and gets the
+//! A guest may change a frame after the switch has read it. So a reader of headers takes them once, by value, and gets the
 //! frames back with them: there is no other way to read headers, and senders of these frames send these headers.
 //!
 //! ```
@@ -240,7 +240,7 @@ fn behind<'b>(
     taken.into_iter().chain(rest.filter(|rest| !rest.is_empty()))
 }
 
-/// Nothing is taken: nobody judged the frames.
+/// Nothing is taken: the frames were not judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Unjudged;
 
@@ -409,7 +409,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::UnsafeCell;
 
-    /// Memory that somebody else writes to.
+    /// Memory that another process writes to.
     struct Shared(UnsafeCell<Vec<u8>>);
 
     impl Shared {

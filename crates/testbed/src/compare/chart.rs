@@ -31,7 +31,7 @@ pub struct DrawCharts {
     pub directories: Vec<PathBuf>,
 }
 
-/// Draws the charts anew.
+/// Redraws the charts.
 pub fn run(charts: &DrawCharts) -> Result<(), RecordError> {
     for directory in &charts.directories {
         let path = directory.join(FILE);

@@ -41,7 +41,7 @@ pub struct Difference {
     pub at: Option<usize>,
     /// The frame that was sent.
     pub sent: Option<Sent>,
-    /// The frame that came out, if it is none that was sent.
+    /// The frame that came out, if it was not sent.
     pub came: Option<Piece>,
 }
 

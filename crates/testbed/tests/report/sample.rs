@@ -1,4 +1,4 @@
-//! Runs as `testbed run` would write them, with figures that a formula makes up: a report needs many.
+//! Runs as `testbed run` would write them, with figures from a formula: a report needs many.
 
 use serde_json::{Value, json};
 use std::fs;

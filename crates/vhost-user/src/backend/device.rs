@@ -68,7 +68,7 @@ pub(super) enum Refused {
     Answer(std::io::Error),
 }
 
-/// Cost to others of a shared object, in restarts of a queue: the function joins its group anew, under the group's lock.
+/// Cost to others of a shared object, in restarts of a queue: the function joins its group again, under the group's lock.
 const OBJECT: u32 = 16;
 
 /// See the module.

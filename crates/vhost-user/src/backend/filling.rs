@@ -125,7 +125,7 @@ pub(super) fn fill(
         } else if began.elapsed() > LONGEST {
             Err(Unfilled::Slow)
         } else if left < room.reserve() / 2 {
-            // The guest takes away allocated pages, or somebody else needs the memory.
+            // The guest takes away allocated pages, or another process needs the memory.
             Err(Unfilled::Exhausted(left))
         } else {
             Ok(())

@@ -1,4 +1,4 @@
-//! Opening capture files, so that nobody overwrites a file in use, and nobody waits for a pipe.
+//! Opening capture files: no file in use is overwritten, and opening a pipe never blocks.
 //!
 //! A file is locked by flock(2) as long as it is written, or while it is read. Other instances of Millrace respect that.
 
@@ -56,7 +56,7 @@ impl FileUses {
     fn lock(&self, file: &File, port: &str, lock: FlockOperation) -> Result<(), String> {
         match flock(file, lock) {
             Err(Errno::WOULDBLOCK) => {}
-            // Not every file system can lock, and there nobody has locked it.
+            // Not every file system can lock; there, no process has locked it.
             _ => return Ok(()),
         }
         let identity = identity(file)?;
@@ -82,7 +82,7 @@ fn open(path: &Path, purpose: Purpose, options: &mut OpenOptions) -> Result<File
     suits(fs::metadata(path))?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| match error.raw_os_error() {
-        // fifo(7): nobody has it open to read it.
+        // fifo(7): no process has it open for reading.
         Some(code) if code == Errno::NXIO.raw_os_error() => "nobody reads the pipe".to_owned(),
         _ => error.to_string(),
     })?;

@@ -46,7 +46,7 @@ impl FileUses {
         *self.0.lock().unwrap() = uses;
     }
 
-    /// Returns the reader of this file: nobody may write to it.
+    /// Returns the port that reads this file: no port may write to it.
     pub(super) fn reader(&self, file: Identity) -> Option<FileUser> {
         self.find(file, |user| !matches!(user, FileUser::Recording(_)))
     }

@@ -104,7 +104,7 @@ impl Recorder {
         self.tell(&mut care);
     }
 
-    /// Sees to it that frames go to the file that is at the path now, and that it takes them. Reports whether they did not before.
+    /// Makes sure that frames go to the file that is at the path now, and that it accepts them. Reports whether this changed.
     pub(crate) fn renew(&self) -> Result<bool, String> {
         let mut care = self.0.care.lock().unwrap();
         if care.ended {

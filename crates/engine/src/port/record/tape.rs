@@ -111,7 +111,7 @@ impl Tape {
         lost
     }
 
-    /// Reports whether the file was shortened by somebody else; if so, starts it again.
+    /// Reports whether another process has shortened the file; if so, starts it again.
     pub(super) fn restart_if_cut(&mut self, shown: &Shown) -> bool {
         let Some(open) = &mut self.file else { return false };
         let is_cut = open.is_cut();
@@ -167,7 +167,7 @@ impl Open {
         cut
     }
 
-    /// Reports whether somebody else has shortened the file. Later packets are appended to it, so it stays too short.
+    /// Reports whether another process has shortened the file. Later packets are appended to it, so it stays too short.
     fn is_cut(&self) -> bool {
         !self.is_pipe && self.file.metadata().is_ok_and(|meta| meta.len() < self.length)
     }

@@ -16,7 +16,7 @@ use virtqueue::{QueueConfig, features};
 /// Interval at which the link is checked.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// Connections in a row that may end when the backend is given a guest's memory. The next one does without.
+/// Connections in a row that may end when the backend is given a guest's memory. The next one does not get it.
 const TRIES: u32 = 3;
 
 /// Returns the options that a port asks of its backend. A `mapped` port gets every frame in one buffer.

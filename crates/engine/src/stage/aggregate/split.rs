@@ -83,8 +83,8 @@ impl Split {
         }
     }
 
-    /// Adds a packet of an aggregate that the network marked as one that met congestion: the packet gets the mark, or is dropped if its
-    /// sender would not understand it (RFC 6040 §4.2).
+    /// Adds a packet of an aggregate that the network marked as having experienced congestion: the packet gets the mark, or
+    /// is dropped if its sender would not understand it (RFC 6040 §4.2).
     #[cold]
     fn add_marked<'q>(&'q self, out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, piece: &Piece) {
         let (start, len) = (piece.start, u32::from(piece.len));

@@ -23,7 +23,7 @@ pub enum TurnError {
     Rig(#[from] RigError),
 }
 
-/// The turn of nobody: a step failed.
+/// No thread's turn: a step failed.
 const OVER: usize = usize::MAX;
 
 /// Runs all steps in order, `turns` times. Returns the cycles that each step took, turn by turn.

@@ -5,7 +5,7 @@
 //!
 //! - Each thread has a processor of its own, as near to the others as those of the measurement are.
 //! - Threads take full batches: this is the most they can do. Under less load batches are shorter, and cost more per packet.
-//! - Neither memory nor the NIC is a limit. The length of a frame matters to the link only, as nobody copies frames.
+//! - Neither memory nor the NIC is a limit. The length of a frame matters to the link only, as frames are not copied.
 //! - With a queue for each thread, many flows spread evenly over the queues; one flow is in one queue.
 //! - With static roles, the parent and the workers are a pipeline: the slower stage limits it.
 //! - Under a lock, threads are the machines of the machine-repairman model, and the lock is its one repairman: a thread works on a

@@ -135,7 +135,7 @@ impl Point {
         self.threads + self.sharing.parents()
     }
 
-    /// Returns the processors of all threads, the parent's first. A parent shares its processor with nobody, if there are two.
+    /// Returns the processors of all threads, the parent's first. With two processors, the parent has one of its own.
     pub fn processors(self, cpus: [usize; 2]) -> Vec<usize> {
         let others = usize::from(self.all_threads()) - 1;
         let other = |thread: usize| if self.sharing.has_parent() { cpus[1] } else { cpus[thread % 2] };
