@@ -1,12 +1,12 @@
-//! Honest traffic beside an attack, checked during the attack.
+//! Honest traffic during an attack, and the checks of it.
 //!
 //! [`Live`] is a Millrace with one worker, on which two honest guests at the ports `c` and `d` exchange frames all the time.
-//! The test adds the attacked ports. [`Live::during`] runs the attack on a separate thread and checks that the honest guests keep
-//! their rate, that the control socket answers, and that the attacker is still active at the end. Only then does it stop the attack.
-//! [`Live::finish`] checks that no frame was lost.
+//! The test adds the attacked ports. [`Live::during`] runs the attack on a separate thread and checks that the honest guests
+//! keep their rate, that the control socket answers, and that the attacker is still active at the end. Only then does it stop
+//! the attack. [`Live::finish`] checks that no frame was lost.
 //!
-//! Rates are compared with those of a pause of the attack directly after, and again until they are as they should be: the machine
-//! may be busy with something else at any moment, but not in favour of the pauses for long.
+//! Rates are compared with those of a pause of the attack directly after, and again until they are as they should be: the
+//! machine may be busy with something else at any moment, but not in favour of the pauses for long.
 //!
 //! ```ignore
 //! let mut live = Live::new(patched("a", "b"));
@@ -31,7 +31,7 @@ use lab::netns::Namespace;
 /// Period over which the honest guests' frames are counted.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Part of their rate that honest guests keep beside an attack.
+/// Part of their rate that honest guests keep during an attack.
 const KEPT: f64 = 0.8;
 
 /// Time after which a guest that has not had its rate in any period counts as starved.

@@ -76,7 +76,7 @@ reasons! {
     Unwanted = "unwanted",
     /// Controllers take packets more slowly than flows send them from this port.
     ControllerBusy = "controller-busy",
-    /// Controllers send packets faster than a worker sends them on beside its queues.
+    /// Controllers send packets faster than a worker sends them on in addition to serving its queues.
     ControllerFlood = "controller-flood",
     /// The port is in no patch and no bridge.
     Unconnected = "unconnected",

@@ -11,7 +11,7 @@ mod model;
 /// A parent that works is one of the workers, and never waits: it wakes no worker for a lone batch, which it takes itself. To
 /// wake another thread costs a lock and a system call, the frames would have to move to its processor's cache, and they would
 /// wait until it runs. A second batch wakes one: it would wait until the first is processed.
-// On cache lines of its own: all read it, and it hardly ever changes.
+// On cache lines of its own: all read it, and it rarely changes.
 #[repr(align(128))]
 pub struct Parking {
     workers: usize,

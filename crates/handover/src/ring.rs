@@ -82,7 +82,7 @@ impl Ring {
         true
     }
 
-    /// Writes a packet behind the tail, and returns where it ends, if there is room.
+    /// Writes a packet after the tail, and returns where it ends, if there is room.
     #[inline(always)]
     fn write(&self, punt: &Punt, bytes: &[u8]) -> Option<u64> {
         let tail = self.written();

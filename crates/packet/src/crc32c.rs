@@ -2,7 +2,7 @@
 //! that it covers ([`change`]).
 //!
 //! Without its initial value and its last inversion, the checksum is linear: it changes by the remainder of the difference,
-//! times as many powers of x as there are bits behind it.
+//! times as many powers of x as there are bits after it.
 
 /// The polynomial; the bit of the highest power is the lowest one.
 const POLYNOMIAL: u32 = 0x82f6_3b78;

@@ -87,8 +87,8 @@ pub fn renew<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone) -> Option<Pat
     Transport::find(head, ethertype, at, len)?.field(head)?.renew(frame)
 }
 
-/// Finishes the checksum that covers a frame from `start` on, whose field is `offset` behind and holds the sum of the pseudo-header: as
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` asks (virtio 1.2 §5.1.6.2). `None` if the frame has no such field.
+/// Finishes the checksum that covers a frame from `start` on, whose field is at `offset` from there and holds the sum of the
+/// pseudo-header: as `VIRTIO_NET_HDR_F_NEEDS_CSUM` asks (virtio 1.2 §5.1.6.2). `None` if the frame has no such field.
 pub fn as_asked<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, start: usize, offset: usize) -> Option<Patch> {
     let len: usize = frame.clone().map(|segment| segment.len() as usize).sum();
     let at = start + offset;
@@ -148,7 +148,7 @@ fn word(head: &[u8], at: usize) -> Option<u16> {
     read(head, at).map(u16::from_be_bytes)
 }
 
-/// Returns the EtherType behind the tags of the Ethernet header `at`, and where its payload begins.
+/// Returns the EtherType after the tags of the Ethernet header `at`, and where its payload begins.
 fn ethernet(head: &[u8], at: usize) -> Option<(u16, usize)> {
     let mut kind = at + MAC_ADDRESSES;
     for _ in 0..NESTED {
@@ -254,8 +254,8 @@ impl Transport {
     }
 }
 
-/// Skips IPv6 extension headers (RFC 8200 §4). Returns the protocol behind them and where it begins; `None` for a fragment, and for a packet
-/// on a route whose next stop its destination address is: the pseudo-header has the last one.
+/// Skips IPv6 extension headers (RFC 8200 §4). Returns the protocol after them and where it begins; `None` for a fragment,
+/// and for a packet on a route whose next stop its destination address is: the pseudo-header has the last one.
 fn behind_extensions(head: &[u8], mut next: u8, mut at: usize) -> Option<(u8, usize)> {
     for _ in 0..NESTED {
         let is_on_route = match next {
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Puts an IP header in front of a payload: of version 6 with a hop-by-hop header, of version 4 with an option.
+    /// Puts an IP header before a payload: of version 6 with a hop-by-hop header, of version 4 with an option.
     fn ip(version: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0; if version == 4 { 24 } else { 48 }];
         let len = packet.len();

@@ -11,7 +11,7 @@ use crate::vxlan;
 use packet::{ethertype, header_len, ip_protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Offset of a packet behind a VLAN tag.
+/// Offset of a packet after a VLAN tag.
 const TAGGED: usize = header_len::ETHERNET + header_len::VLAN_TAG;
 
 /// The EtherType of IPv4, its version, and the length of a header without options in words (RFC 791 §3.1).
@@ -94,7 +94,7 @@ impl Receiver {
         let Some(start) = frame.read(header_len::MAC_ADDRESSES).map(u64::from_be_bytes) else { return false };
         let tagged = ethertype::is_vlan((start >> 48) as u16);
         let (start, at) = if tagged { (start << 32, TAGGED) } else { (start, header_len::ETHERNET) };
-        // The EtherType and the first byte behind it.
+        // The EtherType and the first byte after it.
         match (start >> 40) as u32 {
             IPV4_WITHOUT_OPTIONS => self.is_other(frame, at + 9, at + header_len::IPV4),
             other if other >> 4 == IPV6 => self.is_other(frame, at + 6, at + header_len::IPV6),
@@ -107,7 +107,7 @@ impl Receiver {
     fn is_other<S: Octets + ?Sized>(self, frame: &S, protocol: usize, at: usize) -> bool {
         // Where there is no such port, `find` looks at datagrams for port 0.
         let (aggregates, vxlan) = (self.udp_port.unwrap_or(0), self.vxlan_port.unwrap_or(0));
-        // The port first: the protocol is in front of it.
+        // The port first: the protocol is before it.
         let Some(port) = frame.word(at + 2) else { return false };
         match frame.byte(protocol) {
             Some(ip_protocol::UDP) => port != aggregates && port != vxlan,
@@ -140,7 +140,7 @@ impl Receiver {
     }
 }
 
-/// Returns a frame's destination IP address, behind at most one VLAN tag; `None` if it carries no IP packet. For frames
+/// Returns a frame's destination IP address, after at most one VLAN tag; `None` if it carries no IP packet. For frames
 /// that were rejected.
 #[cold]
 pub fn destination<S: Octets + ?Sized>(frame: &S) -> Option<IpAddr> {

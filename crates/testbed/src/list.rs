@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// How to list them.
 #[derive(Clone, Debug, Args)]
 pub struct List {
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
     /// Print them as JSON

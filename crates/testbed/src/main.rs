@@ -97,7 +97,7 @@ enum Command {
     FlowChanges(run::FlowChanges),
     /// Replay capture files through Millrace along several paths, and compare output with input
     ///
-    /// Needs neither root nor anything beside Millrace. docs/testbed.md explains it.
+    /// Needs neither root nor anything besides Millrace. docs/testbed.md explains it.
     Corpus(corpus::ReplayCorpus),
     /// Compute from measured costs when exchanging pages (docs/zcopy.md) beats copying
     ExchangeModel(exchange_model::ExchangeModel),

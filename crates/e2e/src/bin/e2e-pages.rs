@@ -18,7 +18,7 @@ const LOST: Duration = Duration::from_millis(500);
 /// Time limit for all.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Bytes in front of a frame's number.
+/// Bytes before a frame's number.
 const HEAD: usize = 14;
 
 type Failed = Box<dyn std::error::Error>;

@@ -51,7 +51,7 @@ impl Accel {
     pub(super) fn arguments(self) -> [&'static str; 4] {
         match self {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
-            // QEMU 7.2 may leave wrong flags behind cmpxchg16b, and Linux 6.12 crashes. It boots without this instruction.
+            // QEMU 7.2 may leave wrong flags after cmpxchg16b, and Linux 6.12 crashes. It boots without this instruction.
             Accel::Tcg => ["-accel", "tcg", "-cpu", "max,-cx16"],
         }
     }

@@ -1,4 +1,4 @@
-//! Packet aggregation in network functions: the switch beside them passes aggregates on unchanged.
+//! Packet aggregation in network functions: their switch passes aggregates on unchanged.
 
 use std::process::Command;
 
@@ -75,7 +75,7 @@ fn on_a_cable(options: &[&str]) -> Result<()> {
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
     joined_both_ways(&received, &sent, PACKETS);
-    // The switch beside the network function counts frames, regardless of their contents.
+    // The switch next to the network function counts frames, regardless of their contents.
     second.counted("wan", sent.frames, received.frames);
     second.counted("guest", PACKETS, PACKETS);
     first.none_dropped();

@@ -384,7 +384,7 @@ fn a_lying_member() {
         let mut number = 0u64;
         while attack.goes_on() {
             while transmit.free() > 0 {
-                // Its own first, then those of others, then places between buffers and behind the last one.
+                // Its own first, then those of others, then places between buffers and after the last one.
                 let buffer = match number % 4 {
                     0 => grant.buffers[0],
                     1 => grant.buffers[(number % 600) as usize],

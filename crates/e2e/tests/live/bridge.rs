@@ -1,4 +1,4 @@
-//! A guest that invents addresses, and a controller that asks but never reads, beside honest guests. The switch is checked
+//! A guest that invents addresses, and a controller that asks but never reads, next to honest guests. The switch is checked
 //! meanwhile.
 
 use std::io::{ErrorKind, Read, Write};

@@ -1,4 +1,4 @@
-//! Frontends that keep the control side busy, beside two honest guests. The switch is checked meanwhile.
+//! Frontends that keep the control side busy, next to two honest guests. The switch is checked meanwhile.
 
 use e2e::live::Live;
 use e2e::virtio::rogue::{BUFFERS, HEADER, LENGTH, RX, Rogue, SIZE, START, TX, available, descriptors, used};

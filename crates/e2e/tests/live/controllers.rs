@@ -1,4 +1,4 @@
-//! Hostile controllers, beside two honest guests and an honest controller. The switch is checked meanwhile.
+//! Hostile controllers, next to two honest guests and an honest controller. The switch is checked meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -11,13 +11,13 @@ const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const ROGUE: [u8; 6] = [2, 0, 0, 0, 0, 6];
 
-/// Bytes behind the headers, which the switch does not check.
+/// Bytes after the headers, which the switch does not check.
 const PAYLOAD: [u8; 86] = [7; 86];
 
 /// The beginnings between which the rogue's frames change.
 type Beginnings = [Vec<u8>; 2];
 
-/// Part of their rate that honest guests keep: beside two threads of the attacker that are always busy.
+/// Part of their rate that honest guests keep while two threads of the attacker are always busy.
 const KEPT: f64 = 0.4;
 
 /// Keeps the rogue's transmit queue full of frames that change all the time, and passes on frames that the others receive.

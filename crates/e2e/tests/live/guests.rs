@@ -1,4 +1,4 @@
-//! Guests that attack the switch through their rings, beside two honest ones. The switch is checked during the attack.
+//! Guests that attack the switch through their rings, next to two honest ones. The switch is checked during the attack.
 
 use e2e::live::Live;
 use e2e::virtio::rogue::{Rogue, SIZE, TX};

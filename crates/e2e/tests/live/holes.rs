@@ -1,4 +1,4 @@
-//! Guests with memory that does not exist, or vanishes, beside two honest guests.
+//! Guests with memory that does not exist, or vanishes, next to two honest guests.
 
 use super::sessions::frontend;
 use e2e::Home;

@@ -1,7 +1,7 @@
-//! Guests that break the rules of their rings and sockets, on a live Millrace, beside two that do not.
+//! Guests that break the rules of their rings and sockets, on a live Millrace, next to two that do not.
 //!
-//! Each test puts a rogue on port `a`. Afterwards a good guest must be served there, no frame between `c` and `d` may be lost,
-//! and Millrace must have logged the error.
+//! Each test puts a rogue on port `a`. Afterwards a good guest must be served there, no frame between `c` and `d` may be
+//! lost, and Millrace must have logged the error.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

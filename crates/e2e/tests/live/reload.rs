@@ -1,4 +1,4 @@
-//! A configuration that changes all the time, beside guests that are not affected.
+//! A configuration that changes all the time, with guests that are not affected.
 
 use e2e::live::Live;
 use e2e::virtio::Options;

@@ -1,4 +1,4 @@
-//! Guests with the most expensive rings, beside two honest ones. The switch is checked during the attack.
+//! Guests with the most expensive rings, next to two honest ones. The switch is checked during the attack.
 
 use e2e::live::{Attack, Live};
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};

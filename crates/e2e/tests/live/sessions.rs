@@ -1,4 +1,4 @@
-//! Peers that attack the switch through shared descriptors, memory and sockets, beside two honest guests.
+//! Peers that attack the switch through shared descriptors, memory and sockets, next to two honest guests.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Sockets that others remove, beside guests whose sessions go on.
+//! Sockets that others remove, while guests' sessions continue.
 
 use e2e::live::Live;
 use e2e::virtio::Options;

@@ -1,4 +1,4 @@
-//! Network functions with several workers, beside a switch.
+//! Network functions with several workers, at a switch.
 
 use std::path::PathBuf;
 use std::process::Command;

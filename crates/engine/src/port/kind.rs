@@ -1,4 +1,4 @@
-//! A kind of port: the trait that each folder beside this file implements.
+//! A kind of port: the trait that each sibling folder implements.
 
 use super::Site;
 use super::keys::Section;

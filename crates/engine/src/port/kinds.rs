@@ -1,4 +1,4 @@
-//! The kinds of ports: each is a folder beside this file, and one line below.
+//! The kinds of ports: each is a sibling folder, and one line below.
 
 use super::keys::Section;
 use super::kind::{Capabilities, Kind, KindKeys, Opened, PathUse, Queues, Registration};

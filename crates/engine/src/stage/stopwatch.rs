@@ -3,7 +3,7 @@
 use crate::clock::Cycles;
 use crate::counters::Counter;
 
-/// Steps of a worker that are timed beside the stages. Each has the slot of its index.
+/// Steps of a worker that are timed in addition to the stages. Each has the slot of its index.
 pub(crate) const STEPS: [&str; 5] = ["receive", "forward", "recycle", "publish", "release"];
 
 /// Of these, the steps of a parent: their frames are counted apart.
@@ -23,8 +23,8 @@ pub(crate) const RELEASE: usize = 4;
 /// Number of slots.
 pub(crate) const SLOTS: usize = 24;
 
-/// Stopwatch of a worker. One slot at a time gets the cycles that pass: a stage that passes frames on is not charged for
-/// the stages behind it. Only the worker runs it, and anyone reads it.
+/// Stopwatch of a worker. One slot at a time gets the cycles that pass: a stage that passes frames on is not charged for the
+/// stages after it. Only the worker runs it, and anyone reads it.
 pub struct Stopwatch {
     cycles: Cycles,
     is_running: Counter,

@@ -109,7 +109,7 @@ fn a_relaxed_used_index_is_caught() {
 struct Descriptor {
     addr: AtomicU64,
     tail: AtomicU64,
-    /// The buffer behind it, which the device writes.
+    /// The buffer after it, which the device writes.
     buffer: AtomicU64,
 }
 

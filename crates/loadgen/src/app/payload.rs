@@ -1,4 +1,4 @@
-//! Bytes behind the stamps of packets, and their sum.
+//! Bytes after the stamps of packets, and their sum.
 
 /// Bytes of noise that payloads are cut from.
 const NOISE: usize = 8192;

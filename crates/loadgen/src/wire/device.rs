@@ -17,7 +17,7 @@ pub struct Broken(#[from] Fatal);
 pub struct Device {
     nic: Nic,
     storage: Box<BurstStorage>,
-    /// One frame for each slot of a burst, behind the headers of a tunnel if there is one.
+    /// One frame for each slot of a burst, after the headers of a tunnel if there is one.
     slots: Vec<Vec<u8>>,
     /// Length of these headers.
     outer: usize,

@@ -404,7 +404,7 @@ pub struct RawConfinement {
 pub enum Idle {
     /// polls all the time: lowest latency, one CPU always busy
     Poll,
-    /// polls ever more rarely, and finally sleeps
+    /// polls less and less often, and finally sleeps
     #[default]
     Backoff,
     /// sleeps at once until a queue has something

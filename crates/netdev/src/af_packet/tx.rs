@@ -18,7 +18,7 @@ use crate::link::Link;
 use crate::segment::RawSegment;
 use packet::header_len::{ETHERNET, MAC_ADDRESSES, VLAN_TAG};
 
-/// Frames that one flush moves up behind lost ones before it leaves the rest to the next flush. A burst of 45 frames,
+/// Frames that one flush moves up after lost ones before it leaves the rest to the next flush. A burst of 45 frames,
 /// all refused, stays below; a whole ring of them must not stall a worker for milliseconds.
 const MAX_MOVES_PER_FLUSH: usize = 1024;
 

@@ -178,7 +178,7 @@ fn join(
 ) -> Option<Packet> {
     let (first, size) = (group.first(), group.size() as usize);
     let queue = waiting[first].as_ref()?.queue();
-    // The first packet stays in place, behind the headers and its length, if possible.
+    // The first packet stays in place, after the headers and its length, if possible.
     let in_place = waiting[first].take_if(|packet| {
         let front = template.len() + LENGTH_LEN;
         packet.reframe(0, front, size - LENGTH_LEN).is_some()
@@ -210,7 +210,7 @@ fn join(
     Some(out)
 }
 
-/// Writes the headers of `number` packets, which take `size` bytes behind them.
+/// Writes the headers of `number` packets, which take the `size` bytes after them.
 #[inline]
 fn write_headers(frame: &mut [u8], template: &Template, around: Around, number: u16, size: u32) {
     let (headers, entries) = frame.split_at_mut(template.len());

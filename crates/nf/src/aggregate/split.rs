@@ -71,8 +71,8 @@ impl Split {
         self.split(pair, pool, burst, counters, singles, is_last)
     }
 
-    /// Leaves single packets from index `first` on where they are, if such are likely; the first other frame and those behind it
-    /// wait. Returns the number of the former.
+    /// Leaves single packets from index `first` on where they are, if such are likely; the first other frame and those after
+    /// it wait. Returns the number of the former.
     #[inline(never)]
     fn keep_singles(&mut self, burst: &mut Vec<Packet>, first: usize, counters: &mut Counters) -> usize {
         let receiver = self.rules.receiver();
@@ -86,7 +86,7 @@ impl Split {
         singles
     }
 
-    /// Splits the frames that wait, behind `singles`, and receives further ones unless they are the last of this turn.
+    /// Splits the frames that wait, after `singles`, and receives further ones unless they are the last of this turn.
     #[inline(never)]
     fn split(
         &mut self,

@@ -16,7 +16,7 @@ use crate::wire::{ethernet, icmp, ipv4};
 use std::ops::DerefMut;
 use std::time::Duration;
 
-/// Bytes of a frame that an error about it needs: Ethernet header, the longest IPv4 header, and the quoted bytes behind it.
+/// Bytes of a frame that an error about it needs: Ethernet header, the longest IPv4 header, and the quoted bytes after it.
 const QUOTED: usize = ethernet::HEADER + 60 + 8;
 
 /// A frame whose length may change. It dereferences to the bytes of its first buffer.

@@ -42,8 +42,8 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Decides about a request, beside handshakes, the oldest first, and other connections. A socket listens only while its
-    /// request is processed, so that no other connection takes it.
+    /// Decides about a request, given the handshakes, the oldest first, and the other connections. A socket listens only
+    /// while its request is processed, so that no other connection takes it.
     pub(super) fn admit(
         &self,
         request: Request,

@@ -13,7 +13,7 @@
 //! let mut judging = burst.frames().judge(&mut room);
 //! assert_eq!(judging.next().unwrap().destination(), 0x07_07_07_07_07_07);
 //! let judged = judging.end();
-//! // The header, as it was read, and the bytes behind it.
+//! // The header, as it was read, and the bytes after it.
 //! assert_eq!(judged.segments(0).map(|segment| segment.len()).collect::<Vec<_>>(), [14, 46]);
 //! ```
 //!
@@ -218,7 +218,7 @@ pub trait Taken<'b>: Copy {
     /// Returns the taken bytes of the frame at `index`.
     fn taken(self, index: usize) -> &'b [u8];
 
-    /// Returns the bytes of the frame at `index` as they are sent: the taken ones, and those behind them, which lie where they
+    /// Returns the bytes of the frame at `index` as they are sent: the taken ones, and those after them, which lie where they
     /// were.
     fn segments(self, frames: &Frames<'b>, index: usize) -> impl Iterator<Item = Segment<'b>> + Clone + use<'b, Self> {
         behind(self.taken(index), frames, index)

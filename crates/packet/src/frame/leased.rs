@@ -205,7 +205,7 @@ fn lease_elsewhere(
     }
 }
 
-/// Copied segments, one behind the other, in chunks that never move.
+/// Copied segments, one after the other, in chunks that never move.
 #[derive(Default)]
 struct OwnBytes {
     chunks: Vec<Box<UnsafeCell<[u8]>>>,
@@ -231,7 +231,7 @@ impl OwnBytes {
             self.chunks.push(unsafe { Box::from_raw(chunk as *mut UnsafeCell<[u8]>) });
         }
         // By a pointer, as earlier segments lie in the same chunk.
-        // SAFETY: the loop left at a chunk with `len` bytes behind `used`, or at a new one of which none are used.
+        // SAFETY: the loop left at a chunk with `len` bytes after `used`, or at a new one of which none are used.
         let start = unsafe { self.chunks[self.chunk].get().cast::<u8>().add(self.used) };
         self.used += len;
         // SAFETY: these are `len` bytes of the chunk, and part of no segment, as `used` was before them and only grows until all

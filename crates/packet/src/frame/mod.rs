@@ -113,7 +113,7 @@ impl<'a> Frame<'a> {
         self.origin.place == Origin::PART.place
     }
 
-    /// Returns the place in its burst of the chain that the frame lies in, alone and whole behind a virtio header.
+    /// Returns the place in its burst of the chain that the frame lies in, alone and whole after a virtio header.
     #[inline(always)]
     pub fn chain_place(&self) -> Option<u8> {
         self.origin.is_chain().then_some(self.origin.place)
@@ -125,7 +125,7 @@ impl<'a> Frame<'a> {
         self.origin.is_chain() || self.origin.place == Origin::SPREAD.place
     }
 
-    /// Returns where the frame lies if it is rebuilt behind other headers: its chain can no longer be kept.
+    /// Returns where the frame lies if it is rebuilt with other headers: its chain can no longer be kept.
     #[inline(always)]
     pub fn cut_origin(&self) -> Origin {
         self.origin.cut()

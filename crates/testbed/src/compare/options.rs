@@ -53,7 +53,7 @@ pub struct Compare {
     /// One short round, for a first impression
     #[arg(long)]
     pub quick: bool,
-    /// The Millrace program [default: the one beside this program]
+    /// The Millrace program [default: the one next to this program]
     #[arg(long, value_name = "PATH")]
     pub millrace: Option<PathBuf>,
     /// Program of `--peer millrace`: another build, to see the cost of a change

@@ -51,7 +51,7 @@ pub struct ReplayCorpus {
     /// Seconds to wait for a frame that must come out
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
     /// Print the report as JSON

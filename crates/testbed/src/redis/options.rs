@@ -37,7 +37,7 @@ pub struct Redis {
     /// Processor of the switch's worker
     #[arg(long, value_name = "CPU", default_value_t = 0)]
     pub switch_cpu: usize,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     pub millrace: Option<PathBuf>,
     /// Print JSON instead of the table

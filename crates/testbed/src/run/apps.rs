@@ -180,7 +180,7 @@ fn name(role: Role) -> &'static str {
     }
 }
 
-/// Returns the command line of an application behind its name.
+/// Returns the command line of an application after its name.
 fn arguments(point: &Point, traffic: Traffic, role: Role, ends: &[End], window: u64) -> Vec<String> {
     let Timing { seconds, warm_up, cool_down, .. } = traffic.timing;
     let touch = match point.touch {

@@ -15,7 +15,7 @@ pub struct Run {
     /// Use only these switches
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub switches: Vec<String>,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     pub millrace: Option<PathBuf>,
     /// List the runs, and run nothing

@@ -35,7 +35,7 @@ pub struct Rfc2544 {
     /// Searches for the longest burst
     #[arg(long, default_value_t = 3)]
     repetitions: usize,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
 }

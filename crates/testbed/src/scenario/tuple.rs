@@ -1,5 +1,5 @@
 //! The tuple that names a test: (D, L, S, V, P, R, B), as in Ara et al., "A Framework for Comparative Evaluation of
-//! High-Performance Virtualized Networking Mechanisms", section 4.1, with the technique and the traffic's shape beside it.
+//! High-Performance Virtualized Networking Mechanisms", section 4.1, with the technique and the traffic's shape added.
 
 use loadgen::app::{Arrivals, Size, Touch};
 use loadgen::endpoint::Technique;

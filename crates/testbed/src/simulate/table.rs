@@ -99,7 +99,7 @@ fn known(cycles: f64) -> String {
     if cycles > 0.0 { cycles.to_string() } else { "-".to_owned() }
 }
 
-/// Describes the parameters that the study varies beside network, node and traffic.
+/// Describes the parameters that the study varies besides network, node and traffic.
 fn conditions(row: &Row) -> String {
     match row.study {
         Study::Paper | Study::Nodes | Study::Traffic => String::new(),

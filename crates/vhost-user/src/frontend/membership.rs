@@ -11,7 +11,7 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use virtqueue::exchange::Grant;
 use virtqueue::memory::{Memory, Region};
 
-/// Longest file of a grant: all numbers of buffers, and the header in front of them.
+/// Longest file of a grant: all numbers of buffers, and the header before them.
 const LONGEST: u64 = 256 << 10;
 
 /// The membership of a function, whose links all join the same group.
@@ -32,7 +32,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Guest address of the group's memory: behind all arenas.
+    /// Guest address of the group's memory: after all arenas.
     pub const ADDRESS: u64 = 1 << 40;
 }
 

@@ -8,7 +8,7 @@ use zcopy::PAGE;
 
 /// An ioctl of the device with any bytes; returns the answer, and the bytes afterwards.
 pub fn ioctl(fd: BorrowedFd<'_>, number: u32, bytes: &mut [u8]) -> io::Result<i32> {
-    // The kernel may write the largest of the device's structures here, and nothing behind it.
+    // The kernel may write the largest of the device's structures here, and nothing after it.
     let mut space = [0; 256];
     space[..bytes.len()].copy_from_slice(bytes);
     // SAFETY: the kernel reads and writes 256 bytes at most; what the numbers in them point to, it only reads.
@@ -85,7 +85,7 @@ pub fn map(fd: BorrowedFd<'_>, len: usize, flags: i32, offset: i64) -> io::Resul
     if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start.cast()) }
 }
 
-/// A page with these bytes at its end, and nothing behind them.
+/// A page with these bytes at its end, and nothing after them.
 pub struct Edge(*mut u8);
 
 impl Edge {

@@ -1,4 +1,4 @@
-//! testpmd on the driver, beside a switch that aggregates.
+//! testpmd on the driver, and a switch that aggregates.
 //!
 //! ```text
 //! near ── wan ══════ left ┌─────────┐ right ── out ── far

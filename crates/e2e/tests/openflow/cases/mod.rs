@@ -99,7 +99,7 @@ impl Outcome {
     }
 }
 
-/// Installs the tester, which Debian's package of os-ken lacks, beside the tests' own files; returns the directory.
+/// Installs the tester, which Debian's package of os-ken lacks, next to the tests' own files; returns the directory.
 fn tester() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(TESTER);
     if !directory.exists() {

@@ -1,4 +1,4 @@
-//! A guest that breaks every rule behind a shared port, beside an honest one.
+//! A guest that breaks every rule behind a shared port, next to an honest one.
 
 use super::*;
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
@@ -7,7 +7,7 @@ use e2e::virtio::{Pump, Source};
 /// Ways to attack.
 const WAYS: usize = 5;
 
-/// Frames for the rogue at a time: fewer than the wire has room for, beside those of the honest guests.
+/// Frames for the rogue at a time: fewer than the wire has room for, besides those of the honest guests.
 const BURST: usize = 64;
 
 /// Where the guest has no memory.

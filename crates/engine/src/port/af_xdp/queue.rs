@@ -147,7 +147,7 @@ impl ZeroCopyQueue for XdpQueue {
         self.prepared = None;
         // `Watched::count` owns a socket while it looks at it. With the lock held it does not, so the socket is closed.
         drop(self.device.watched.sockets.lock().unwrap());
-        // Nor does another queue of the guest that opens its socket beside this one.
+        // Nor does another queue of the guest that opens its socket at the same time.
         self.view.umem().settle();
         // In copy mode that suffices.
         if let Some(bound) = self.bound.as_ref().filter(|bound| bound.zero_copy) {

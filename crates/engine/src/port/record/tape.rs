@@ -29,7 +29,7 @@ pub(super) struct Open {
     is_pipe: bool,
     /// Length of the header and all whole packets, in bytes.
     length: u64,
-    /// Whether a part of a packet may be behind them.
+    /// Whether a part of a packet may follow them.
     is_ragged: bool,
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use virtqueue::memory::Memory;
 
-/// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
+/// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, after a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
 /// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch: a burst,

@@ -102,7 +102,7 @@ pub(super) fn class_of(held: Option<&Slab>, plan: &GroupedBurst<'_>, group: &Gro
     around.class()
 }
 
-/// Returns the sum of an aggregate behind its headers: held packets, then the packets of a group.
+/// Returns the sum of an aggregate after its headers: held packets, then the packets of a group.
 pub(super) fn sum_of(held: &[u8], plan: &GroupedBurst<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
     let mut sum = Sum::new();
     sum.add(held);

@@ -183,7 +183,7 @@ impl Found {
         };
         let locked = cost(Sharing::Locked, &|_| true)?;
         let two = self.at(point(Sharing::Locked, 2, Load::Full))?;
-        // With the most work two threads hardly ever wait for each other: what a batch takes more than with one thread is what
+        // With the most work two threads rarely wait for each other: what a batch takes more than with one thread is what
         // moves. Every other turn is after one of the other thread's.
         let (most, _) = self.works().into_iter().last()?;
         let apart = |threads| self.at(Point { work: most, ..point(Sharing::Locked, threads, Load::Full) });

@@ -15,7 +15,7 @@ const QUEUE: u16 = 64;
 const ROOM: u32 = 2048;
 /// Bytes of a buffer that a frame takes: the header, and 64 bytes of Ethernet.
 const FRAME: usize = NET_HEADER as usize + 64;
-/// Offset of the frame's number, behind the Ethernet header.
+/// Offset of the frame's number, after the Ethernet header.
 const NUMBER: usize = NET_HEADER as usize + 16;
 /// Time limit for connecting, and for one frame.
 const LIMIT: Duration = Duration::from_secs(30);

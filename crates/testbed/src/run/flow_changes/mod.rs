@@ -43,7 +43,7 @@ pub struct FlowChanges {
     /// Rounds, in which every switch has its turn; medians over rounds are shown
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
     /// Print JSON instead of the table

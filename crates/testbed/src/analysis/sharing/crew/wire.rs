@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a frame, without its checksum.
 const LEN: usize = 64;
-/// Where the number of a frame's flow is: behind an Ethernet header.
+/// Where the number of a frame's flow is: after an Ethernet header.
 pub const FLOW: usize = 14;
 /// Where the last frame of each queue is marked.
 pub const LAST: usize = 15;
