@@ -131,7 +131,7 @@ impl Arrived {
     }
 }
 
-/// Most packets under way at a time: they fit in the receiver's ring.
+/// Maximum number of packets in flight: they fit in the receiver's ring.
 pub const UNDER_WAY: u64 = 96;
 
 /// Sends `packets` each way, in bursts, at most [`UNDER_WAY`] at a time.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Frames under way.
+/// Frames in flight.
 const WINDOW: u64 = 64;
 
 /// Time after which frames that have not arrived are lost.

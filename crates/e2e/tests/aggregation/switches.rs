@@ -287,7 +287,7 @@ fn mapped(
     let before = idle();
     wait_for("a round of the switch with the mapping", || (idle() > before).then_some(()));
     // Packets of VLAN 100 come in aggregates, those of 200 alone. A port that splits may offer no more than two bursts of buffers:
-    // one for packets under way, and one for packets that were delivered and whose buffers are not offered again yet.
+    // one for packets in flight, and one for packets that were delivered and whose buffers are not offered again yet.
     for vids in [&[200][..], &[100, 200], &[100]] {
         exchange_through(&mut ends, 10_000, vids, 32, |_, _| {})?;
     }

@@ -22,7 +22,7 @@ use virtqueue::{NET_HEADER, features};
 
 const PACKETS: u64 = 3000;
 
-/// Packets under way in each direction: fewer than there are buffers.
+/// Packets in flight in each direction: fewer than there are buffers.
 const WINDOW: u64 = 96;
 const VIDS: [u16; 1] = [100];
 
@@ -58,7 +58,7 @@ impl End {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are under way");
+        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are in flight");
         packet.copy_from_slice(bytes);
         self.burst.push(packet);
         self.ports[0].transmit_all(&mut self.burst);
@@ -214,12 +214,12 @@ fn both_ways_are_tried() {
     switch.stop();
 }
 
-/// Frames that an end may have under way, and a ring with room for them: enough for the switch to measure them without a pause, even
+/// Frames that an end may have in flight, and a ring with room for them: enough for the switch to measure them without a pause, even
 /// if all take turns on one processor.
 const UNDER_WAY: u64 = 640;
 const RING: u16 = 1024;
 
-/// Lets each end send a burst, unless too many frames are under way, and receive one.
+/// Lets each end send a burst, unless too many frames are in flight, and receive one.
 fn pass_burst(ends: &mut [End; 2], len: usize) {
     let moved = |ends: &[End; 2]| ends.each_ref().map(|end| (end.sent, end.count));
     let before = moved(ends);
@@ -227,7 +227,7 @@ fn pass_burst(ends: &mut [End; 2], len: usize) {
         if ends[from].sent - ends[to].count <= UNDER_WAY {
             for _ in 0..64 {
                 let End { ports, burst, sent, .. } = &mut ends[from];
-                let mut packet = ports[0].alloc(len).expect("few are under way");
+                let mut packet = ports[0].alloc(len).expect("few are in flight");
                 packet.copy_from_slice(&[*sent as u8; 1500][..len]);
                 burst.push(packet);
                 *sent += 1;

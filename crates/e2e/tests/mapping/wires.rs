@@ -19,7 +19,7 @@ use super::look;
 /// Frames each way.
 const FRAMES: u64 = 20_000;
 
-/// Returns every size that fits into a buffer of a mapped guest, over this wire, and how many frames may be under way.
+/// Returns every size that fits into a buffer of a mapped guest, over this wire, and how many frames may be in flight.
 fn traffic(kind: Kind) -> (RangeInclusive<usize>, u64) {
     match kind {
         Kind::VirtioUser => (60..=1500, 64),

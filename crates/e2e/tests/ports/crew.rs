@@ -15,7 +15,7 @@ use nf::{Packet, PortOptions, Ports};
 
 const PACKETS: u64 = 4000;
 
-/// Packets under way in each direction, if a guest sends by several queues: fewer than there are buffers.
+/// Packets in flight in each direction, if a guest sends by several queues: fewer than there are buffers.
 const WINDOW: u64 = 96;
 
 /// Starts a network function between the ports `left` and `right`.
@@ -93,7 +93,7 @@ impl End {
     /// Sends the next packet of `stream`, by the queue of its flow.
     fn send(&mut self, stream: u64) {
         let bytes = packet(stream, self.sent, &FLOWS);
-        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are under way");
+        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are in flight");
         packet.copy_from_slice(&bytes);
         packet.set_queue(flow_of(&bytes));
         self.burst.push(packet);

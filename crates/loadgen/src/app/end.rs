@@ -6,7 +6,7 @@ use super::stamp::Phase;
 use super::{AppOptions, FlowReport, Role};
 use crate::endpoint::{Addresses, Endpoint, EndpointError};
 
-/// Checks without an arrival after which packets under way are given up.
+/// Checks without an arrival after which packets in flight are given up.
 const PATIENCE: u32 = 2;
 
 /// An end.

@@ -105,7 +105,7 @@ pub struct AppOptions {
     /// Part of every packet that is written and read
     #[arg(long, value_enum, default_value_t = Touch::Full)]
     pub touch: Touch,
-    /// Packets of a pair under way at most, with the rate `max`, if both of its ends are in this process; 0 is any number
+    /// Maximum number of packets of a pair in flight, with the rate `max`, if both of its ends are in this process; 0 is any number
     #[arg(long, default_value_t = 0)]
     pub window: u64,
     /// Packets that each sender sends at most in the measured seconds, if no rate is given: one burst; 0 is any number

@@ -19,7 +19,7 @@ const CHECK: f64 = 0.1;
 const PROBE: f64 = 0.01;
 /// Seconds in which a first packet comes through.
 const FIRST: f64 = 20.0;
-/// Seconds without a packet after which none is under way any more, and seconds after which this is not waited for.
+/// Seconds without a packet after which none is in flight any more, and seconds after which this is not waited for.
 const DRAIN: (f64, f64) = (0.1, 2.0);
 /// Pause between two rounds before sending begins.
 const REST: Duration = Duration::from_millis(1);

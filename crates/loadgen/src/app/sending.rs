@@ -21,7 +21,7 @@ pub struct Sending {
     noise: Option<Noise>,
     /// Number of the next packet.
     next: u64,
-    /// Packets under way at most, if the rate is the greatest possible.
+    /// Maximum number of packets in flight, if the rate is the greatest possible.
     window: u64,
     /// Measured packets at most, if the rate is the greatest possible.
     packets: u64,

@@ -64,7 +64,7 @@ pub struct LoadOptions {
     /// them on in the same buffer
     #[arg(long)]
     pub chain: bool,
-    /// Frames under way in each direction at most
+    /// Maximum number of frames in flight in each direction
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     pub window: u64,
     /// Seconds to measure
@@ -73,7 +73,7 @@ pub struct LoadOptions {
     /// Seconds to run before that
     #[arg(long, default_value_t = 0.5)]
     pub warmup: f64,
-    /// Seconds without any frame after which those under way count as lost: more, where the switch loses none, and may have to wait
+    /// Seconds without any frame after which those in flight count as lost: more, where the switch loses none, and may have to wait
     /// for a processor
     #[arg(long, default_value_t = 0.2)]
     pub patience: f64,

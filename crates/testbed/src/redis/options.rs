@@ -16,7 +16,7 @@ pub struct Redis {
     /// Bytes of a value
     #[arg(long, value_delimiter = ',', default_value = "64,1024,4096,16384,65536", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub size: Vec<u32>,
-    /// Clients, each of which has one request under way
+    /// Clients, each of which has one request in flight
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=200))]
     pub clients: u16,
     /// Requests of each measurement

@@ -19,7 +19,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Memory of an application on DPDK, in MiB.
 pub const DPDK_MEGABYTES: u64 = 512;
-/// Packets of a pair under way at most, if both ends are in one thread and no rate is given: the size of a queue.
+/// Maximum number of packets of a pair in flight, if both ends are in one thread and no rate is given: the size of a queue.
 const WINDOW: u64 = 256;
 
 /// The traffic of one run.

@@ -10,11 +10,11 @@
 #define PROBE 0.01
 // Seconds in which the first packet of each flow must come through.
 #define FIRST 20.0
-// Seconds without a packet after which none is under way any more: few once packets of the cool-down have come, as
+// Seconds without a packet after which none is in flight any more: few once packets of the cool-down have come, as
 // measured ones come before these.
 #define SILENCE 0.02
 #define LONG_SILENCE 1.0
-// Seconds at the end after which packets that are still under way are given up.
+// Seconds at the end after which packets that are still in flight are given up.
 #define LIMIT 5.0
 
 static struct sink *add_sink(struct app *app, const struct port *port, uint8_t flow)

@@ -2,7 +2,7 @@
 
 #include "payload.h"
 
-// Seconds without an arrival after which packets under way are given up.
+// Seconds without an arrival after which packets in flight are given up.
 #define PATIENCE 0.2
 
 void source_start(struct source *source, const struct port *port, const struct sink *back)

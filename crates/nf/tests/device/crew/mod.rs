@@ -190,7 +190,7 @@ fn a_view_has_all_buffers_of_a_frame() {
             received.sort_by_key(|frame| number(frame));
             assert!(received == (0..count).map(|n| processed(n, 0, 600)).collect::<Vec<_>>());
         };
-        // All frames under way fit into a queue.
+        // All frames in flight fit into a queue.
         let ended = run(crew(2, kind), |o| (o.buffer_size, o.ports[0].queue_size) = (128, 1024), work, test);
         ended.outcome.as_ref().unwrap();
         ended.is_conserved();

@@ -31,7 +31,7 @@ pub struct Wire {
     /// A frame of each flow, and one of each that is marked.
     frames: Vec<[u8; LEN]>,
     marked: Vec<[u8; LEN]>,
-    /// Frames that are under way.
+    /// Frames that are in flight.
     out: usize,
 }
 
@@ -112,7 +112,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Takes all frames that came back; returns the number of those that are still under way.
+    /// Takes all frames that came back; returns the number of those that are still in flight.
     pub fn take(&mut self) -> Result<usize, CrewSubjectError> {
         let mut storage = Box::<BurstStorage>::default();
         for queue in 0..self.nic.pairs() {
