@@ -71,7 +71,7 @@ impl Signals {
     }
 }
 
-/// Has a signal that comes later end the process at once, in case that it does not stop.
+/// Lets a later signal end the process immediately, in case it does not stop.
 fn end_at_second() -> io::Result<()> {
     let is_late = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

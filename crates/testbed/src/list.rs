@@ -70,7 +70,7 @@ pub fn run(list: &List) {
     }
 }
 
-/// Returns the version of a technique if it can be used here, as far as it has one, and the reason if not.
+/// Returns the version of a technique, empty if it has none; an error says why it can't be used here.
 pub fn available(technique: Technique) -> Result<String, String> {
     match technique {
         Technique::VirtioUserDpdk => {

@@ -185,7 +185,7 @@ fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
     (1..=2).try_for_each(stay_out)
 }
 
-/// Does so with a NIC of this many queues, the first of which receives into the guest's memory.
+/// Does so with a NIC of this many queues; the first one receives into the guest's memory.
 fn stay_out(queues: u32) -> Result<()> {
     let (cable, home) = (Cable::with_queues(queues)?, Home::new());
     let wan = port("wan", AfXdp { interface: "up0".into(), queues: i64::from(queues).into(), ..AfXdp::default() });

@@ -1,4 +1,4 @@
-//! TCP connections of which flows change the addresses, over a cable whose ends leave work to each other.
+//! TCP connections whose addresses are changed by flows, over a cable whose ends leave work to each other.
 
 use super::{channel, of};
 use e2e::cable::two_namespaces;

@@ -74,7 +74,7 @@ impl FaultInjector {
         }
     }
 
-    /// Moves the held frames that are due to `burst`, as far as it has room.
+    /// Moves as many of the held frames that are due to `burst` as it has room for.
     fn release<'q>(&'q self, burst: &mut Burst<'_, 'q>) {
         let mut held = self.held.borrow_mut();
         let now = Instant::now();

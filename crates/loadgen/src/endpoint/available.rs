@@ -6,7 +6,7 @@ use packet::ethertype;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::path::Path;
 
-/// Tries a technique as far as that needs no port; returns the reason if it can't be used, with a remedy.
+/// Tries a technique without opening a port; returns the reason if it can't be used, with a remedy.
 pub fn available(technique: Technique) -> Result<(), String> {
     match technique {
         Technique::Udp | Technique::UdpMmsg | Technique::VirtioUser => Ok(()),

@@ -115,7 +115,7 @@ impl FixedRing {
         ring
     }
 
-    /// Returns the buffers, of which each slot has one.
+    /// Returns the buffers, one for each slot.
     #[inline(always)]
     pub fn buffers(&self) -> &Buffers {
         &self.buffers

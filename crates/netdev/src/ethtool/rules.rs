@@ -23,7 +23,7 @@ const FINDS_LOCATION: u64 = 0x8000_0000;
 /// `RX_CLS_LOC_ANY`: ... if it is asked to by this one.
 const ANY_LOCATION: u32 = 0xffff_ffff;
 
-/// The mask of an address of which every bit counts.
+/// The mask under which every bit of an address counts.
 const ALL_BITS: MacAddr = MacAddr([0xff; 6]);
 
 /// `struct ethtool_rx_flow_spec`.

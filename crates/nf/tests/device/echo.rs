@@ -26,7 +26,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Sends back received frames, as far as there is room.
+    /// Sends back as many received frames as there is room for.
     fn turn(&self, shared: &Shared, storage: &mut BurstStorage) {
         let (Some(Running(to, to_call)), Some(Running(from, from_call))) = (&self.to, &self.from) else { return };
         let mut burst = storage.start();

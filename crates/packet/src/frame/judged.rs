@@ -39,7 +39,7 @@ use std::slice;
 /// Bytes of a [`Head`]: all headers that anybody decides by.
 pub const HEAD: usize = 128;
 
-/// Shortest frame of which a whole block is copied at once.
+/// Minimum length of a frame for a whole block to be copied at once.
 const BLOCK: usize = HEAD / 2;
 
 /// The first bytes of a frame, taken once.

@@ -1,6 +1,6 @@
 //! A model of the exchange of pages against copying, from costs that are measured on this machine (docs/zcopy.md).
 //!
-//! The kernel module itself is not measured: that takes a machine of which the hypervisor is ours.
+//! The kernel module itself is not measured: that needs a machine whose hypervisor is under our control.
 
 mod costs;
 mod memory;

@@ -31,7 +31,7 @@ pub enum TrialRequest {
     },
 }
 
-/// Trials of which each may depend on those before it.
+/// Trials, each of which may depend on those before it.
 pub trait Series {
     /// The figures that follow from the trials.
     type Figures;

@@ -94,7 +94,7 @@ fn cases(rows: &[&Row]) -> String {
     text
 }
 
-/// Returns the cycles, unless they are of the paper's node, of which none are known.
+/// Returns the cycles as text; `-` for the paper's node, whose cycles are unknown.
 fn known(cycles: f64) -> String {
     if cycles > 0.0 { cycles.to_string() } else { "-".to_owned() }
 }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A path, by its segments. A module is named by its path from the root of the crate.
 type Path = Vec<String>;
 
-/// A file, as far as its paths are concerned.
+/// The paths of a file.
 #[derive(Default)]
 struct Module {
     imports: Vec<Import>,

@@ -148,7 +148,7 @@ impl Join {
         self.transmit_planned(Packets { taken: frames, alone, lengths, next_hops }, state, next)
     }
 
-    /// Sends a burst of which nothing is joined. `common` is the length of all its frames, if they have one.
+    /// Sends a burst without joining anything. `common` is the length of all its frames, if they have one.
     fn transmit_single(&self, frames: Frames<'_>, common: Option<u32>, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
         // If some were dropped, it counts as if those were the last.

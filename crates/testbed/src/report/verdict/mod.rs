@@ -36,7 +36,7 @@ pub enum Metric {
 pub enum Outcome {
     /// It is ahead: the whole interval is.
     Ahead,
-    /// Neither is ahead by more than the margin, as far as the interval tells.
+    /// According to the interval, neither is ahead by more than the margin.
     Even,
     /// It is behind, and so is the whole interval.
     Behind,

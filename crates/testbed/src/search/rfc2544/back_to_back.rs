@@ -1,4 +1,4 @@
-//! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest burst of which no frame is lost.
+//! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest burst without loss.
 
 use crate::search::record::Trial;
 use crate::search::{Series, TrialRequest};

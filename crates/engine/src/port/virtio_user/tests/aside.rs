@@ -65,7 +65,7 @@ impl Rig {
         self.mapping.port.relend(&self.mapping.guest);
     }
 
-    /// Makes the device send up to `count` frames, as far as it has buffers.
+    /// Makes the device send up to `count` frames, limited by its buffers.
     fn send(&mut self, count: u16) {
         for _ in 0..count {
             let bytes = [vec![0xee; self.outer], Rig::frame(self.sent)].concat();
