@@ -29,7 +29,7 @@ fn wait_for(switch: &Switch, name: &str, holds: impl Fn(&PortStats) -> bool) {
 }
 
 #[test]
-fn counters_go_on_when_a_port_is_opened_again() {
+fn counters_survive_reopening_a_port() {
     let switch = Switch::start(spec(100, 300)).unwrap();
     let received =
         |frames, bytes| move |port: &PortStats| (port.queues[0].rx_packets, port.queues[0].rx_bytes) == (frames, bytes);

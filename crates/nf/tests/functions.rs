@@ -170,7 +170,7 @@ impl Rig {
 }
 
 #[test]
-fn a_packet_waits_for_the_neighbour_and_then_goes_on() {
+fn a_packet_waits_for_the_neighbours_address() {
     for to in [BOB_IP, [10, 9, 8, 7]] {
         let mut rig = Rig::new();
         let asked = rig.handle(0, udp(to, 9)).unwrap();

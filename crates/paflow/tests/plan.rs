@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn groups_are_what_they_promise(rounds in prop::collection::vec(bursts(), 1..4), room in 128u32..9000) {
+    fn groups_have_their_guaranteed_properties(rounds in prop::collection::vec(bursts(), 1..4), room in 128u32..9000) {
         // One planner for all rounds: nothing of the previous burst may remain.
         let mut planner = Planner::new();
         for burst in rounds {

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_its_number_whatever_its_size() {
+    fn an_entry_of_any_size_has_its_number() {
         // Around the wrap of the 48 bits that an entry has of a number.
         let (ring, keys) = Ring::new(2, 4, || 0u8);
         let first = (1 << 48) - 2;

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_processor_is_named_and_nobody_waits_for_it() {
+    fn a_missing_processor_is_named_and_not_waited_for() {
         // Often, as the other side may just have its turn when this one finds out.
         for _ in 0..200 {
             assert!(between(0, 4000).is_err());

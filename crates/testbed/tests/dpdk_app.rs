@@ -156,7 +156,7 @@ fn any_size_touch_and_arrivals() {
 }
 
 #[test]
-fn a_window_bounds_what_is_under_way_at_the_greatest_rate() {
+fn a_window_bounds_the_packets_in_flight_at_the_greatest_rate() {
     let switch = TestpmdSwitch::start(2);
     let report = switch.joined("sender-receiver", &["--window", "64", "--burst", "16", "--size", "imix"]);
     check_joined(&report, Role::SenderReceiver, 1);

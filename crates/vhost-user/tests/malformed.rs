@@ -171,7 +171,7 @@ fn half_a_message_then_nothing() {
 }
 
 #[test]
-fn half_a_message_does_not_keep_the_socket_for_ever() {
+fn half_a_message_does_not_hold_the_socket_forever() {
     let bench = bench();
     let began = Instant::now();
     let raw = bench.raw();

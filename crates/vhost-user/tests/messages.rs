@@ -231,7 +231,7 @@ fn every_message_is_repeated_while_frames_flow() {
 }
 
 #[test]
-fn get_vring_base_stops_a_queue_until_it_is_told_to_go_on() {
+fn get_vring_base_stops_a_queue_until_it_is_started() {
     for features in FORMATS {
         while_frames_flow(features, |raw, guest, _| {
             for queue in [0, 1] {

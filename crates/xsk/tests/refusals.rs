@@ -42,7 +42,7 @@ fn the_end_of_a_queue_is_waited_for() {
 }
 
 #[test]
-fn a_queue_that_is_freed_meanwhile() {
+fn a_queue_that_is_freed_while_waiting() {
     Netns::with_veth(1500).run(|| {
         let a = Station::pool("a", 0);
         let umem = a.umem.clone();

@@ -114,7 +114,7 @@ fn packets_pass_a_chain_of_three() -> Result<()> {
 }
 
 #[test]
-fn malformed_aggregates_are_dropped_with_a_reason_and_disturb_nobody() -> Result<()> {
+fn malformed_aggregates_are_dropped_with_a_reason_and_disturb_no_traffic() -> Result<()> {
     let home = Home::new();
     let rules = RawAggregation { unknown_chains: UnknownChains::Drop.into(), ..aggregation(0, &[(100, 1)]) };
     let millrace = home.start((network("wan"), vhost_user("nf"), patch("nf", "wan"), rules, sleeper()));

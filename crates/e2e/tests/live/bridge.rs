@@ -39,7 +39,7 @@ fn came(guest: &mut Guest, wanted: &[u8]) -> usize {
 }
 
 #[test]
-fn a_guest_that_invents_addresses_evicts_nobody() {
+fn a_guest_that_invents_addresses_evicts_no_other_address() {
     const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const FRIEND: [u8; 6] = [2, 0, 0, 0, 0, 2];
     let ports = ["a", "v", "w"].map(vhost_user);

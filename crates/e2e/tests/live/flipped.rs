@@ -77,7 +77,7 @@ fn teach(live: &Live, victim: &mut Guest) {
 }
 
 #[test]
-fn frames_for_a_learned_address_reach_nobody_else() {
+fn frames_for_a_learned_address_reach_no_other_guest() {
     let live = Live::new((["a", "v", "w"].map(vhost_user), bridge("br0", ["a", "v", "w"])));
     let (mut victim, mut other) = (connect(&live, "v"), connect(&live, "w"));
     let mut rogue = Rogue::connect(&live.home);

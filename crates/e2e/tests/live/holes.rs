@@ -39,7 +39,7 @@ fn is_taken(home: &Home, length: u64) -> bool {
 }
 
 #[test]
-fn a_hole_costs_the_guest_its_session_and_nobody_else_anything() {
+fn a_hole_ends_the_session_of_its_guest_only() {
     let mut live = Live::new(patched("a", "b"));
     let mut b = Options::new(live.home.socket("b")).connect().unwrap();
     let mark = live.millrace.daemon.log().mark();
@@ -63,7 +63,7 @@ fn a_hole_costs_the_guest_its_session_and_nobody_else_anything() {
 }
 
 #[test]
-fn memory_that_nobody_touched_is_allocated_within_limits() {
+fn untouched_memory_is_allocated_within_limits() {
     let mut live = Live::new(patched("a", "b"));
     let mark = live.millrace.daemon.log().mark();
     live.during(|attack| {

@@ -214,7 +214,7 @@ fn a_guest_leaves_in_the_middle_of_a_burst() {
 }
 
 #[test]
-fn half_a_message_holds_nobody_up_for_long() {
+fn half_a_message_blocks_others_only_briefly() {
     let mut scene = Scene::new();
     let mut stalled = UnixStream::connect(scene.live.home.socket("a")).unwrap();
     stalled.write_all(&[1, 0, 0, 0, 1, 0]).unwrap();

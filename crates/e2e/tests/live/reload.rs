@@ -22,7 +22,7 @@ fn recorded(mut config: RawFile, name: &str) -> RawFile {
 }
 
 #[test]
-fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
+fn endless_reloads_disconnect_no_guest_and_lose_no_frame() {
     let live = Live::new(bridged(&[]));
     let mut guest = Options::new(live.home.socket("a")).connect().unwrap();
     live.millrace.wait_up(&["a"]);

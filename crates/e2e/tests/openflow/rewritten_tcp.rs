@@ -21,7 +21,7 @@ fn mac(namespace: &Namespace, interface: &str) -> Result<String> {
 }
 
 #[test]
-fn tcp_goes_on_once_the_offloads_are_off_that_the_port_names() -> Result<()> {
+fn tcp_continues_once_the_named_offloads_are_off() -> Result<()> {
     let ((here, there), home) = (two_namespaces()?, Home::new());
     let bridge = by_flows(bridge("br0", ["tap0", "up"]));
     let millrace =

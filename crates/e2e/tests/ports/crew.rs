@@ -204,7 +204,7 @@ fn a_worker_under_a_lock() -> Result<()> {
 }
 
 #[test]
-fn one_worker_is_as_ever() -> Result<()> {
+fn one_worker_works_without_sharing() -> Result<()> {
     forwarded(&["--workers", "1", "--cycles", "500"], 0)
 }
 

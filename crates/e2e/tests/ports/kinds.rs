@@ -226,7 +226,7 @@ fn captured(path: &Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_loopback_port_returns_what_it_is_sent() {
+fn a_loopback_port_returns_its_frames() {
     let home = Home::new();
     run_to_end(&home, [record("to", "in.pcap"), thousand()], 1000);
     // One worker for both halves of the port, or one for each.

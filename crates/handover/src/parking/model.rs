@@ -93,14 +93,14 @@ fn a_worker_that_parks_misses_no_batch() {
 }
 
 #[test]
-fn workers_that_park_leave_no_batch_to_nobody() {
+fn workers_that_park_leave_no_batch_unclaimed() {
     model(2, 1, STEPS);
     model(2, 2, STEPS);
 }
 
 /// A parent that works is a worker that never parks. It takes the batch for which it wakes nobody.
 #[test]
-fn a_parent_that_works_leaves_no_batch_to_nobody() {
+fn a_parent_that_works_leaves_no_batch_unclaimed() {
     loom::model(|| {
         let batches = Batches::new(2);
         let worker = thread::spawn(move || batches.work(1, STEPS));

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_taken_whatever_the_status() {
+    fn a_report_is_taken_with_any_exit_status() {
         let daemon = Daemon::spawn("report", shell("echo a; echo no >&2; echo b; exit 1")).unwrap();
         assert_eq!(daemon.finish(SOON).unwrap(), "a\nb");
         let error = Daemon::spawn("silent", shell("echo oh dear >&2; exit 3")).unwrap().finish(SOON).unwrap_err();

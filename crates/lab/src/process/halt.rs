@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_stops_wherever_it_is_and_goes_on() {
+    fn a_thread_can_be_stopped_anywhere_and_continued() {
         let mut sleeper = Command::new("sleep");
         sleeper.arg("1000");
         let mut busy = Command::new("sh");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_one_stream_does_not_tear_one_of_the_other() {
+    fn lines_of_two_streams_are_not_mixed() {
         let log = Log::default();
         log.append(Stream::Output, b"on");
         log.append(Stream::Errors, b"oops\n");

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_with_enough_functions_that_nobody_uses_is_found() {
+    fn a_card_with_enough_unused_functions_is_found() {
         let interfaces = tempfile::tempdir().unwrap();
         let find = |functions| Card::find(interfaces.path(), functions).map(|card| card.interface);
         std::fs::create_dir(interfaces.path().join("lo")).unwrap();

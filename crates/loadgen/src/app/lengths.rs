@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_one_size_are_equal() {
+    fn frames_of_one_size_have_equal_lengths() {
         assert_eq!(Lengths::of(Size::Bytes(700)).from(u64::MAX, 3), [700; 3]);
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_byte_of_the_frame_is_seen_and_none_behind_it() {
+    fn every_changed_byte_of_the_frame_is_seen_and_none_after_it() {
         for size in [60, 64, 65, 71, 512, 1518] {
             let (bytes, shape) = sent::<Payload>(size, 77);
             assert_eq!(Payload::read(&bytes, &shape, 77), (77, true), "size {size}");

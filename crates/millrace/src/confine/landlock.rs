@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_landlock_is_told_from_one_that_has_it_off() {
+    fn a_kernel_without_landlock_differs_from_one_with_landlock_off() {
         use seccompiler::{SeccompAction, SeccompFilter, apply_filter};
         for (errno, expected) in [(libc::ENOSYS, "does not offer it"), (libc::EOPNOTSUPP, "was not enabled")] {
             let without = move || {

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_was_done_why_and_what_failed() {
+    fn a_line_has_the_action_the_reason_and_the_failure() {
         assert_eq!(ReloadReport::default().to_string(), "nothing changed");
         let report = ReloadReport {
             actions: vec![

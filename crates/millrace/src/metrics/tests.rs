@@ -212,7 +212,7 @@ fn http_is_answered_on_a_unix_socket() {
 }
 
 #[test]
-fn a_taken_port_is_reported_with_what_to_do() {
+fn a_taken_port_is_reported_with_a_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = ListenAddress::Tcp(taken.local_addr().unwrap());
     let error = Exporter::bind(&address).unwrap_err().to_string();

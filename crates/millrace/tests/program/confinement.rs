@@ -156,7 +156,7 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
 }
 
 #[test]
-fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
+fn a_recreated_directory_is_distinguished_from_the_old_one() {
     require_root();
     let [root, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let guests = elsewhere.path().canonicalize().unwrap().join("guests");
@@ -328,7 +328,7 @@ fn another_user_has_less() {
 }
 
 #[test]
-fn without_confinement_all_is_as_it_was() {
+fn without_confinement_nothing_is_restricted() {
     require_root();
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let away = elsewhere.path().display();

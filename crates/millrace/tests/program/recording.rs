@@ -103,7 +103,7 @@ fn a_file_that_cannot_be_opened_is_reported_and_recorded_to_once_it_can() {
 }
 
 #[test]
-fn two_switches_do_not_record_to_one_file() {
+fn two_switches_do_not_record_to_the_same_file() {
     let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let path = one.path().join("x.pcap");
     let mut first = start(one.path(), source(0, "x.pcap"));
@@ -289,7 +289,7 @@ fn tcpdump(pipe: &Path, packets: usize) -> Child {
 }
 
 #[test]
-fn a_pipe_is_recorded_to_while_somebody_reads_it() {
+fn a_pipe_is_recorded_to_while_it_has_a_reader() {
     let home = tempfile::tempdir().unwrap();
     let [pipe, file] = ["pipe", "whole.pcap"].map(|name| home.path().join(name));
     mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
@@ -333,7 +333,7 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
 }
 
 #[test]
-fn a_port_that_records_to_a_pipe_is_up_once_somebody_reads_it() {
+fn a_port_that_records_to_a_pipe_is_up_once_it_has_a_reader() {
     let home = tempfile::tempdir().unwrap();
     let pipe = home.path().join("pipe");
     mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_finds_what_another_one_learned_first() {
+    fn a_worker_finds_addresses_that_another_learned_first() {
         let all = Neighbours::default();
         let [mut one, mut other] = [(); 2].map(|()| Acquaintances::new(&all));
         assert_eq!(one.find(key(1), true, at(0)), Answer::Ask);

@@ -231,7 +231,7 @@ fn a_network_function_finds_the_packets_of_an_aggregate() {
 
 /// Changes that a native network function makes in place reach the next hop, in the same buffer, with correct headers.
 #[test]
-fn an_aggregate_goes_on_as_a_whole() {
+fn an_aggregate_is_forwarded_as_a_whole() {
     for (vxlan, v6) in [(false, false), (false, true), (true, false), (true, true)] {
         let mut rig = Rig::new(&spec(vxlan, v6, Checksum::Computed), Splitter::Native, |_| {});
         let burst: Vec<Vec<u8>> = (0..10).map(|seed| packet(200, 60 + seed, seed)).collect();

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_one_segment_forgets_those_of_others() {
+    fn a_copied_frame_of_one_segment_gets_no_others() {
         let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
         let bytes = [7; 64];
         let (a, b) = Segment::from(&bytes[..]).split_at(20);

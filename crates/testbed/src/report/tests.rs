@@ -117,7 +117,7 @@ fn losses_and_failures_of_millrace_come_first() {
 }
 
 #[test]
-fn a_rate_that_all_carry_is_nobodys_lead() {
+fn a_rate_that_all_switches_carry_is_no_lead() {
     let report = report();
     let delivered = report.verdict.findings.iter().filter(|finding| finding.metric == Metric::Delivered);
     let slow: Vec<_> = delivered.filter(|finding| finding.conditions.tuple().contains("R = 1000000,")).collect();

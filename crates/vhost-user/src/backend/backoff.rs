@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_session_hardly_delays_the_next_and_a_long_one_does_not() {
+    fn a_short_session_delays_the_next_a_little_and_a_long_one_does_not() {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.pause(), Duration::ZERO);
         for _ in 0..20 {

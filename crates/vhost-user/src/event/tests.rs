@@ -36,7 +36,7 @@ fn each_notification_counts_and_taking_one_makes_none() {
 }
 
 #[test]
-fn a_full_counter_in_blocking_mode_blocks_nobody() {
+fn a_full_counter_in_blocking_mode_does_not_block_the_writer() {
     let (event, peer) = shared(EventfdFlags::NONBLOCK);
     rustix::io::write(&peer, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     fcntl_setfl(&peer, fcntl_getfl(&peer).unwrap() - OFlags::NONBLOCK).unwrap();

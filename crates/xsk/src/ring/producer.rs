@@ -74,7 +74,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn fills_up_and_goes_on_across_the_end_of_the_indices() {
+    fn it_fills_up_and_the_indices_wrap() {
         let memory = FakeRing::<u64>::new(8, u32::MAX - 3);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
         assert_eq!(producer.room(1), 8);

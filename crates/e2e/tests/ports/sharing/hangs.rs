@@ -96,7 +96,7 @@ fn is_shown(millrace: &Millrace, worker: usize, place: &str) {
 }
 
 #[test]
-fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
+fn a_worker_that_hangs_with_a_batch_blocks_no_other_worker() -> Result<()> {
     let (wire, home) = (Wire::start(), Home::new());
     let keys = parented(0, RawPort { stalled_after: "100ms".into(), ..roles(&[1, 2]) });
     let millrace = switch(&home, &wire, keys, 0);

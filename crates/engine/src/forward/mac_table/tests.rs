@@ -28,7 +28,7 @@ fn addresses_are_learned_moved_and_forgotten() {
 }
 
 #[test]
-fn a_worker_whose_clock_is_behind_finds_what_another_one_learned() {
+fn a_worker_whose_clock_is_behind_finds_fresh_addresses() {
     let table = table(1, 16, 10);
     table.learn(key(1), 0, 100);
     assert_eq!(table.find(key(1), 99), Some(0));

@@ -174,7 +174,7 @@ fn a_frame_for_its_own_port_is_dropped() {
 }
 
 #[test]
-fn a_bridge_of_one_says_so() {
+fn frames_of_a_bridge_with_one_port_are_dropped() {
     let mut rig = Rig::new(&[Vlan::Ignore]);
     rig.send(0, &[frame(BROADCAST, mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::NoPort), 1);

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_locks_a_file_is_found() {
+    fn the_process_that_locks_a_file_is_found() {
         let locks = "1: POSIX  ADVISORY  WRITE 10 fe:01:7 0 EOF\n\
                      2: FLOCK  ADVISORY  WRITE 11 fe:01:8 0 EOF\n\
                      3: FLOCK  ADVISORY  READ  12 fe:01:7 0 EOF\n\

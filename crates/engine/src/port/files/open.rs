@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused_at_once_and_a_pipe_is_written_once_it_has_a_reader() {
+    fn other_files_are_refused_and_a_pipe_waits_for_its_reader() {
         let directory = tempfile::tempdir().unwrap();
         let [pipe, socket] = ["pipe", "socket"].map(|name| directory.path().join(name));
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_uses_is_not_written_under_any_name() {
+    fn a_file_in_use_is_not_written_under_any_name() {
         let directory = tempfile::tempdir().unwrap();
         let [config, replay, tape] = ["m.toml", "in.pcap", "out.pcap"].map(|name| directory.path().join(name));
         let names = ["soft", "hard"].map(|name| directory.path().join(name));

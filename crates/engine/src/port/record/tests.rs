@@ -40,7 +40,7 @@ fn write(recorder: &Recorder, lengths: &[usize]) -> Taken {
 }
 
 #[test]
-fn frames_that_one_reader_missed_wait_for_the_next() {
+fn frames_that_a_reader_missed_wait_for_the_next_reader() {
     let home = tempfile::tempdir().unwrap();
     let recorder = recorder(&home);
     assert_eq!(recorder.renew(), Err("nobody reads the pipe".to_owned()));

@@ -111,7 +111,7 @@ mod tests {
 
     /// No figure overflows, however long the longest bursts come.
     #[test]
-    fn the_greatest_burst_for_ever() {
+    fn endless_greatest_bursts_do_not_overflow() {
         let most = Mix { whole: 1, apart: 31, lent: 31, packets: 31 * 256 };
         assert_eq!(after([most; 10_000]), KEEP_ALL, "one whole frame in 32");
         let most = Mix { whole: 24, apart: 8, lent: 8, packets: 8 * 256 };

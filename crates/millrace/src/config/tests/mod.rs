@@ -40,7 +40,7 @@ fn valid(text: &str) -> Config {
 const TWO: &str = "port = [{name='a', driver='sink'}, {name='b', driver='sink'}]\n";
 
 #[test]
-fn a_small_file_gets_all_defaults() {
+fn a_minimal_file_gets_all_defaults() {
     let config = valid(
         r#"
         [[port]]

@@ -185,7 +185,7 @@ fn workers_without_a_queue_are_a_warning() {
 }
 
 #[test]
-fn a_port_or_a_worker_says_who_polls() {
+fn either_the_port_or_the_worker_names_the_poller() {
     let text =
         file("\"af_xdp\"\ninterface = \"e0\"\nqueues = 2", 1, &["rx-sharing = \"static-role\"", "workers = [0, 1]"]);
     for named in ["wan", "wan.1"] {

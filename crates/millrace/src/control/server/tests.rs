@@ -190,7 +190,7 @@ fn stalling(line: Duration) -> (Running, Vec<UnixStream>) {
 }
 
 #[test]
-fn stalling_clients_hold_up_nobody() {
+fn stalling_clients_block_no_other_client() {
     let (server, stalled) = stalling(Duration::from_secs(600));
     let mut client = Client::connect(&server.path).unwrap();
     assert!(client.call("version").is_ok());

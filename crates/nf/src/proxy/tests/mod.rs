@@ -316,7 +316,7 @@ pub(super) fn segment([from, to]: [Ipv4Address; 2], station: EthernetAddress, tc
 
 /// From one address, and from forged ones.
 #[test]
-fn requests_that_nobody_goes_on_with_keep_nobody_out() {
+fn abandoned_requests_lock_no_peer_out() {
     for sources in [1, 100] {
         let mut world = World::new(Setup::default());
         let service = world.service();

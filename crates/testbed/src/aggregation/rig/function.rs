@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn testpmd_says_what_it_dropped() {
+    fn testpmd_reports_its_drops() {
         let summary = "  TX-packets: 5   TX-dropped: 1  TX-total: 6\n  +++ Accumulated forward statistics for all ports +++\n\
                        RX-packets: 9\n  TX-packets: 5             TX-dropped: 4             TX-total: 9";
         let lines: Vec<String> = summary.lines().map(str::to_owned).collect();

@@ -231,7 +231,7 @@ fn packets_go_from_table_to_table_with_their_metadata() {
 }
 
 #[test]
-fn later_tables_see_what_earlier_ones_have_changed() {
+fn later_tables_match_the_changed_frame() {
     let mut rig = Rig::new(false);
     let vid = |vid: u128| Match::any().with(Field::VlanVid, 0x1000 | vid, u128::MAX);
     let push = |vid: u128| [Action::PushVlan(0x8100), Action::SetField(Field::VlanVid, 0x1000 | vid)];
@@ -330,7 +330,7 @@ fn outputs_of_a_frame_are_limited() {
 }
 
 #[test]
-fn groups_send_copies_and_the_packet_goes_on_unchanged() {
+fn groups_send_copies_and_leave_the_packet_unchanged() {
     let mut rig = Rig::new(false);
     let counters = rig.datapath.counters();
     let set = |dst| Action::SetField(Field::UdpDst, dst);
@@ -419,7 +419,7 @@ fn meters_drop_and_remark_packets_beyond_their_rates() {
 }
 
 #[test]
-fn unused_tables_report_once_more_and_are_freed() {
+fn unused_tables_report_their_last_flows_and_are_freed() {
     let mut rig = Rig::new(true);
     rig.set(&[(1, Match::any(), &[output(2)])]);
     rig.send(0, &[udp(1, 60)], 60);
