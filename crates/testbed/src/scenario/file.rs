@@ -322,7 +322,7 @@ mod tests {
             (&format!("{SHORT}pairs = [65]\n"), "1 to 64"),
             (&format!("{SHORT}bursts = [0]\n"), "1 to 256"),
             (&format!("{SHORT}rates = [\"50% of ndr\"]\n"), "needs \"search\""),
-            (&format!("{SHORT}rates = [\"quick\"]\n"), "no rate"),
+            (&format!("{SHORT}rates = [\"quick\"]\n"), "is not a rate"),
             (&format!("{SHORT}sizes = [\"63\"]\n"), "64 to 1518"),
             (&format!("{SHORT}seconds = 0.0\n"), "seconds above 0"),
             (&format!("{SHORT}colour = 1\n"), "unknown field `colour`"),
