@@ -56,6 +56,6 @@ mod tests {
         check(896, 1024, 8, words).unwrap_err();
         check(u64::MAX / 2, u64::MAX, 4, words).unwrap();
         let refused = check(768, 1024, 4, words).unwrap_err().to_string();
-        assert!(refused.contains("768 of the 1024") && refused.contains("not for peers"), "{refused}");
+        assert!(refused.contains("768 of the 1024") && refused.contains("not available to peers"), "{refused}");
     }
 }
