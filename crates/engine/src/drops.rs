@@ -35,7 +35,7 @@ reasons! {
     Stuck = "stuck",
     /// The kernel refused the frame at the destination.
     Refused = "refused",
-    /// The capture file can't be opened, or nobody reads the pipe that it is.
+    /// The capture file can't be opened, or it is a pipe without a reader.
     NoFile = "no-file",
     /// The file system of the capture file has no room, or a limit of the file's length is reached.
     NoRoom = "no-room",
@@ -117,7 +117,7 @@ reasons! {
     Congested = "congested",
     /// More neighbours ask for the switch's addresses than are answered at a time.
     NeighbourFlood = "neighbour-flood",
-    /// A packet in a replayed file is no Ethernet frame: it is shorter than 14 bytes, or longer than 65,535.
+    /// A packet in a replayed file is not an Ethernet frame: it is shorter than 14 bytes, or longer than 65,535.
     NotFrame = "not-a-frame",
     /// Dropped on purpose by fault injection.
     Injected = "injected",

@@ -23,7 +23,7 @@ fn runs(directory: &Path) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Runs the scenario, as often as the machine is too busy for one of its runs, but not for ever.
+/// Runs the scenario, as often as the machine is too busy for one of its runs, but not forever.
 fn run_all(scenario: &str, out: &str, directory: &Path) -> Output {
     for _ in 0..3 {
         let output = run_testbed(&["run", scenario, "--out", out], directory);

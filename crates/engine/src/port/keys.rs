@@ -115,7 +115,7 @@ impl Section<'_> {
 pub enum Side {
     /// the switch creates the socket and waits
     Server,
-    /// the switch connects to the socket, and tries again without end
+    /// the switch connects to the socket, and retries forever
     Client,
 }
 

@@ -75,7 +75,7 @@ pub struct Capabilities {
     pub has_guest: bool,
     /// It may face a network, so that a tunnel can end there.
     pub faces_network: bool,
-    /// Somebody behind it can read the frames that it gets.
+    /// A guest or host behind it can read the frames that it gets.
     pub has_peer: bool,
     /// Several workers can process the frames of one of its queues.
     pub shares: bool,

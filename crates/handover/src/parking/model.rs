@@ -24,7 +24,7 @@ struct Batches {
 }
 
 impl Batches {
-    /// Returns batches for ever: loom can't end a model in which a thread waits for ever while another one frees memory.
+    /// Returns batches forever: loom can't end a model in which a thread waits for ever while another one frees memory.
     fn new(workers: usize) -> &'static Batches {
         let zero = || AtomicUsize::new(0);
         let parking = Parking::new(workers);

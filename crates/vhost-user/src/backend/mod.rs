@@ -36,7 +36,7 @@ pub struct Options {
     pub queue_pairs: u16,
     /// Permissions of the socket, if this side listens.
     pub access: Access,
-    /// Accepts any file as guest memory. Reads may block for ever on the process behind a file; these are trusted not
+    /// Accepts any file as guest memory. Reads may block forever on the process behind a file; these are trusted not
     /// to.
     pub any_memory: bool,
     /// Treatment of pages that do not exist when a guest shares its memory.

@@ -51,7 +51,7 @@ impl Walk {
         Walk { only: Some(to), ..Walk::default() }
     }
 
-    /// Goes on by another path.
+    /// Continues along another path.
     pub(in crate::forward) fn go_on(&mut self, path: Path) {
         (self.path, self.at, self.step, self.is_measured) = (path, 0, 0, false);
     }

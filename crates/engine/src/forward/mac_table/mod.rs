@@ -165,7 +165,7 @@ impl MacTable {
     #[cold]
     fn note(&self, key: Key, known: bool, port: u16, now: u32) {
         let share = &self.shares[usize::from(port)];
-        // A guest that makes up addresses beyond its limit must not keep others from writing either.
+        // A guest that invents addresses beyond its limit must not keep other ports from writing either.
         if !known && !self.has_room(share) {
             share.over_limit.fetch_add(1, Ordering::Relaxed);
             return;
@@ -248,8 +248,8 @@ impl MacTable {
         young.map(show).collect()
     }
 
-    /// Adopts addresses that `other` learned behind ports that have a `place` here, and continues its counters. Nobody else may
-    /// learn meanwhile.
+    /// Adopts addresses that `other` learned behind ports that have a `place` here, and continues its counters. No other
+    /// thread may learn meanwhile.
     pub fn remember(&self, other: &MacTable, now: u32, place: impl Fn(u16) -> Option<u16>) {
         for (port, share) in (0..).zip(&other.shares) {
             if let Some(own) = place(port).map(|port| &self.shares[usize::from(port)]) {

@@ -185,7 +185,7 @@ impl Upkeep {
                         return Some(why);
                     }
                     self.show(session, &link);
-                    // The kernel tells nobody of changes in another namespace.
+                    // The kernel does not report changes in another namespace.
                     link.is_elsewhere.then_some(LOOK_ELSEWHERE)
                 }
                 Ok(None) => Some(FIRST_PAUSE),

@@ -46,9 +46,9 @@ struct Care {
 
 /// Frames that a recording has taken.
 pub(crate) struct Taken {
-    /// Their number, from the first on.
+    /// Number of frames taken, from the first on.
     pub(crate) frames: usize,
-    /// Why not the rest.
+    /// Reason why the rest was not taken.
     pub(crate) refused: Option<Reason>,
 }
 

@@ -87,7 +87,7 @@ impl Tape {
         self.set_trouble(trouble, shown);
     }
 
-    /// Goes on with this file. Packets that wait go there.
+    /// Continues with this file. Waiting packets go there.
     pub(super) fn insert(&mut self, open: Open, shown: &Shown) {
         self.flush(shown);
         self.backlog.rewind();
@@ -95,7 +95,7 @@ impl Tape {
         self.flush(shown);
     }
 
-    /// Tells why no file can be opened.
+    /// Notes why no file can be opened.
     pub(super) fn fail(&mut self, why: &str, shown: &Shown) {
         self.set_trouble(Some(Trouble::new(Reason::NoFile, why)), shown);
     }

@@ -18,7 +18,7 @@ impl TxQueue for Sink {
     }
 
     fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
-        // Nobody reads them.
+        // They are never read.
         self.transmit(judged.frames())
     }
 }

@@ -83,7 +83,7 @@ impl KindKeys for Keys {
 pub enum MemoryKey {
     /// Files that are memory: from memfd_create, or on a tmpfs or hugetlbfs.
     Shared,
-    /// Any file. The server of a file, as with FUSE, can delay reads for ever, and so stop the workers: only for guests that
+    /// Any file. The server of a file, as with FUSE, can delay reads forever, and so stop the workers: only for guests that
     /// are trusted not to.
     Any,
 }

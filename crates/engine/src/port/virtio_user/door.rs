@@ -16,7 +16,7 @@ impl Door {
         self.0.lock().unwrap().clone()
     }
 
-    /// Establishes a link with the next backend. Nobody else can connect while that lasts.
+    /// Establishes a link with the next backend. No other backend can connect while that lasts.
     pub(super) fn establish(
         &self,
         options: &FrontendOptions,

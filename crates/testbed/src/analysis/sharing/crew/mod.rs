@@ -177,7 +177,7 @@ fn trickle(
     Ok(())
 }
 
-/// Waits for the end of a measurement, but not for ever. Meanwhile it takes no time of a processor.
+/// Waits for the end of a measurement, but not forever. Meanwhile it takes no time of a processor.
 fn guard(has_ended: Receiver<Infallible>) -> Result<(), CrewSubjectError> {
     // It ends when the other side is dropped.
     let _ = has_ended.recv_timeout(PATIENCE);
