@@ -25,12 +25,13 @@ pub(crate) enum Signal {
 /// The signals of this process, for a single loop to read.
 pub(crate) struct Signals {
     signals: Iterator,
-    /// Handlers by which a second signal ends a start at once, while nobody reads signals yet.
+    /// Handlers by which a second signal ends a start at once, before signals are read.
     starting: Vec<SigId>,
 }
 
 impl Signals {
-    /// Takes the signals, so that none ends the process but a second one to stop. Those that come before anybody reads them wait.
+    /// Takes the signals, so that none ends the process but a second one to stop. Signals that arrive before they are read
+    /// wait.
     pub(crate) fn take() -> io::Result<Signals> {
         let is_stopping = Arc::new(AtomicBool::new(false));
         let mut starting = Vec::new();

@@ -355,7 +355,7 @@ fn another_descriptor_restarts_nothing() {
 
 #[test]
 fn restarts_in_a_loop_wait() {
-    // So many at once, and 512 a second.
+    // This many at once, and 512 a second.
     const AT_ONCE: u32 = 8192;
     const FIRST: u32 = 8000;
     const NEXT: u32 = 1000;

@@ -80,7 +80,7 @@ pub struct RawFile {
     pub workers: Vec<Section<RawWorker>>,
     /// The control socket, which `millrace ctl` talks to.
     pub control: Field<Table<RawControl>>,
-    /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
+    /// The OpenMetrics endpoint, for Prometheus and similar collectors. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
     /// The OpenFlow 1.3 channel, over which controllers set the flows of a bridge with `openflow`, and the aggregation
     /// table. Without this section there is none. A change takes effect when the switch is started again, those of
@@ -243,7 +243,8 @@ pub enum MappingMode {
 #[schemars(inline)]
 pub enum MappingSteering {
     /// The switch, at an af_xdp port in copy mode: only frames to the guest's `[[bridge.static]]` addresses, to multicast
-    /// addresses and to everybody are received into its buffers. Other frames take another path, with one more copy.
+    /// addresses and to the broadcast address are received into its buffers. Other frames take another path, with one more
+    /// copy.
     Mac,
     /// The NIC: it brings only frames for this guest to the port, by a rule (`ethtool -N`) or because it is a virtual
     /// function or a virtio NIC of the guest's own. Nothing checks that.

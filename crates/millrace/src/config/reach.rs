@@ -133,7 +133,7 @@ impl Reach {
         place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(place, &meta)))
     }
 
-    /// Returns places that are others now than those that were granted, though they have the same names.
+    /// Returns the places that were replaced since they were granted, under the same names.
     pub fn replaced(&self) -> impl Iterator<Item = &Grant> {
         let is_other =
             |grant: &&Grant| fs::metadata(&grant.path).is_ok_and(|meta| Identity::of(&meta) != grant.identity);

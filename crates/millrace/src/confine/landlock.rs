@@ -56,7 +56,7 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
         .create()?;
     for grant in reach.grants() {
         match (&mut rules).add_rules(path_beneath_rules([&grant.path], rights(grant.purpose))) {
-            // A pipe and the like are in no file system that is mounted: no rule can name them, and none is needed.
+            // Pipes and similar objects are in no mounted file system: no rule can name them, and none is needed.
             Err(RulesetError::AddRules(AddRulesError::Fs(AddRuleError::AddRuleCall { source, .. })))
                 if source.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {}
             added => drop(added?),
@@ -79,7 +79,7 @@ fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
             let sockets = AccessFs::MakeSock | AccessFs::RemoveFile;
             sockets | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::ReadFile
         }
-        // Sockets of the services, which a reload makes again when others have removed them.
+        // Sockets of the services, which a reload recreates when other processes have removed them.
         Purpose::Listen => AccessFs::MakeSock | AccessFs::RemoveFile,
         Purpose::Read => AccessFs::ReadFile.into(),
         Purpose::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,

@@ -72,7 +72,8 @@ impl Listener {
         }
     }
 
-    /// Makes a unix socket again that others have removed or replaced. Returns its path if that was so, and why it failed.
+    /// Recreates a unix socket that another process has removed or replaced. Returns its path if that was the case, and the
+    /// error if it failed.
     pub fn mend(&self) -> Option<(&Path, Result<(), SocketError>)> {
         let Self::Unix(listener) = self else { return None };
         match listener.mend() {

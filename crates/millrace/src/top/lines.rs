@@ -35,7 +35,7 @@ enum Report<'r> {
     Gone { error: String },
 }
 
-/// Writes a report of each interval to `out`, `count` of them if that is given. A switch that is gone is tried again.
+/// Writes a report of each interval to `out`, `count` of them if that is given. A switch that is gone is retried.
 pub(super) fn run(
     socket: &Path,
     first: Sample,

@@ -28,7 +28,7 @@ pub(super) enum Key {
     Char(char),
 }
 
-/// Whether the program goes on after a key.
+/// Whether the program continues after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     Stay,

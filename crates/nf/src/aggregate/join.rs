@@ -1,7 +1,7 @@
 //! Sending: packets to one next hop leave as one frame.
 //!
-//! The frame is built in the buffer of the first packet: headers go into its headroom, and the other packets are copied
-//! behind it.
+//! The frame is built in the buffer of the first packet: headers go into its headroom, and the other packets are copied after
+//! it.
 
 use super::Aggregation;
 use crate::memory::{Inside, Packet, Pool};

@@ -97,7 +97,7 @@ struct Parent<'p, 'c, W> {
     idle: Idle,
     patience: Duration,
     /// Ports that it polls in a round, at most: each once, or again if the parent works and some have more than a batch. It
-    /// processes one batch of a round, and the others are for other workers: they go on while it receives and sends.
+    /// processes one batch of a round, and the others are for other workers: they continue while it receives and sends.
     visits: u16,
     rounds: u32,
     /// Rounds, one after the other, that only waited for workers.
@@ -132,7 +132,7 @@ impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
             let released = self.release();
             self.wait(processed + released);
             if !self.own.works() && are_finished() {
-                // Nobody else can claim them any more.
+                // No worker is left to claim them.
                 self.own.abandon_all();
             }
             if self.waited_for() == 0 && self.batches.outstanding() > 0 {

@@ -27,7 +27,7 @@ pub(super) type Key = (usize, Ipv4Addr);
 pub(super) enum Answer {
     /// It sends the frame to this address.
     Known(MacAddr),
-    /// It asks for the address. Nobody else does.
+    /// It asks for the address. No other worker does.
     Ask,
     /// It drops the frame: a request is pending, or there are too many neighbours.
     Unknown,
@@ -39,7 +39,7 @@ struct Entry {
     mac: AtomicU64,
     /// When it was learned.
     since: AtomicU64,
-    /// When somebody last asked for it, plus one; zero if nobody has.
+    /// When it was last asked for, plus one; zero if never.
     asked: AtomicU64,
 }
 
@@ -126,7 +126,7 @@ impl Neighbours {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a neighbour's address if somebody has asked for it: neither requests nor unsolicited replies can fill the table.
+    /// Stores a neighbour's address if it was asked for: neither requests nor unsolicited replies can fill the table.
     pub(super) fn learn(&self, key: Key, mac: MacAddr, now: Duration) {
         if let Some(entry) = self.lock().get(&key) {
             entry.learn(mac, millis(now));

@@ -21,7 +21,7 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 /// The outcome of reading or writing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
     /// The peer sends no more.
     End,

@@ -178,7 +178,7 @@ impl Relay {
         Established { all: self.connections.len(), of_peer }
     }
 
-    /// Forgets a handshake. The peer gets a reset if it goes on with it.
+    /// Forgets a handshake. The peer gets a reset if it continues with it.
     fn give_way(&mut self, handshake: usize) {
         let Handshake { handle, .. } = self.handshakes.remove(handshake);
         self.sockets.stack.remove(handle);

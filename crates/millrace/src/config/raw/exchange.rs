@@ -54,7 +54,7 @@ pub struct RawExchange {
 /// A number of bytes, or `"measured"`.
 #[derive(Clone, Copy, Debug)]
 pub enum Threshold {
-    /// So many.
+    /// This many.
     Bytes(i64),
     /// As measured.
     Measured,

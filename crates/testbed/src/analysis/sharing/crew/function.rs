@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// When threads have a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// So many threads begin together, each on a processor of its own.
+    /// Number of threads that begin together, each on a processor of its own.
     Together(u16),
     /// Threads on one processor take turns, a batch each: all take part, as with a processor for each.
     Batches,
