@@ -59,7 +59,7 @@ impl Program {
 pub enum Placement {
     /// Nowhere: all of them travel alone
     None,
-    /// In the switch, for a function that knows nothing of it
+    /// In the switch, for a function that does not know of aggregates
     Vhost,
     /// In the function's library
     Nf,

@@ -107,7 +107,7 @@ fn switch(found: &Found) -> String {
     )
 }
 
-/// Formats the number of threads, and the parent besides.
+/// Formats the number of threads, with the parent if there is one.
 fn with_parents(point: Point) -> String {
     let parents = if point.sharing.parents() > 0 { "parent + " } else { "" };
     format!("{parents}{}", point.threads)

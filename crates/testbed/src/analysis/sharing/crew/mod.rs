@@ -207,7 +207,7 @@ fn share(
     // A thread that others keep from its processor has not stalled.
     let options = CrewOptions { patience: PATIENCE, cpus, parent, ..CrewOptions::new(point.threads, sharing) };
     let mut crew = Crew::new(options)?;
-    // With more threads than processors, one that polls its own queue in vain would keep others from theirs.
+    // With more threads than processors, one that polls its own empty queue would keep others from theirs.
     let idle = if point.sharing == Sharing::Rss && point.threads > 2 { Idle::Sleep } else { Idle::Poll };
     crew.run(ports, idle, stop, || {
         let mut function = field.function();

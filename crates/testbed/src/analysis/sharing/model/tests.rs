@@ -47,7 +47,7 @@ fn the_parent_is_the_limit_of_many_workers() {
 #[test]
 fn the_lock_is_the_limit_of_many_threads() {
     let model = model(500.0);
-    // With the hand-over, as somebody always waits.
+    // With the hand-over, as one thread always waits.
     let limit = 32.0 / (480.0 + 40.0 * 32.0 + 800.0);
     assert!((model.capacity(Kind::Locked, 1000) / limit - 1.0).abs() < 1e-3);
     // 16,000 cycles of work, and 2560 with the lock.
