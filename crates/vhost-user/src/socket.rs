@@ -176,7 +176,7 @@ impl Drop for Listener {
 }
 
 impl Bound {
-    /// Binds a socket at `path`, replacing a stale socket but no other file. Nobody can connect yet.
+    /// Binds a socket at `path`, replacing a stale socket but no other file. No connections are accepted yet.
     fn create(path: &Path, access: &Access) -> Result<Bound, SocketError> {
         let failed = |action| move |source| SocketError::Failed { action, path: path.to_owned(), source };
         let socket = match named(path, access) {
@@ -195,7 +195,7 @@ impl Bound {
         Ok(bound)
     }
 
-    /// Listens, now that the file has the right owner and permissions, so that nobody else could connect before.
+    /// Listens, now that the file has the right owner and permissions, so that no other user could connect before.
     fn listening(self, path: &Path) -> Result<Bound, SocketError> {
         listen(&self.socket, BACKLOG).map_err(|e: Errno| {
             self.remove(path);
@@ -219,7 +219,7 @@ impl Bound {
 /// Connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Binds a socket at `path`; nobody can connect to it yet.
+/// Binds a socket at `path`; connections are refused until it listens.
 fn named(path: &Path, access: &Access) -> io::Result<OwnedFd> {
     /// The umask is shared by all threads of the process.
     static MASK: Mutex<()> = Mutex::new(());

@@ -119,7 +119,7 @@ impl Shelf {
     /// Returns how long a part takes, and how many processors it counts for.
     fn cost(&self, part: &Part) -> (Duration, f64) {
         let (time, busy) = self.durations.of(&part.name());
-        // Beside a test that measures, others use the processors that it leaves.
+        // While a test measures, others use the processors that it leaves.
         (time, if part.measures() { self.processors as f64 } else { busy })
     }
 }

@@ -7,11 +7,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Permission of everybody to write.
+/// Permission for all users to write.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Returns a path from which DPDK loads a driver. It refuses one beneath a directory that everybody may write to, such as /tmp: of
-/// that driver, the path is that of a copy in the user's cache.
+/// Returns a path from which DPDK loads a driver. It refuses one beneath a directory that all users may write to, such as
+/// /tmp: the path is then that of a copy in the user's cache.
 pub fn accepted(driver: &Path) -> Result<PathBuf> {
     let driver = driver.canonicalize().map_err(Error::io(format!("looking for the driver {}", driver.display())))?;
     if is_private(&driver) {

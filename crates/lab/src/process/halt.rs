@@ -1,4 +1,4 @@
-//! Stopping one thread of a process, while its other threads run on.
+//! Stopping one thread of a process, while its other threads continue.
 
 use std::fs;
 use std::marker::PhantomData;
@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 use super::Daemon;
 use crate::{Error, Result};
 
-/// A thread of another process that is stopped, wherever it was; dropping this lets it go on.
+/// A thread of another process that is stopped, wherever it was; dropping this lets it continue.
 #[derive(Debug)]
 pub struct Halt {
     thread: Pid,
-    /// A signal that arrived as the thread stopped. It is delivered when the thread goes on.
+    /// A signal that arrived as the thread stopped. It is delivered when the thread continues.
     signal: Option<Signal>,
     /// ptrace(2) ties the thread to the one that stopped it, so this stays there.
     _here: PhantomData<*const ()>,

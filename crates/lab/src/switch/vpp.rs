@@ -54,7 +54,7 @@ impl SwitchKind for Vpp {
             })
         };
         version("vppctl", "--help").map(drop).or_else(|error| match error {
-            // It is there, and that is all that counts.
+            // It exists, and nothing else matters.
             Error::Failed { .. } => Ok(()),
             error => Err(missing(error)),
         })?;

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Steps between two checks of the free memory: a check takes as long as a step whose pages exist already.
 const LOOK: u32 = 16;
 
-/// Priority of the thread that allocates, as a nice value: beside a worker on the same processor it gets a quarter of it.
+/// Priority of the thread that allocates, as a nice value: next to a worker on the same processor it gets a quarter of it.
 const NICE: i32 = 5;
 
 /// Bytes that all sessions of the process have still to allocate.
@@ -41,7 +41,7 @@ impl Promise {
         }
     }
 
-    /// So much of it is allocated.
+    /// This many bytes of it are allocated.
     fn keep(&mut self, bytes: u64) {
         let kept = bytes.min(self.0);
         self.0 -= kept;

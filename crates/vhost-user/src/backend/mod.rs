@@ -98,10 +98,10 @@ pub trait Queues: Send + Sync {
     /// stopped.
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError>;
 
-    /// Stops queue `index`. Must return only when no worker touches it or its memory any more and all buffers taken
-    /// from it are returned. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
+    /// Stops queue `index`. Must return only when no worker touches it or its memory any more and all buffers taken from it
+    /// are returned. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
     ///
-    /// An error says why it cannot stop: somebody owns buffers of it and may still fill them. The session then ends
+    /// An error says why it cannot stop: some of its buffers are still in use and may still be filled. The session then ends
     /// without telling the frontend that the queue has stopped.
     fn stop(&self, index: usize) -> Result<Option<u32>, String>;
 
