@@ -5,14 +5,14 @@
 //! keep their rate, that the control socket answers, and that the attacker is still active at the end. Only then does it stop
 //! the attack. [`Live::finish`] checks that no frame was lost.
 //!
-//! Rates are compared with those of a pause of the attack directly after, and again until they are as they should be: the
-//! machine may be busy with something else at any moment, but not in favour of the pauses for long.
+//! Rates are compared with those of a pause of the attack directly after, and again until they match: the machine may be busy
+//! with something else at any moment, but not in favour of the pauses for long.
 //!
 //! ```ignore
 //! let mut live = Live::new(patched("a", "b"));
 //! let mut rogue = Rogue::connect(&live.home);
 //! live.during(|attack| {
-//!     while attack.goes_on() {
+//!     while attack.continues() {
 //!         rogue.offer_all(TX, &[0]);
 //!         attack.strike();
 //!     }
@@ -57,8 +57,8 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Reports whether the attack must go on: the checks are not complete. Returns at the end of a pause.
-    pub fn goes_on(&self) -> bool {
+    /// Reports whether the attack must continue: the checks are not complete. Returns at the end of a pause.
+    pub fn continues(&self) -> bool {
         while self.pause.load(Ordering::Relaxed) && !self.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }

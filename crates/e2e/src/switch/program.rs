@@ -38,7 +38,7 @@ fn build(package: &str, program: &str) -> PathBuf {
     found.expect("cargo names the program that it built")
 }
 
-/// Returns the path of a program of this package, which cargo builds with the tests: beside their directory.
+/// Returns the path of a program of this package, which cargo builds with the tests: next to their directory.
 pub fn companion(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a program has a path");
     test.parent().and_then(Path::parent).expect("cargo's directories").join(name)

@@ -228,9 +228,9 @@ fn a_native_network_function_between_two_switches() -> Result<()> {
     in_the_middle(true, Transport::Vxlan)
 }
 
-/// Joins three switches in namespaces by cables. The first one aggregates; beside the others are network functions that do,
-/// each in its own placement. Sends mixes of sizes and VLANs: each VLAN is joined on its way east, west or nowhere, different
-/// ones between different nodes.
+/// Joins three switches in namespaces by cables. The first one aggregates; at the others are network functions that do, each
+/// in its own placement. Sends mixes of sizes and VLANs: each VLAN is joined on its way east, west or nowhere, different ones
+/// between different nodes.
 fn chain_of_three(native: [bool; 2]) -> Result<()> {
     let (far, near) = (100..104, 200..204);
     let homes = [Home::new(), Home::new(), Home::new()];

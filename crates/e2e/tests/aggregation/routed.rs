@@ -1,4 +1,4 @@
-//! A router of the kernel between two switches, which knows nothing of the packets in aggregates.
+//! A router of the kernel between two switches, which does not know of the packets in aggregates.
 
 use e2e::cable::{lay_cable, quiet_namespace};
 use e2e::transfer::move_file;
@@ -67,7 +67,7 @@ impl Rig {
             end.run("ip", &["address", "add", &format!("10.0.0.{}/24", node + 1), "dev", "nf0"])?;
             end.run("ip", &["address", "add", &format!("fd00::{}/64", node + 1), "dev", "nf0", "nodad"])?;
         }
-        // The first aggregates are lost while the router asks who the switches are.
+        // The first aggregates are lost while the router resolves the switches' addresses.
         wait_for("the way", || ends[0].run("ping", &["-c", "1", "-W", "1", "10.0.0.2"]).ok().map(drop));
         Ok(Rig { ends, router, homes, switches })
     }

@@ -216,7 +216,7 @@ fn both_ways_are_tried() {
 
 /// Frames that an end may have in flight, and a ring with room for them: enough for the switch to measure them without a pause, even
 /// if all take turns on one processor.
-const UNDER_WAY: u64 = 640;
+const IN_FLIGHT: u64 = 640;
 const RING: u16 = 1024;
 
 /// Lets each end send a burst, unless too many frames are in flight, and receive one.
@@ -224,7 +224,7 @@ fn pass_burst(ends: &mut [End; 2], len: usize) {
     let moved = |ends: &[End; 2]| ends.each_ref().map(|end| (end.sent, end.count));
     let before = moved(ends);
     for (from, to) in [(0, 1), (1, 0)] {
-        if ends[from].sent - ends[to].count <= UNDER_WAY {
+        if ends[from].sent - ends[to].count <= IN_FLIGHT {
             for _ in 0..64 {
                 let End { ports, burst, sent, .. } = &mut ends[from];
                 let mut packet = ports[0].alloc(len).expect("few are in flight");
@@ -382,7 +382,7 @@ fn a_lying_member() {
     live.during_keeping(0.4, |attack| {
         let mut victim = End::connect(socket, false, 2048);
         let mut number = 0u64;
-        while attack.goes_on() {
+        while attack.continues() {
             while transmit.free() > 0 {
                 // Its own first, then those of others, then places between buffers and after the last one.
                 let buffer = match number % 4 {

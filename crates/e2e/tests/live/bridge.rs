@@ -57,7 +57,7 @@ fn a_guest_that_invents_addresses_evicts_no_other_address() {
     let private = frame(VICTIM, FRIEND, 2);
     let mut number = 0u32;
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             // Sequential and random addresses; each frame from a new one to a new one.
             let burst = (0..64).map(|_| {
                 number = number.wrapping_add(1);
@@ -157,7 +157,7 @@ fn a_controller_asks_without_end_and_reads_nothing() {
         Err(error) => error.kind() != ErrorKind::WouldBlock,
     };
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             if ask(&mut rogue) {
                 rogue = (connect(), 0);
             }

@@ -45,7 +45,7 @@ fn besieged(mut say: impl FnMut(&mut Rogue) + Send) {
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             say(&mut rogue);
             settle(&rogue);
             attack.strike();

@@ -68,7 +68,7 @@ fn a_controller_sends_packets_without_end() {
     let flood = message(PACKET_OUT, &[&from[..], &to_all, &[0xff; 1000]].concat()).repeat(16);
     let sent = |live: &Live| -> u64 { live.millrace.port("a").drops().values().sum() };
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             controller.write_all(&flood).unwrap();
             attack.strike();
         }
@@ -96,7 +96,7 @@ fn many_clients_send_nonsense() {
     ];
     let (mark, began) = (live.millrace.daemon.log().mark(), Instant::now());
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let crowd: Vec<_> = (0..CROWD).map(|_| UnixStream::connect(live.home.socket("of")).unwrap()).collect();
             for (mut stream, nonsense) in crowd.iter().zip(nonsense.iter().cycle()) {
                 match stream.write_all(nonsense) {

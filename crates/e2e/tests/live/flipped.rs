@@ -33,13 +33,13 @@ fn flip(
     live.during_keeping(KEPT, |attack| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while attack.goes_on() {
+                while attack.continues() {
                     for beginning in beginnings {
                         (0..SIZE).for_each(|slot| scribbler.write(buffer(slot), beginning));
                     }
                 }
             });
-            while attack.goes_on() {
+            while attack.continues() {
                 rogue.send_all();
                 for (number, other) in others.iter_mut().enumerate() {
                     let received = other.receive(64, |frame| {

@@ -23,7 +23,7 @@ fn long_frames_are_flooded_to_many_ports() {
     rogue.fill(&[&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 6, 0x90, 0][..], &[0; 1486]].concat());
     live.during(|attack| {
         let mut sent = 0;
-        while attack.goes_on() {
+        while attack.continues() {
             rogue.send_all();
             if std::mem::replace(&mut sent, rogue.used_index(TX)) != sent {
                 attack.strike();

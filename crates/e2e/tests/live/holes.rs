@@ -44,7 +44,7 @@ fn a_hole_ends_the_session_of_its_guest_only() {
     let mut b = Options::new(live.home.socket("b")).connect().unwrap();
     let mark = live.millrace.daemon.log().mark();
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let mut rogue = Rogue::connect(&live.home);
             assert!(rogue.is_connected(), "the switch has answered: it has all of the memory");
             rogue.blast(&mut b, Duration::from_millis(5));
@@ -67,7 +67,7 @@ fn untouched_memory_is_allocated_within_limits() {
     let mut live = Live::new(patched("a", "b"));
     let mark = live.millrace.daemon.log().mark();
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             assert!(!is_taken(&live.home, 1 << 39), "half of the machine's memory is less");
             attack.strike();
         }
@@ -111,7 +111,7 @@ fn memory_as_large_as_address_spaces() {
     };
     let table = |regions: u64| (0..regions).map(region).collect::<Vec<_>>();
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let frontend = frontend(&live.home);
             frontend.set_mem_table(&table(8)).unwrap();
             frontend.get_features().unwrap();

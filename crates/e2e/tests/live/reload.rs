@@ -45,7 +45,7 @@ fn endless_reloads_disconnect_no_guest_and_lose_no_frame() {
     live.during(|attack| {
         let more: [&[&str]; 4] = [&["x"], &["y", "x"], &["y"], &[]];
         let mut rounds = more.iter().cycle().zip(["a", "c", "d", "c"].iter().cycle());
-        while attack.goes_on() {
+        while attack.continues() {
             let (more, name) = rounds.next().unwrap();
             reload(more, Some(name));
             attack.strike();

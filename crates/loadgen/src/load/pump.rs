@@ -155,8 +155,8 @@ impl<'a> Pump<'a> {
             };
             moved += self.ports[port].receive::<T>().map_err(broken)?;
             let arrived = self.ports[peer].sequence().next();
-            let under_way = self.ports[port].sent().saturating_sub(arrived);
-            moved += self.ports[port].send::<T>(self.window.saturating_sub(under_way)).map_err(broken)?;
+            let in_flight = self.ports[port].sent().saturating_sub(arrived);
+            moved += self.ports[port].send::<T>(self.window.saturating_sub(in_flight)).map_err(broken)?;
         }
         Ok(moved)
     }

@@ -90,7 +90,7 @@ impl Device {
             }
             from.recycle();
         }
-        let room = window.saturating_sub(self.under_way()).min(MAX_BURST as u64);
+        let room = window.saturating_sub(self.in_flight()).min(MAX_BURST as u64);
         if room == 0 {
             return Ok(received);
         }
@@ -113,7 +113,7 @@ impl Device {
 
     /// Returns the number of frames in flight, as far as known.
     #[inline(always)]
-    pub fn under_way(&self) -> u64 {
+    pub fn in_flight(&self) -> u64 {
         self.sent.saturating_sub(self.sequence.next())
     }
 

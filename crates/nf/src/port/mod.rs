@@ -114,8 +114,8 @@ impl Port {
         let before = burst.len();
         for _ in 0..self.pairs.len() {
             // A pair whose frames wait has not ended its turn.
-            let goes_on = self.split.as_ref().is_some_and(|split| split.waits());
-            self.turn = if goes_on {
+            let has_more = self.split.as_ref().is_some_and(|split| split.waits());
+            self.turn = if has_more {
                 self.turn
             } else if self.turn + 1 < self.pairs.len() {
                 self.turn + 1

@@ -92,8 +92,8 @@ impl Connection {
     /// socket.
     pub(super) fn was_given_up(&self, socket: &Socket<'_>) -> bool {
         // Bytes from the network still go to the local side; bytes that the peer did not acknowledge are lost.
-        let goes_on = self.both_ended() && (!self.told || socket.send_queue() == 0);
-        socket.state() == State::Closed && !goes_on
+        let ended_regularly = self.both_ended() && (!self.told || socket.send_queue() == 0);
+        socket.state() == State::Closed && !ended_regularly
     }
 
     fn both_ended(&self) -> bool {

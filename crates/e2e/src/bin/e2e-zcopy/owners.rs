@@ -1,7 +1,7 @@
 //! The bytes that areas get when many of them exchange at random.
 //!
 //! Two checks in one: pages hold exactly what a model of the contract says; and, by a second account that knows nothing of
-//! this model, no area ever holds a byte of another one that nobody has sent it.
+//! this model, no area ever holds a byte of another one that was not sent to it.
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -91,7 +91,7 @@ pub struct Edge(*mut u8);
 impl Edge {
     pub fn new(bytes: &[u8]) -> io::Result<Edge> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses the address; nobody knows of the second page, which goes away again.
+        // SAFETY: the kernel chooses the address; no other code knows the second page, which is unmapped again.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * PAGE, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -110,7 +110,7 @@ impl Edge {
         self.0.addr() + PAGE - len
     }
 
-    /// Lets nobody write to it.
+    /// Write-protects it.
     pub fn protect(&self) {
         // SAFETY: no reference into the page exists.
         unsafe { libc::mprotect(self.0.cast(), PAGE, libc::PROT_READ) };

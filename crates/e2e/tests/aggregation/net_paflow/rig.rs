@@ -73,7 +73,7 @@ impl Rig {
         self.testpmd.stop().map(drop)
     }
 
-    /// Ends testpmd and the switch, both well.
+    /// Ends testpmd and the switch, both with success.
     pub fn stop(mut self) -> Result<()> {
         self.testpmd.quit(e2e::SOON)?;
         self.millrace.stop();

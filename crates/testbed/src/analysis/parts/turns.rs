@@ -110,8 +110,8 @@ mod tests {
             turns += 1;
             if turns < 3 { Ok(()) } else { Err(RigError::Wrong { received: 0, wanted: 1, corrupt: 0 }) }
         };
-        let mut goes_on = || Ok(());
-        let steps = vec![Step { cpu: 0, work: &mut goes_on }, Step { cpu: 0, work: &mut fails }];
+        let mut continues = || Ok(());
+        let steps = vec![Step { cpu: 0, work: &mut continues }, Step { cpu: 0, work: &mut fails }];
         assert!(matches!(run(steps, 100), Err(TurnError::Rig(RigError::Wrong { .. }))));
         let mut idle = [|| Ok(()), || Ok(())];
         let steps = idle.iter_mut().zip([0, 4000]).map(|(work, cpu)| Step { cpu, work }).collect();
