@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(1200);
 /// The machine's memory, all of which checks use more than once.
 const MEMORY_MIB: usize = 192;
 
-/// The same for a kernel that has to keep account of each byte.
+/// The same for a kernel that tracks each byte.
 const CHECKED_MEMORY_MIB: usize = 768;
 
 fn module() -> Module {

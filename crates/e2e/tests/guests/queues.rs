@@ -126,7 +126,7 @@ fn queues_of_a_virtio_nic() -> Result<()> {
     Ok(())
 }
 
-/// The NIC and the other functions go on, and the function is mapped again.
+/// The NIC and the other functions continue, and the function is mapped again.
 #[test]
 fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
     let scene = SharedNic::new()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Ports that each frame is flooded to, with a system call for each.
 const TAPS: usize = 40;
 
-/// The guest sends long frames to an address that nobody has, all the time.
+/// The guest sends long frames to an unknown address, all the time.
 #[test]
 fn long_frames_are_flooded_to_many_ports() {
     let namespace = quiet_namespace().unwrap();

@@ -22,7 +22,7 @@ fn existing(file: &OwnedFd) -> u64 {
     fstat(file).unwrap().st_blocks as u64 * 512
 }
 
-/// Shares so much memory that nobody has touched at port `a`; reports whether the switch takes it.
+/// Shares this much untouched memory at port `a`; reports whether the switch takes it.
 fn is_taken(home: &Home, length: u64) -> bool {
     let frontend = frontend(home);
     let file = memfd_create("sparse", MemfdFlags::CLOEXEC).unwrap();

@@ -51,7 +51,7 @@ impl Cable {
     }
 }
 
-/// Returns a switch whose port `wan` is this one and mapped to `fw`, so as `how` says, in a bridge with `others`.
+/// Returns a switch whose port `wan` is this one and mapped to `fw` as `how` says, in a bridge with `others`.
 fn config(wan: RawPort, others: &[&str], how: RawMapping, worker: RawWorker) -> RawFile {
     let ports: Vec<_> = others.iter().map(|name| vhost_user(name)).collect();
     let statics = if others.is_empty() { Vec::new() } else { addresses() };

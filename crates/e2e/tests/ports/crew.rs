@@ -158,7 +158,7 @@ fn two_flows_in_two_queues_with_a_worker_each() -> Result<()> {
     Ok(())
 }
 
-/// The kernel, on a cable, pings a host behind a router. Neither it nor the host know of the workers.
+/// The kernel, on a cable, pings a host behind a router. Neither the kernel nor the host knows of the workers.
 #[test]
 fn a_router_with_workers() -> Result<()> {
     for options in

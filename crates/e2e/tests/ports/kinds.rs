@@ -117,7 +117,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
         assert!(vlans.iter().any(|(port, vlan)| (port.as_str(), *vlan) == wanted), "{wanted:?} is not in {vlans:?}");
     }
     let heard = || ["tap10", "tap20", "tap30"].map(|port| millrace.port(port).tx());
-    // The kernels ask each other now and then whether they are still there.
+    // The kernels probe each other now and then.
     for namespace in [&here, &there] {
         namespace.run("ip", &["neighbour", "flush", "dev", "tap20"])?;
     }
@@ -126,7 +126,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
         std::thread::sleep(Duration::from_millis(100));
         (heard() == before).then_some(before)
     });
-    // Nobody has this address: the request is heard wherever the VLAN reaches.
+    // No host has this address: the request is heard wherever the VLAN reaches.
     ping(&there, "198.18.10.9", "56").unwrap_err();
     let after = heard();
     assert!(after[0] > before[0], "no broadcast in VLAN 10: {before:?} {after:?}");

@@ -58,7 +58,7 @@ fn a_guest_that_attacks_takes_no_frame_from_another() -> Result<()> {
             millrace.wait_up(&["a"]);
             attack(&mut rogue, strike % WAYS);
             for _ in 0..3 {
-                // So much of the honest traffic came after the last burst that the switch has taken that one from the wire.
+                // This much honest traffic came after the last burst: the switch has taken that burst from the wire.
                 pump.wait_for(2 * WINDOW, e2e::SOON).unwrap();
                 wait_for("the wire to take the last burst", || (sender.reap().unwrap() == 0).then_some(()));
                 for _ in 0..BURST {
