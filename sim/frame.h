@@ -1,4 +1,4 @@
-// Frames: ns-3 packets that hold what is known of each packet in them.
+// Frames: ns-3 packets with the data of each packet in them.
 #pragma once
 
 #include "scenario.h"
@@ -23,5 +23,5 @@ uint32_t frame_bytes(const Records& records, const Format& format);
 // Makes a frame that takes this many bytes on a link.
 ns3::Ptr<ns3::Packet> make_frame(const Records& records, uint32_t bytes);
 
-// Returns what make_frame has put into a frame.
+// Returns the packets that make_frame has put into a frame.
 Records split_frame(const ns3::Ptr<const ns3::Packet>& frame);

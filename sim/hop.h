@@ -1,4 +1,4 @@
-// A node of a chain: it splits what it receives, finds the next hop of each packet, and joins packets to one next hop.
+// A node of a chain: it splits received frames, finds the next hop of each packet, and joins packets to one next hop.
 #pragma once
 
 #include "frame.h"
@@ -51,7 +51,7 @@ class Hop {
         bool begins_frame; // that came from a link
     };
 
-    // Takes up what waits, unless the node is at work.
+    // Takes waiting packets, unless the node is at work.
     virtual void work() = 0;
 
     Output& next_hop(const Record& record);

@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-// Counts of what was sent on a link.
+// Counts of the frames sent on a link.
 struct LinkCounts {
     uint64_t frames = 0;
     uint64_t packets = 0;

@@ -1,4 +1,4 @@
-// The network of a scenario, and what was counted in it.
+// The network of a scenario, and its counts.
 #pragma once
 
 #include "hop.h"

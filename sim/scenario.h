@@ -28,7 +28,7 @@ struct PaperModel {
     double window_us = 1000; // the rate is measured in
 };
 
-// A node that acts as Millrace: it joins what waits while it works, and work takes cycles.
+// A node that acts as Millrace: it joins packets that wait while it works, and work takes cycles.
 struct MillraceModel {
     double ghz = 1;
     double cycles_round = 0;

@@ -25,7 +25,7 @@ aggregate.prefs.port = Pref.uint("UDP port", 50261, "The UDP port of aggregates"
 
 local ethernet = Dissector.get("eth_withoutfcs")
 
--- Adds what is wrong, and gives up the rest.
+-- Adds the error, and gives up the rest.
 local function wrong(tree, tvb, message)
     tree:add_proto_expert_info(malformed, message)
     return tvb:len()

@@ -1,5 +1,5 @@
-// A device that stands on another one: it splits the aggregates that come from there, and joins what goes there, so that the
-// application sees single packets. docs/aggregation.md tells how it is used.
+// A device that is stacked on another one: it splits the aggregates that come from there, and joins packets that go there, so that
+// the application sees single packets. docs/aggregation.md explains its use.
 //
 // As with any device, a queue is used by one thread at a time. Its receive and transmit queues have nothing in common.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "paflow.h"
 
-// Frames that are taken from the device below at a time: some drivers give nothing to who takes fewer.
+// Frames that are taken from the device below at a time: some drivers return nothing to a caller that takes fewer.
 #define FRAMES 32
 
 extern int paflow_logtype;
@@ -28,7 +28,7 @@ struct device {
     struct rte_eth_dev_owner owner;
     struct paflow_rules *rules;
     struct rte_ether_addr mac;
-    // By transmit queue: buffers to join in. The device below has some of them until it is set up anew, or closed.
+    // By transmit queue: buffers to join in. The device below has some of them until it is set up again, or closed.
     struct rte_mempool *pools[RTE_MAX_QUEUES_PER_PORT];
 };
 
@@ -92,7 +92,7 @@ struct transmit_queue {
     } parts[PAFLOW_BURST];
 };
 
-// Offloads that do not depend on what is in a frame: the device below has them.
+// Offloads that do not depend on the content of a frame: the device below has them.
 #define RECEIVE_OFFLOADS RTE_ETH_RX_OFFLOAD_SCATTER
 #define TRANSMIT_OFFLOADS RTE_ETH_TX_OFFLOAD_MULTI_SEGS
 

@@ -12,7 +12,7 @@ RTE_LOG_REGISTER(paflow_logtype, pmd.net.paflow, NOTICE);
 
 static const char *const KEYS[] = {"dev", "config", "port", NULL};
 
-// Room for what is wrong with a configuration.
+// Room for the errors of a configuration.
 #define ERROR_SIZE 4096
 
 // Returns the value of a key, or NULL.

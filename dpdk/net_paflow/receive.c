@@ -12,7 +12,7 @@ static void end_aggregate(struct receive_queue *queue)
     queue->aggregate = NULL;
 }
 
-// Drops what the queue holds.
+// Drops the packets that the queue holds.
 void receive_forget(struct receive_queue *queue)
 {
     end_aggregate(queue);

@@ -12,7 +12,7 @@ use std::net::Ipv6Addr;
 #[derive(Arbitrary, Debug)]
 pub struct Input {
     frame: Vec<u8>,
-    /// Valid headers in front of the frame: a fuzzer rarely guesses them.
+    /// Valid headers before the frame: a fuzzer rarely guesses them.
     outer: Outer,
     verify: bool,
 }

@@ -1,6 +1,6 @@
 //! A hostile guest against the device side of a transmit and a receive queue in its memory.
 
-use crate::guest::{LOW, Length, Place, assert_shared, memory, read, write};
+use crate::guest::{LOW, Length, GuestAddress, assert_shared, memory, read, write};
 use arbitrary::Arbitrary;
 use packet::{Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Segment};
 use std::sync::Arc;
@@ -51,11 +51,11 @@ impl Setup {
 /// A guest's action. `queue` is the transmit queue if false, else the receive queue.
 #[derive(Arbitrary, Debug)]
 pub enum Move {
-    Descriptor { queue: bool, slot: u16, addr: Place, len: Length, flags: u16, rest: u16 },
+    Descriptor { queue: bool, slot: u16, addr: GuestAddress, len: Length, flags: u16, rest: u16 },
     Offer { queue: bool, heads: Vec<u16> },
     AvailableIndex { queue: bool, index: u16 },
     Event { queue: bool, word: u32 },
-    Bytes { at: Place, bytes: Vec<u8> },
+    Bytes { at: GuestAddress, bytes: Vec<u8> },
 }
 
 #[derive(Arbitrary, Debug)]

@@ -26,7 +26,7 @@ pub struct Ring {
 
 /// A place in the group's memory, mostly where a buffer begins.
 #[derive(Arbitrary, Debug)]
-pub struct Place {
+pub struct BufferRange {
     buffer: u8,
     shift: u8,
     len: u16,
@@ -34,8 +34,8 @@ pub struct Place {
 
 #[derive(Arbitrary, Debug)]
 pub enum Step {
-    Send { who: u8, places: Vec<Place> },
-    Post { who: u8, places: Vec<Place> },
+    Send { who: u8, places: Vec<BufferRange> },
+    Post { who: u8, places: Vec<BufferRange> },
     Forward { from: u8, to: u8, may_exchange: bool },
     Restart { who: u8 },
 }
@@ -72,10 +72,10 @@ impl Member {
         Member { _arena: arena, seat, geometry, receive, transmit, enqueue, dequeue }
     }
 
-    fn offer(&mut self, places: &[Place], writable: bool) {
+    fn offer(&mut self, places: &[BufferRange], writable: bool) {
         let queue = if writable { &mut self.receive } else { &mut self.transmit };
         while queue.pop_used().unwrap().is_some() {}
-        for Place { buffer, shift, len } in places.iter().take(queue.free().into()) {
+        for BufferRange { buffer, shift, len } in places.iter().take(queue.free().into()) {
             let number = u16::from(*buffer) % (MEMBERS as u16 * OWN + 1);
             let shift = if *shift < 200 { 0 } else { i64::from(*shift) - 228 };
             let addr = (AT + self.geometry.offset(number)).wrapping_add_signed(shift);

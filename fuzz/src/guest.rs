@@ -64,12 +64,12 @@ pub fn assert_shared(memory: &Memory, ptr: *const u8, len: u32) {
 
 /// A guest address, usually valid.
 #[derive(Arbitrary, Debug, Clone, Copy)]
-pub struct Place {
+pub struct GuestAddress {
     area: u8,
     offset: u32,
 }
 
-impl Place {
+impl GuestAddress {
     pub fn addr(self) -> u64 {
         let offset = u64::from(self.offset);
         match self.area % 16 {

@@ -1,4 +1,4 @@
-//! Any frame at the end of a tunnel: an inner frame lies in the outer one, behind all headers; and a frame sent into
+//! Any frame at the end of a tunnel: an inner frame lies in the outer one, after all headers; and a frame sent into
 //! the tunnel comes out at the other end.
 
 use arbitrary::Arbitrary;

@@ -3,7 +3,7 @@
  * The pages of an area, their lifetime, and their mappings.
  *
  * A page belongs to one slot of one area. It has one reference of the slot, and
- * one of each page table that maps it; any other one is somebody's who got the
+ * one of each page table that maps it; any other one belongs to a user who got the
  * page by its address, and makes an exchange leave the page where it is.
  */
 #include <linux/module.h>
@@ -143,7 +143,7 @@ static int no_change(pte_t *pte, unsigned long addr, void *data)
 
 /*
  * Allocates the page table for an address. Memory of a guest's cgroup may be
- * long in coming, and exchanges wait for who holds the semaphore.
+ * long in coming, and exchanges wait for the holder of the semaphore.
  */
 static int make_page_table(struct mm_struct *mm, unsigned long addr)
 {

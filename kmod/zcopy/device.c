@@ -36,7 +36,7 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 	return zcopy_area_map(file->private_data, vma);
 }
 
-/* Who maps a descriptor that it was given learns its length so. */
+/* A process that maps a descriptor which it was given learns its length here. */
 static loff_t device_llseek(struct file *file, loff_t offset, int whence)
 {
 	loff_t size = (loff_t)zcopy_area_pages(file->private_data) << PAGE_SHIFT;
@@ -107,7 +107,7 @@ static long stats_ioctl(struct file *file, void __user *arg)
 	return copy_to_user(arg, &stats, sizeof(stats)) ? -EFAULT : 0;
 }
 
-/* /proc/PID/fdinfo: what this area is and does. */
+/* /proc/PID/fdinfo: state and counters of this area. */
 static void device_fdinfo(struct seq_file *out, struct file *file)
 {
 	struct zcopy_area *area = file->private_data;

@@ -2,7 +2,7 @@
 /*
  * The exchange of pages between two areas, A (`here`) and B (`there`).
  *
- * Who sees what. A page P goes from A to B with a frame in it, and a page Q
+ * Visible bytes. A page P goes from A to B with a frame in it, and a page Q
  * comes from B to A in its place. These bytes of a page count as an area's:
  * those that were written while the page was in a slot of the area, and those
  * that the area sent on purpose.
@@ -19,25 +19,25 @@
  *   nothing secret of its own around the frame is A's responsibility.
  *
  * - Nobody sends anything in Q. If Q.from is not A, Q becomes zero and `from` =
- *   0. Otherwise Q holds bytes of A, which it had seen, and what was written
+ *   0. Otherwise Q holds bytes of A, which it had seen, and bytes written
  *   since Q came to B. If something was, Q becomes zero, unless B agrees that it
  *   returns as it is (ZCOPY_RETURNS). In both cases `from` = B is true.
  *
- * So a third area's bytes pass neither way, except in a frame that the one who
- * received them sends on.
+ * So a third area's bytes pass neither way, except in a frame that their
+ * receiver sends on.
  *
  * Whether Q was written to since it came is its dirty flag. It is cleared when a
  * page changes areas, when no page table maps the page and nobody else has it.
  * Page tables of processes and of KVM pass their dirty bits on when the page is
- * taken out of them, and who pins a page to write to it must set the flag before
- * he unpins it (Documentation/core-api/pin_user_pages.rst).
+ * taken out of them, and code that pins a page to write to it must set the flag
+ * before it unpins the page (Documentation/core-api/pin_user_pages.rst).
  *
- * Who can reach a page. Both semaphores are held for writing from before the
+ * Access to a page. Both semaphores are held for writing from before the
  * pages are taken out of all page tables until they lie in their new slots, and
  * faults insert pages only while they hold one for reading. So between the two
  * no page table maps the page. Taking it out flushes TLBs, and runs the MMU
- * notifiers of KVM. Who has got the page by its address (O_DIRECT, AF_XDP, a
- * pipe, VFIO) holds a reference, which shows in its count: such a page stays
+ * notifiers of KVM. A user that has the page by its address (O_DIRECT, AF_XDP,
+ * a pipe, VFIO) holds a reference, which shows in its count: such a page stays
  * where it is. Nobody gets a new reference without a page table.
  */
 #include <linux/highmem.h>
@@ -50,7 +50,7 @@
 
 /*
  * Most mappings of an area that takes part in exchanges: a call goes through all
- * of them, with both semaphores held, and who owns an area decides how many
+ * of them, with both semaphores held, and the owner of an area decides how many
  * there are.
  */
 static unsigned int max_mappings = 64;
@@ -73,7 +73,7 @@ static bool is_valid(const struct zcopy_pair *pair, struct zcopy_area *here,
 
 /*
  * Pairs that are exchanged before others get the semaphores: a fault waits for
- * so many, whatever a call has.
+ * this many, however many pairs a call has.
  */
 #define SLICE 16
 
@@ -178,7 +178,7 @@ static bool is_held(struct page *page)
 
 #endif
 
-/* Keeps of the page that goes from `here` to `there` what may go there. */
+/* Clears all bytes of the page from `here` to `there` that may not go there. */
 static void trim(struct zcopy_slot *p, const struct zcopy_pair *pair,
 		 struct zcopy_area *here, struct zcopy_area *there)
 {
@@ -192,7 +192,7 @@ static void trim(struct zcopy_slot *p, const struct zcopy_pair *pair,
 	p->from = here->id;
 }
 
-/* Keeps of the page that comes from `there` to `here` what may come here. */
+/* Clears the page from `there` to `here` unless its bytes may come here. */
 static void wash(struct zcopy_slot *q, struct zcopy_area *here,
 		 struct zcopy_area *there)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the module share. */
+/* Declarations that the files of the module share. */
 #ifndef ZCOPY_INTERNAL_H
 #define ZCOPY_INTERNAL_H
 
@@ -24,7 +24,7 @@ struct zcopy_slot {
 	bool taken;
 };
 
-/* What the areas of one user have together. */
+/* Totals of the areas of one user. */
 struct zcopy_user {
 	struct list_head list;
 	kuid_t uid;
@@ -68,7 +68,7 @@ void zcopy_area_free(struct zcopy_area *area);
 int zcopy_area_size(struct zcopy_area *area, u64 pages, u32 flags);
 int zcopy_area_map(struct zcopy_area *area, struct vm_area_struct *vma);
 
-/* Returns the number of pages; who sees it sees the slots. */
+/* Returns the number of pages; a caller that sees it sees the slots. */
 static inline unsigned long zcopy_area_pages(struct zcopy_area *area)
 {
 	/* Pairs with zcopy_area_size(). */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pages of all areas, and of those of each user: nobody takes what others need. */
+/* Pages of all areas, and of those of each user: nobody takes the share of others. */
 #include <linux/capability.h>
 #include <linux/cred.h>
 #include <linux/list.h>
@@ -20,7 +20,7 @@ module_param(max_user_pages, ulong, 0644);
 MODULE_PARM_DESC(max_user_pages,
 		 "most pages of the areas of one user; 0 is half of those of all");
 
-/* Protects all users, and what they have. */
+/* Protects all users and their totals. */
 static DEFINE_MUTEX(users_lock);
 static LIST_HEAD(users);
 
@@ -60,7 +60,7 @@ void zcopy_user_put(struct zcopy_user *user)
 		kfree(user);
 }
 
-/* Counts pages that an area is to have, if there may be so many. */
+/* Charges the pages of a new area to its user, unless that exceeds a limit. */
 int zcopy_user_charge(struct zcopy_user *user, unsigned long pages)
 {
 	unsigned long all = READ_ONCE(max_pages), own = READ_ONCE(max_user_pages);

@@ -47,10 +47,10 @@ struct zcopy_stats {
 	/* Of this area. */
 	__u64 id;
 	__u64 area_pages;
-	/* Of the whole module: what there is. */
+	/* Of the whole module: present numbers. */
 	__u64 areas;
 	__u64 pages;
-	/* What was done. */
+	/* Events so far. */
 	__u64 calls;
 	__u64 exchanged;
 	__u64 skipped;

@@ -19,7 +19,7 @@ impl Captured {
         Captured { time, original: bytes.len() as u32, bytes }
     }
 
-    /// Reports whether the frame was longer than what was captured of it.
+    /// Reports whether the frame was longer than its captured part.
     pub fn is_snapped(&self) -> bool {
         (self.bytes.len() as u32) < self.original
     }

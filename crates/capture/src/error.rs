@@ -17,7 +17,11 @@ pub struct Cut {
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it is cut off: its last {} bytes, from offset {} on, are no whole packet", self.bytes, self.offset)
+        write!(
+            f,
+            "it is cut off: its last {} bytes, from offset {} on, are not a whole packet",
+            self.bytes, self.offset
+        )
     }
 }
 
@@ -55,7 +59,7 @@ pub enum Error {
     /// It has interfaces that capture different numbers of bytes at most, as no file has that libpcap reads.
     #[error("its interfaces have different snapshot lengths, {0} and {1}, which libpcap does not read either")]
     SnapshotLength(u32, u32),
-    /// It describes no interface, so that nobody knows of what kind its packets are.
+    /// It describes no interface, so the kind of its packets is unknown.
     #[error("it has no interface description")]
     NoInterface,
     /// It has a packet of an interface with this number, which it did not describe before.

@@ -40,7 +40,6 @@ impl<'b> Fields<'b> {
         self.rest.is_empty()
     }
 
-    /// Takes this many bytes.
     pub(crate) fn bytes(&mut self, count: usize) -> Option<&'b [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;

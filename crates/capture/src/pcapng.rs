@@ -159,7 +159,7 @@ fn packet_head(kind: u32, body: &mut Fields<'_>) -> Option<(u32, u64, u32, u32)>
     Some((interface, body.high_and_low()?, body.word()?, body.word()?))
 }
 
-/// Returns what the header of a block gives.
+/// Returns the kind and length in the header of a block.
 fn kind_and_length(mut header: Fields<'_>) -> (u32, u32) {
     (header.word().unwrap_or_default(), header.word().unwrap_or_default())
 }

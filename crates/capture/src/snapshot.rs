@@ -1,4 +1,4 @@
-//! Snapshot lengths: how many bytes of a packet a capture has at most.
+//! Snapshot lengths: the most bytes of a packet that a capture has.
 
 /// Most bytes of an Ethernet frame that any capture has (libpcap's MAXIMUM_SNAPLEN).
 pub(crate) const MOST: u32 = 262_144;

@@ -15,7 +15,6 @@ impl Source {
         Source { file: BufReader::with_capacity(1 << 16, Box::new(file)), record: Vec::new(), offset: 0 }
     }
 
-    /// Returns the offset of the record.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -30,7 +29,7 @@ impl Source {
         }
     }
 
-    /// Reads on until the record has `length` bytes, and returns it. Takes memory for what is in the file only.
+    /// Reads on until the record has `length` bytes, and returns it. Takes memory only for bytes that are in the file.
     pub(crate) fn extend(&mut self, length: usize) -> Result<&[u8], Error> {
         let missing = length.saturating_sub(self.record.len());
         let read = self.file.by_ref().take(missing as u64).read_to_end(&mut self.record).map_err(Error::Read)?;

@@ -1,6 +1,6 @@
 //! Several functions on one NIC, each mapped to a queue of its own.
 //!
-//! A cable with a switch at each end: what the `near` function of a queue sends arrives at the `far` one.
+//! A cable with a switch at each end: frames that the `near` function of a queue sends arrive at the `far` one.
 
 use std::ops::Range;
 
@@ -56,7 +56,7 @@ impl SharedNic {
 
     /// Starts the switches, the near one with this configuration. It must have a mapping for each queue, in their order.
     pub fn start(&self, near: impl Part) -> [Millrace; 2] {
-        // While a worker sleeps, the kernel has few buffers of a mapped guest, and may lose frames: here nobody sleeps.
+        // While a worker sleeps, the kernel has few buffers of a mapped guest, and may lose frames: here no worker sleeps.
         let far = (nic("up1"), functions("far"), RawWorker::default());
         let switches = [self.near.start_inside(&self.cable.here, near), self.far.start_inside(&self.cable.there, far)];
         switches.iter().for_each(|switch| switch.wait_up(&["wan"]));

@@ -24,7 +24,7 @@ pub enum Reaction {
     Refuse,
     /// It hangs up.
     HangUp,
-    /// It says nothing, ever again.
+    /// It never answers again.
     Silence,
 }
 

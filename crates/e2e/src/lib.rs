@@ -3,8 +3,8 @@
 //! - [`guest`]: Linux virtual machines (QEMU, Debian's cloud kernel, busybox), driven over a serial line;
 //! - [`virtio`]: guests in this process that check every byte or break every rule;
 //! - [`switch`]: Millrace under test;
-//! - [`cable`], [`wire`], [`functions`]: what is at the other side of its physical ports, and [`gate`] in front of it;
-//! - [`live`]: honest traffic beside an attack; [`mapped`]: guests of mapped ports that come and go;
+//! - [`cable`], [`wire`], [`functions`]: the other side of its physical ports, and [`gate`] in front of it;
+//! - [`live`]: honest traffic during an attack; [`mapped`]: guests of mapped ports that come and go;
 //! - [`stream`], [`aggregate`]: packets that are joined, and aggregates made by hand;
 //! - [`flows`], [`host`], [`transfer`], [`plugin`]: switches that forward by flows, hosts, files, the driver for DPDK.
 //!

@@ -1,18 +1,18 @@
-//! Honest traffic beside an attack, checked during the attack.
+//! Honest traffic during an attack, and the checks of it.
 //!
 //! [`Live`] is a Millrace with one worker, on which two honest guests at the ports `c` and `d` exchange frames all the time.
-//! The test adds the attacked ports. [`Live::during`] runs the attack on a separate thread and checks that the honest guests keep
-//! their rate, that the control socket answers, and that the attacker is still active at the end. Only then does it stop the attack.
-//! [`Live::finish`] checks that no frame was lost.
+//! The test adds the attacked ports. [`Live::during`] runs the attack on a separate thread and checks that the honest guests
+//! keep their rate, that the control socket answers, and that the attacker is still active at the end. Only then does it stop
+//! the attack. [`Live::finish`] checks that no frame was lost.
 //!
-//! Rates are compared with those of a pause of the attack directly after, and again until they are as they should be: the machine
-//! may be busy with something else at any moment, but not in favour of the pauses for long.
+//! Rates are compared with those of a pause of the attack directly after, and again until they match: the machine may be busy
+//! with something else at any moment, but not in favour of the pauses for long.
 //!
 //! ```ignore
 //! let mut live = Live::new(patched("a", "b"));
 //! let mut rogue = Rogue::connect(&live.home);
 //! live.during(|attack| {
-//!     while attack.goes_on() {
+//!     while attack.continues() {
 //!         rogue.offer_all(TX, &[0]);
 //!         attack.strike();
 //!     }
@@ -31,14 +31,14 @@ use lab::netns::Namespace;
 /// Period over which the honest guests' frames are counted.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Part of their rate that honest guests keep beside an attack.
+/// Part of their rate that honest guests keep during an attack.
 const KEPT: f64 = 0.8;
 
 /// Time after which a guest that has not had its rate in any period counts as starved.
 const STARVED: Duration = Duration::from_secs(20);
 
 /// Number of checks during an attack.
-const JUDGEMENTS: u32 = 4;
+const CHECKS: u32 = 4;
 
 /// A Millrace with honest traffic.
 pub struct Live {
@@ -57,8 +57,8 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Reports whether the attack must go on: the checks are not complete. Returns at the end of a pause.
-    pub fn goes_on(&self) -> bool {
+    /// Reports whether the attack must continue: the checks are not complete. Returns at the end of a pause.
+    pub fn continues(&self) -> bool {
         while self.pause.load(Ordering::Relaxed) && !self.stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -94,7 +94,7 @@ impl Drop for Stop<'_> {
 }
 
 impl Live {
-    /// Starts Millrace with the honest patch, one worker, and `attacked`: more ports, and what joins them.
+    /// Starts Millrace with the honest patch, one worker, and `attacked`: more ports, and their patches or bridges.
     pub fn new(attacked: impl Part) -> Live {
         Live::start(Home::new(), attacked)
     }
@@ -131,11 +131,11 @@ impl Live {
             let attacker = scope.spawn(|| attack(&state));
             let stop = Stop(&state);
             wait_for("the attack to begin", || (state.strikes() > 0 || attacker.is_finished()).then_some(()));
-            for _ in 0..JUDGEMENTS {
+            for _ in 0..CHECKS {
                 if attacker.is_finished() {
                     break;
                 }
-                self.judge();
+                self.check_honest();
                 self.keeps(part, &state);
             }
             let strikes = state.strikes();
@@ -172,7 +172,7 @@ impl Live {
     }
 
     /// Checks that the honest guests get their frames, and that the control socket answers.
-    pub fn judge(&self) {
+    pub fn check_honest(&self) {
         self.serves();
         let ports = self.millrace.stats().ports;
         assert!(ports.iter().filter(|port| ["c", "d"].contains(&&*port.name)).all(|port| port.up), "{ports:?}");

@@ -32,7 +32,7 @@ pub fn blaster(socket: PathBuf, packed: bool, numbers: [u8; 2]) -> Result<Daemon
     Ok(daemon)
 }
 
-/// Starts a guest in a separate process, which sends back what it receives.
+/// Starts a guest in a separate process, which sends back received frames.
 pub fn echo(socket: PathBuf, packed: bool) -> Result<Daemon> {
     let mut command = Command::new(companion("e2e-echo"));
     command.arg(socket).arg(if packed { "packed" } else { "split" }).arg("256");

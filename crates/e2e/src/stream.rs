@@ -131,21 +131,21 @@ impl Arrived {
     }
 }
 
-/// Most packets under way at a time: they fit in the receiver's ring.
-pub const UNDER_WAY: u64 = 96;
+/// Maximum number of packets in flight: they fit in the receiver's ring.
+pub const IN_FLIGHT: u64 = 96;
 
-/// Sends `packets` each way, in bursts, at most [`UNDER_WAY`] at a time.
+/// Sends `packets` each way, in bursts, at most [`IN_FLIGHT`] at a time.
 pub fn exchange(ends: &mut [Guest; 2], packets: u64, vids: &[u16]) -> Result<()> {
-    exchange_through(ends, packets, vids, UNDER_WAY, |_, _| {})
+    exchange_through(ends, packets, vids, IN_FLIGHT, |_, _| {})
 }
 
-/// Does the same with at most `under_way` at a time, through a function that changes packets: `undo` checks a packet of an end,
+/// Does the same with at most `in_flight` at a time, through a function that changes packets: `undo` checks a packet of an end,
 /// and changes it back.
 pub fn exchange_through(
     ends: &mut [Guest; 2],
     packets: u64,
     vids: &[u16],
-    under_way: u64,
+    in_flight: u64,
     undo: impl Fn(usize, &mut [u8]),
 ) -> Result<()> {
     let mut sent = [0u64; 2];
@@ -155,7 +155,7 @@ pub fn exchange_through(
             let [from, to] = if way == 0 { [0, 1] } else { [1, 0] };
             ends[from].reap().unwrap();
             let mut burst = 0;
-            while burst < 32 && sent[way] < packets && sent[way] - arrived[way].count < under_way {
+            while burst < 32 && sent[way] < packets && sent[way] - arrived[way].count < in_flight {
                 let bytes = packet(way as u64, sent[way], vids);
                 if !ends[from].send(&[&bytes], 1 + (sent[way] % 3) as usize).unwrap() {
                     break;
@@ -183,7 +183,7 @@ pub fn within_mtu(side: &AggregationSide) {
     assert!(side.frames > 0 && side.sizes[6] == 0, "{side:?}");
 }
 
-/// Checks that so many packets went each way, some of them joined, in frames that the wire carries.
+/// Checks that this number of packets went each way, some of them joined, in frames that the wire carries.
 pub fn joined_both_ways(received: &AggregationSide, sent: &AggregationSide, packets: u64) {
     assert_eq!((received.packets, sent.packets), (packets, packets));
     assert!(received.aggregates > 0 && sent.aggregates > 0, "{received:?} {sent:?}");

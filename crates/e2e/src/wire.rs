@@ -87,7 +87,7 @@ impl Cable {
         Cable::with_queues(1)
     }
 
-    /// Lays a cable with so many queues each way.
+    /// Lays a cable with this number of queues each way.
     pub fn with_queues(queues: u32) -> Result<Cable> {
         let (here, there) = two_namespaces_with(queues)?;
         Ok(Cable { here, there })

@@ -35,7 +35,6 @@ impl Answers {
         taken
     }
 
-    /// Reports whether no answer of a queue waits.
     pub(crate) fn is_empty(&self, queue: usize) -> bool {
         self.rings[queue].get().is_none_or(|ring| ring.waiting() == 0)
     }
@@ -52,7 +51,6 @@ impl Answers {
         })
     }
 
-    /// Returns the number of answers left.
     pub(crate) fn count(&self) -> u64 {
         self.rings.iter().filter_map(OnceLock::get).map(|ring| ring.pushed.get()).sum()
     }
@@ -71,7 +69,7 @@ impl Delivery {
         Delivery { frames, is_taken: AtomicBool::new(false), drops }
     }
 
-    /// Returns them to the first who asks.
+    /// Returns them to the first caller only.
     pub(crate) fn take(&self) -> Option<&[Vec<u8>]> {
         (!self.is_taken.swap(true, Ordering::Relaxed)).then_some(&self.frames)
     }

@@ -24,7 +24,6 @@ impl Cycles {
         CYCLES.clone()
     }
 
-    /// Returns the current count.
     #[inline(always)]
     pub(crate) fn now(&self) -> u64 {
         self.clock.raw()
@@ -36,7 +35,6 @@ impl Cycles {
         self.clock.delta_as_nanos(start(), self.now())
     }
 
-    /// Returns the counts per second.
     pub(crate) fn hz(&self) -> u64 {
         self.hz
     }

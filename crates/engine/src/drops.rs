@@ -19,7 +19,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The guest behind the destination had posted too few receive buffers: it is slower than what is sent to it.
+    /// The guest behind the destination had posted too few receive buffers: it is slower than the traffic to it.
     NoBuffers = "no-buffers",
     /// The guest's receive buffers are in so many small pieces that one burst has no time to fill them.
     Budget = "budget",
@@ -35,7 +35,7 @@ reasons! {
     Stuck = "stuck",
     /// The kernel refused the frame at the destination.
     Refused = "refused",
-    /// The capture file can't be opened, or nobody reads the pipe that it is.
+    /// The capture file can't be opened, or it is a pipe without a reader.
     NoFile = "no-file",
     /// The file system of the capture file has no room, or a limit of the file's length is reached.
     NoRoom = "no-room",
@@ -76,7 +76,7 @@ reasons! {
     Unwanted = "unwanted",
     /// Controllers take packets more slowly than flows send them from this port.
     ControllerBusy = "controller-busy",
-    /// Controllers send packets faster than a worker sends them on beside its queues.
+    /// Controllers send packets faster than a worker sends them on in addition to serving its queues.
     ControllerFlood = "controller-flood",
     /// The port is in no patch and no bridge.
     Unconnected = "unconnected",
@@ -92,7 +92,7 @@ reasons! {
     TooMany = "too-many",
     /// An aggregate, or a frame in a tunnel, ends before a header or a packet in it does.
     Truncated = "truncated",
-    /// A packet in an aggregate, or what is inside of a tunnel's frame, is shorter than an Ethernet header.
+    /// A packet in an aggregate, or a tunnel's inner frame, is shorter than an Ethernet header.
     EmbeddedRunt = "embedded-runt",
     /// A padding byte of an aggregate is not zero.
     BadPadding = "bad-padding",
@@ -112,11 +112,12 @@ reasons! {
     NotTunnel = "not-tunnel",
     /// The frame is of another VXLAN network than the port's.
     OtherVni = "other-vni",
-    /// The network marked an aggregate as one that met congestion, and the sender of this packet in it would not understand the mark.
+    /// The network marked an aggregate as having experienced congestion (CE), and the sender of this packet would not
+    /// understand the mark.
     Congested = "congested",
     /// More neighbours ask for the switch's addresses than are answered at a time.
     NeighbourFlood = "neighbour-flood",
-    /// A packet in a replayed file is no Ethernet frame: it is shorter than 14 bytes, or longer than 65,535.
+    /// A packet in a replayed file is not an Ethernet frame: it is shorter than 14 bytes, or longer than 65,535.
     NotFrame = "not-a-frame",
     /// Dropped on purpose by fault injection.
     Injected = "injected",
@@ -215,7 +216,6 @@ impl PortDrops {
         }
     }
 
-    /// Returns the counters of the stage `name`.
     pub(crate) fn stage(&self, name: &str) -> &Arc<Drops> {
         &self.stages[name]
     }
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_tells_stages_apart_and_their_sum_by_reason() {
+    fn drops_are_counted_by_stage_and_summed_by_reason() {
         let port = PortDrops::new(["mirror", "join", "mirror"].into_iter());
         assert!(port.named().is_empty());
         port.queue.add(Reason::TooLong, 1);

@@ -8,7 +8,7 @@
 //! - [`worker`]: pinned threads that run a plan to completion, round after round;
 //! - [`forward`]: decides where a frame goes: patch, bridge, or a controller's flows;
 //! - `monitor`: the state of a worker as others see it: its counters and its place;
-//! - `stage`: what happens to frames between a port and forwarding, in which order;
+//! - `stage`: processing of frames between a port and forwarding, in a fixed order;
 //! - `neighbour`: answers ARP and neighbour discovery for the switch's addresses at uplink ports;
 //! - [`port`]: where frames come from and go to.
 #![deny(unsafe_code)]

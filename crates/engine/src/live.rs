@@ -26,7 +26,6 @@ impl<T> Live<T> {
         drop(now);
     }
 
-    /// Returns the value in force.
     pub(crate) fn get(&self) -> Arc<T> {
         self.value.lock().unwrap().clone()
     }

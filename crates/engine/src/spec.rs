@@ -105,7 +105,7 @@ pub struct MappingSpec {
     pub pass_through: bool,
     /// Length in bytes from which the guest's frames are sent without a copy.
     pub copy_break: u32,
-    /// Which frames may be received into the guest's buffers, if the bridge has other ports.
+    /// Frames that may be received into the guest's buffers, if the bridge has other ports.
     pub tenancy: Tenancy,
 }
 
@@ -157,7 +157,7 @@ impl MappingSpec {
     }
 }
 
-/// A mirror: copies of what ports receive and send go to another port, which is in no patch, bridge or mapping, and is not
+/// A mirror: copies of frames that ports receive and send go to another port, which is in no patch, bridge or mapping, and is not
 /// mirrored itself. No two mirrors copy a port's frames to the same port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirrorSpec {
@@ -165,13 +165,13 @@ pub struct MirrorSpec {
     pub from: Vec<String>,
     /// Name of the port that gets the copies.
     pub to: String,
-    /// Which frames are copied.
+    /// Direction of the copied frames.
     pub direction: MirrorDirection,
-    /// Where they are copied.
+    /// The point at which they are copied.
     pub at: MirrorPoint,
 }
 
-/// Which frames of a port a mirror copies.
+/// Direction of the frames that a mirror copies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MirrorDirection {
     /// Those that the port receives and those that it sends.
@@ -200,11 +200,11 @@ pub struct PortSpec {
     pub name: String,
     /// Driver and its settings.
     pub driver: Driver,
-    /// How a bridge treats its VLANs.
+    /// VLAN membership and tags of its ports.
     pub vlan: Vlan,
     /// Records every frame, in both directions, to this pcap file.
     pub record: Option<PathBuf>,
-    /// Injects faults into what the port sends to the switch.
+    /// Faults injected into frames that the switch receives from the port.
     pub fault: Option<Faults>,
     /// Joins packets before they leave here, and splits aggregates that arrive.
     pub aggregate: bool,
@@ -256,12 +256,11 @@ impl PortSpec {
 pub struct SharingSpec {
     /// The workers, by index; at least one, at most [`MOST_SHARING`], each once.
     pub workers: Vec<usize>,
-    /// How they share the queues.
+    /// The way in which they share the queues.
     pub way: Sharing,
 }
 
 impl SharingSpec {
-    /// Reports whether each queue has a parent.
     pub(crate) fn has_parent(&self) -> bool {
         matches!(self.way, Sharing::StaticRole(_))
     }
@@ -275,7 +274,7 @@ impl SharingSpec {
     }
 }
 
-/// How workers share the receive queues of a port.
+/// Ways for workers to share the receive queues of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Each queue has one worker: they take turns, queue by queue.
@@ -319,7 +318,7 @@ pub enum Order {
     None,
 }
 
-/// Which VLANs a bridge port carries, and how.
+/// The VLANs that a bridge port carries, and their tags.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Vlan {
     /// The bridge ignores tags on this port: frames pass unchanged, in VLAN 0.
@@ -401,7 +400,7 @@ pub struct WorkerSpec {
     pub cpu: Option<usize>,
     /// Idle policy.
     pub idle: Idle,
-    /// Time it polls in vain before it rests; the default if `None`.
+    /// Time that it polls without finding frames before it rests; the default if `None`.
     pub patience: Option<Duration>,
     /// Time that a busy port may take in a round while others are busy; the default if `None`.
     pub turn: Option<Duration>,

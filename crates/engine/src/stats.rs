@@ -105,7 +105,7 @@ pub struct DatapathPort {
     pub name: String,
     /// Its number.
     pub number: u32,
-    /// What controllers have configured there: `PORT_DOWN`, `NO_RECV`, `NO_FWD` and `NO_PACKET_IN`.
+    /// Flags that controllers have set at the port: `PORT_DOWN`, `NO_RECV`, `NO_FWD` and `NO_PACKET_IN`.
     #[serde(default)]
     pub config: Vec<String>,
 }
@@ -232,7 +232,7 @@ pub struct PortStats {
     /// The interface of the kernel, of a port that has one, since it was up for the first time.
     #[serde(default)]
     pub interface: Option<InterfaceStats>,
-    /// Where the port's frames go, e.g. `patch b` or `bridge br0`; `mirror of a` for a port that gets copies.
+    /// Forwarding of the port's frames, e.g. `patch b` or `bridge br0`; `mirror of a` for a port that gets copies.
     pub forwarding: String,
     /// One entry per queue pair.
     pub queues: Vec<QueueStats>,
@@ -313,7 +313,7 @@ pub struct QueueStats {
     pub bursts: [u64; BURST_BOUNDS.len()],
     /// Index of the worker that polls this queue, if any: alone, as its parent, or in turns with others.
     pub worker: Option<usize>,
-    /// How several workers share the queue, `static-role` or `locked`, if they do.
+    /// Kind of sharing, `static-role` or `locked`, if several workers share the queue.
     #[serde(default)]
     pub sharing: Option<String>,
     /// The workers that share it.
@@ -333,7 +333,7 @@ pub struct LaneStats {
 }
 
 impl QueueStats {
-    /// Adds what a lane of the queue has received.
+    /// Adds the frames that a lane of the queue has received.
     pub(crate) fn and_received(mut self, other: &QueueStats) -> QueueStats {
         self.rx_packets += other.rx_packets;
         self.rx_bytes += other.rx_bytes;
@@ -362,7 +362,7 @@ pub struct WorkerStats {
     pub idle: String,
     /// Cycles spent in rounds that moved at least one frame.
     pub busy_cycles: u64,
-    /// Cycles spent polling in vain, without time asleep.
+    /// Cycles spent polling without finding frames; time asleep does not count.
     pub idle_cycles: u64,
     /// Rounds that moved at least one frame.
     pub busy_rounds: u64,
@@ -373,7 +373,7 @@ pub struct WorkerStats {
     /// Cycles per received frame, sampled: of the steps `receive`, `forward` (with transmission) and `recycle`, and of
     /// each stage that ran.
     pub stage_cycles_per_packet: BTreeMap<String, f64>,
-    /// Frames in the bursts that were sampled for it, so that a reader of two snapshots can tell what lies between them.
+    /// Frames in the bursts that were sampled for it, so that a reader of two snapshots can compute their difference.
     #[serde(default)]
     pub sampled_packets: u64,
     /// Cycles per frame that it gets back from other workers, sampled: of the steps `publish` (with reception) and `release`

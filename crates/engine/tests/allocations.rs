@@ -125,7 +125,6 @@ fn aggregation(own: u8, other: u8) -> AggregationSpec {
     }
 }
 
-/// Returns one end of a tunnel.
 fn end(own: u8, other: u8) -> TunnelEnd {
     let addresses = Addresses::V4 { source: [192, 0, 2, own].into(), destination: [192, 0, 2, other].into() };
     let [source, destination] = [own, other].map(|node| MacAddr([2, 0, 0, 0, 0, node]));
@@ -223,7 +222,6 @@ fn flows(counters: &Arc<Counters>) -> Rules {
     flows
 }
 
-/// Returns the bursts that a port received.
 fn bursts(snapshot: &Snapshot, name: &str) -> u64 {
     let port = snapshot.ports.iter().find(|port| port.name == name).unwrap();
     port.queues.iter().flat_map(|queue| queue.bursts).sum()

@@ -1,4 +1,4 @@
-//! Tests of mirrors from end to end: what a port for copies gets, compared with what passes.
+//! Tests of mirrors from end to end: the copies that a port gets, compared with the frames that pass.
 
 use engine::Switch;
 use engine::port::{generator, pcap, sink, vhost_user};
@@ -41,13 +41,13 @@ fn replay(home: &Path, name: &str, frames: &[Vec<u8>]) -> PortSpec {
     )
 }
 
-/// Returns a port that writes what it gets to a file.
+/// Returns a port that writes its frames to a file.
 fn probe(home: &Path, name: &str) -> PortSpec {
     let record = Some(file(home, name));
     PortSpec::new(name, Driver::Pcap(pcap::Settings { replay: None, record, repeat: false, pace: Pace::default() }))
 }
 
-/// Returns what a probe got. The switch must have ended.
+/// Returns the frames that a probe got. The switch must have ended.
 fn got(home: &Path, name: &str) -> Vec<Vec<u8>> {
     capture::Reader::open(&file(home, name)).unwrap().map(|frame| frame.unwrap().bytes).collect()
 }

@@ -29,7 +29,7 @@ fn wait_for(switch: &Switch, name: &str, holds: impl Fn(&PortStats) -> bool) {
 }
 
 #[test]
-fn counters_go_on_when_a_port_is_opened_again() {
+fn counters_survive_reopening_a_port() {
     let switch = Switch::start(spec(100, 300)).unwrap();
     let received =
         |frames, bytes| move |port: &PortStats| (port.queues[0].rx_packets, port.queues[0].rx_bytes) == (frames, bytes);
@@ -42,7 +42,7 @@ fn counters_go_on_when_a_port_is_opened_again() {
     }
     wait_for(&switch, "from", received(400, 50_000));
     wait_for(&switch, "alone", dropped(400));
-    // One that was gone in between starts anew.
+    // One that was removed in between starts from zero.
     let mut without = spec(200, 100);
     without.ports.pop();
     switch.reload(without).unwrap();

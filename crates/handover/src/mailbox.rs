@@ -1,4 +1,4 @@
-//! How control threads reach a worker: they leave items in a mailbox, which the worker empties between two bursts.
+//! A worker's mailbox: control threads leave items in it, and the worker empties it between two bursts.
 //!
 //! The worker checks one flag per round. It takes the lock only if the flag is set, and then waits for it no longer
 //! than it takes to push or pop an item.

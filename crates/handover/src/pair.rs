@@ -77,7 +77,7 @@ mod model {
     }
 
     #[test]
-    fn readers_find_what_belongs_together() {
+    fn readers_see_a_consistent_pair() {
         a_value_belongs_to_its_key(Pair::write, Pair::read);
     }
 

@@ -1,4 +1,4 @@
-//! Where workers without work wait.
+//! Parking: workers without work wait in a lot until a batch is published.
 
 use crate::sync::{AtomicBool, AtomicU32, Condvar, Mutex, MutexGuard, Ordering, fence};
 use std::sync::PoisonError;
@@ -8,13 +8,12 @@ mod model;
 
 /// The workers that wait for a batch. The parent neither locks nor calls the kernel unless one waits.
 ///
-/// A parent that works is one of the workers, and never waits: it wakes nobody for a lone batch, which it takes itself. To wake
-/// another thread costs a lock and a system call, the frames would have to move to its processor's cache, and they would wait until
-/// it runs. A second batch wakes one: it would wait until the first is processed.
-// On cache lines of its own: all read it, and it hardly ever changes.
+/// A parent that works is one of the workers, and never waits: it wakes no worker for a lone batch, which it takes itself. To
+/// wake another thread costs a lock and a system call, the frames would have to move to its processor's cache, and they would
+/// wait until it runs. A second batch wakes one: it would wait until the first is processed.
+// On cache lines of its own: all read it, and it rarely changes.
 #[repr(align(128))]
 pub struct Parking {
-    /// All workers.
     workers: usize,
     /// Workers that are about to wait, or wait.
     parked: AtomicU32,
@@ -74,7 +73,7 @@ impl Parking {
     }
 }
 
-/// Where one worker parks.
+/// The parking spot of one worker.
 pub struct Spot<'p> {
     parking: &'p Parking,
     /// While the worker is about to wait.

@@ -29,7 +29,7 @@ impl Punt {
         [lengths, place, self.cookie, self.metadata]
     }
 
-    /// Returns what these words say, and how many bytes follow.
+    /// Returns the metadata in these words, and the number of bytes that follow.
     #[inline(always)]
     pub(crate) fn parse([lengths, place, cookie, metadata]: [u64; HEADER]) -> (Punt, usize) {
         let punt = Punt {

@@ -1,16 +1,16 @@
-//! Who sends the signals of an eventfd: the thread that has something to tell, or a relay if signals take long.
+//! The choice of the thread that signals an eventfd: the notifying thread itself, or a relay if signals take long.
 //!
-//! A signal may be late, but none is lost while its sender changes: a thread that has asked the relay looks whether the eventfd still
-//! is the relay's, and a relay that gives it back looks for threads that have asked.
+//! A signal may be late, but none is lost while its sender changes: a thread that has asked the relay checks that the eventfd
+//! still is the relay's, and a relay that gives it back checks for threads that have asked.
 
 use crate::sync::{AtomicBool, AtomicU8, Ordering};
 
-/// Who sends a signal.
+/// The thread that sends a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
-    /// The thread that has something to tell.
+    /// The notifying thread.
     Itself,
-    /// The same, and it measures how long the signal takes: the last one took long.
+    /// The notifying thread, which measures how long the signal takes: the last one took long.
     Timed,
     /// The relay.
     Relay,
@@ -34,7 +34,7 @@ impl Default for Relaying {
 }
 
 impl Relaying {
-    /// Returns who sends signals now.
+    /// Returns the present sender of signals.
     #[inline(always)]
     pub fn sender(&self) -> Sender {
         match self.sender.load(Ordering::Relaxed) {
@@ -63,8 +63,8 @@ impl Relaying {
         self.sender.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Asks the relay for a signal, and wakes it by `wake` if nobody has asked before. Returns true if it has given the eventfd back
-    /// meanwhile: then the caller sends the signal.
+    /// Asks the relay for a signal, and wakes it by `wake` unless a signal is already pending. Returns true if it has given
+    /// the eventfd back meanwhile: then the caller sends the signal.
     #[must_use]
     pub fn ask(&self, wake: impl FnOnce()) -> bool {
         if self.is_asked.swap(true, Ordering::AcqRel) {
@@ -95,7 +95,7 @@ mod model {
     use loom::sync::atomic::AtomicU64;
     use loom::thread;
 
-    /// Things to tell, and how many of them the last signal told of.
+    /// A counter of items to report, and the number that the last signal reported.
     struct Told {
         relaying: Relaying,
         things: AtomicU64,

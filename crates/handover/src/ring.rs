@@ -1,4 +1,4 @@
-//! How a worker hands packets to a control thread: a bounded ring of words, on which neither waits for the other.
+//! A bounded ring of words by which a worker hands packets to a control thread; neither waits for the other.
 //!
 //! One worker writes, and one control thread at a time reads. The worker stores words before it advances the tail
 //! (Release); the reader loads the tail (Acquire) before it reads them. The head works the other way round and marks
@@ -12,16 +12,16 @@ use crate::sync::{AtomicU64, Ordering};
 pub struct Ring {
     words: Box<[AtomicU64]>,
     /// Words ever read and written, on separate cache lines to avoid false sharing.
-    head: Position,
-    tail: Position,
+    head: RingIndex,
+    tail: RingIndex,
     /// Packets accepted.
     pub pushed: Counter,
-    /// Packets lost for want of room.
+    /// Packets lost because the ring was full.
     pub lost: Counter,
 }
 
 #[repr(align(128))]
-struct Position(AtomicU64);
+struct RingIndex(AtomicU64);
 
 /// Returns the words that a packet of `len` bytes takes.
 #[inline(always)]
@@ -35,8 +35,8 @@ impl Ring {
         debug_assert!(words.is_power_of_two());
         Ring {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            head: Position(AtomicU64::new(0)),
-            tail: Position(AtomicU64::new(0)),
+            head: RingIndex(AtomicU64::new(0)),
+            tail: RingIndex(AtomicU64::new(0)),
             pushed: Counter::default(),
             lost: Counter::default(),
         }
@@ -82,7 +82,7 @@ impl Ring {
         true
     }
 
-    /// Writes a packet behind the tail, and returns where it ends, if there is room.
+    /// Writes a packet after the tail, and returns where it ends, if there is room.
     #[inline(always)]
     fn write(&self, punt: &Punt, bytes: &[u8]) -> Option<u64> {
         let tail = self.written();
@@ -220,7 +220,7 @@ mod model {
     }
 
     #[test]
-    fn they_go_through_whole() {
+    fn packets_go_through_whole() {
         packets_are_whole_and_in_order(Shares::push);
     }
 

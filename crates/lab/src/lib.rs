@@ -6,9 +6,9 @@
 //! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch; traffic applications;
 //! - [`guest`]: a guest in this process, which sends and receives frames;
 //! - [`ovs`]: Open vSwitch in user space, with DPDK or without;
-//! - [`millrace`]: Millrace itself, its configurations, and waits for what it does;
+//! - [`millrace`]: Millrace itself, its configurations, and waits for its state;
 //! - [`switch`]: all peers behind one trait, with any number of ports;
-//! - [`cpu`]: which core is whose.
+//! - [`cpu`]: assignment of cores.
 //!
 //! Everything that a guard starts ends with it, by process id, even when its owner panics or is killed. A missing tool or
 //! permission is an [`Error`] that says so: a test must fail with it, never pass silently.

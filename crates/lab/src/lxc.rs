@@ -26,7 +26,7 @@ pub fn wrap(namespace: &Namespace, directory: &Path, command: &Command) -> Resul
     let text = describe(namespace, command)?;
     std::fs::write(&description, text).map_err(Error::io("describing a container"))?;
     let mut outside = Command::new(PROGRAM);
-    // Names of containers are the host's: that of its namespace is used by nobody else.
+    // Names of containers are the host's: that of its namespace is unique.
     outside.args(["-n", &format!("millrace-{}", namespace.name())]).arg("-P").arg(directory);
     outside.arg("-f").arg(description).arg("--").arg(command.get_program()).args(command.get_args());
     Ok(outside)

@@ -15,12 +15,11 @@ impl Steps {
         namespace.run(words[0], &words[1..])
     }
 
-    /// Adds the line of what is done in another way.
+    /// Adds the line of a step that is done in another way.
     pub(crate) fn add(&mut self, line: impl Into<String>) {
         self.0.push(line.into());
     }
 
-    /// Returns the lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.0.clone()
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn its_parts_do_what_they_say() {
+fn the_parts_in_c_pass_their_checks() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("parts");
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_in_a_pause_is_never_due() {
+    fn packets_due_in_a_pause_are_skipped() {
         let mut pace = pace(1, Intervals::Equal);
         assert_eq!(pace.due(15_001), 11);
         pace.postpone(50_000);

@@ -12,10 +12,10 @@ use std::time::Duration;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  millrace check switch.toml           judge a configuration
+  millrace check switch.toml           check a configuration
   millrace run --config switch.toml    start the switch; Ctrl-C stops it, SIGHUP reloads the configuration
-  millrace top                         watch it live: rates, drops, workers, mappings, aggregation
-  millrace ctl ports                   ask it once; scripts add --json
+  millrace top                         live view: rates, drops, workers, mappings, aggregation
+  millrace ctl ports                   a single query; scripts add --json
   millrace demo                        see frames move, without a guest or a configuration"
 )]
 pub struct Cli {
@@ -29,57 +29,58 @@ pub struct Cli {
 pub enum Command {
     /// Start the switch and run it until SIGINT or SIGTERM
     #[command(after_help = "\
-A port that can't be opened, say because its interface is not there yet, is down until it can; see `millrace ctl ports`.
-SIGHUP, and `millrace ctl reload`, apply a changed configuration; ports that did not change keep passing frames.
+A port that can't be opened, for instance because its interface does not exist yet, stays down until it can; see
+`millrace ctl ports`.
+SIGHUP and `millrace ctl reload` apply a changed configuration; unchanged ports keep passing frames.
 A second SIGINT or SIGTERM, a second after the first or later, ends the switch at once, without draining its ports.
 
 Example:
   millrace run --config /etc/millrace.toml --log debug")]
     Run(RunOptions),
-    /// Judge a configuration without starting anything
+    /// Check a configuration without starting anything
     #[command(after_help = "\
-Reports all that is wrong with the file at once, each problem with its line and what to do.
-Exit status: 0 if `run` would take the file (there may be warnings, such as for interfaces that are not there), 1 if not.
+Reports all problems of the file at once, each with its line and a remedy.
+Exit status: 0 if `run` would accept the file (there may be warnings, such as for missing interfaces), 1 if not.
 
 Examples:
   millrace check switch.toml
   millrace check --config switch.toml")]
     Check(CheckOptions),
-    /// Ask a running switch, or tell it what to do
+    /// Query or control a running switch
     #[command(after_help = "\
-Exit status: 0 if the switch did what it was asked; 1 if not, also if a reload could not do all that it was to.
-Without --socket, the switch is looked for where it listens by default: $XDG_RUNTIME_DIR/millrace.sock,
+Exit status: 0 if the switch did everything that was requested; 1 if not, also if a reload was only done in part.
+Without --socket, the switch is looked for at its default sockets: $XDG_RUNTIME_DIR/millrace.sock,
 /run/millrace.sock, or millrace.sock in this directory.
 
 Examples:
-  millrace ctl ports                   which ports are up, where their frames go, and what is recorded
+  millrace ctl ports                   state, forwarding and recordings of all ports
   millrace ctl stats --watch 1         frames and bits per second, every second
-  millrace ctl drops                   frames that ended without being sent, where and why
+  millrace ctl drops                   dropped frames, by place and reason
   millrace ctl mappings                physical queues that receive into guests' buffers
-  millrace ctl exchange                functions that get each other's buffers, and frames that were copied
-  millrace ctl aggregation             packets that are joined for the network, and how well that works
+  millrace ctl exchange                functions that swap buffers, and frames that were copied
+  millrace ctl aggregation             packets that are joined for the network, and their number per frame
   millrace ctl flows                   flows that controllers have set over OpenFlow
   millrace ctl confinement             privileges, system calls and files that the switch gave up
-  millrace ctl --json stats            everything that is counted, for scripts
-  millrace ctl reload                  apply the changed configuration, and say what that took; --json for scripts
+  millrace ctl --json stats            all counters, for scripts
+  millrace ctl reload                  apply the changed configuration, and report the steps; --json for scripts
   millrace ctl --socket /run/b.sock shutdown")]
     Ctl(CtlOptions),
     /// Watch a running switch: rates, drops, workers, mappings and aggregation
     #[command(after_help = "\
 Keys on the live screen:
   Left, Right, Tab, 1-5       another view: ports, drops, workers, mappings, aggregation
-  Up, Down, PgUp, PgDn        another row; the lines below the table say all about it
+  Up, Down, PgUp, PgDn        select another row; the lines below the table show its details
   s, r                        sort by the next column, reverse the order
   /                           show only rows with a text; Enter ends typing, Esc shows all again
-  p                           pause: keep the figures; p again goes on
+  p                           pause: freeze the figures; p again resumes
   ?                           explain the keys, and the columns of the view
   q, Ctrl-C                   leave
 
-All figures are of the last interval, but for FRAMES of the drops, which counts since the port
-was added. A switch that goes away is tried again, also after a restart; one that is not there
-at the start is an error. Without --socket, the switch is looked for where `millrace ctl` looks.
-Where standard input or output is no terminal, or a dumb one (TERM=dumb), --plain is the default. Colours
-mark what needs a look; NO_COLOR=1 turns them off. docs/top.md explains the fields of --json.
+All figures are of the last interval, except FRAMES of the drops, which counts since the port
+was added. A switch that goes away is retried, also after a restart; a missing switch at the
+start is an error. Without --socket, the switch is looked for as by `millrace ctl`.
+If standard input or output is not a terminal, or a dumb one (TERM=dumb), --plain is the default. Colours
+mark problems; NO_COLOR=1 turns them off. docs/top.md explains the fields of --json.
 
 Examples:
   millrace top                                   the live screen
@@ -87,22 +88,22 @@ Examples:
   millrace top --plain --interval 1m >> top.log  a block of lines each minute
   millrace top --json --count 1                  the rates of one second, for scripts")]
     Top(TopOptions),
-    /// Print the aggregated packets in a capture file, and what they hold
+    /// Print the aggregates in a capture file, and the packets in them
     #[command(after_help = "\
-Aggregates are recognized over UDP, inside of VXLAN, and in plain Ethernet frames. Those that a switch would drop are
+Aggregates are recognized over UDP, inside VXLAN, and in plain Ethernet frames. Those that a switch would drop are
 printed with the reason that it would count.
 
 Examples:
   millrace decode wan.pcap                                   such as `record-to` writes
   millrace decode --json wan.pcap                            one line of JSON for each aggregate")]
     Decode(DecodeOptions),
-    /// Print what a configuration file can hold
+    /// Print the schema or the reference of configuration files
     #[command(after_help = "\
 Examples:
   millrace schema > millrace.schema.json                     for editors that check and complete TOML
   millrace schema --markdown > docs/configuration.md         the reference documentation")]
     Schema(SchemaOptions),
-    /// Show frames moving through a switch of its own, with no guest, no root and no configuration
+    /// Show frames moving through a separate switch, with no guest, no root and no configuration
     #[command(after_help = "\
 Example:
   millrace demo --seconds 2 --json")]
@@ -118,24 +119,24 @@ pub struct RunOptions {
     /// Configuration file
     #[arg(long, short, value_name = "FILE")]
     pub config: PathBuf,
-    /// How much to say on standard error
+    /// Verbosity of the log on standard error
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub log: LogLevel,
-    /// Refuse to start if a port can't be opened, rather than try again until it can
+    /// Refuse to start if a port can't be opened, rather than retry until it can
     #[arg(long)]
     pub strict: bool,
 }
 
-/// How much to say.
+/// Verbosity of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// Causes that keep a part from working
+    /// Failures that keep a part from working
     Error,
-    /// And what might
+    /// And possible causes of failures
     Warn,
-    /// And what changes: guests come and go, the configuration is reloaded
+    /// And changes: guests come and go, the configuration is reloaded
     Info,
-    /// And what is negotiated
+    /// And negotiated features
     Debug,
     /// And every message
     Trace,
@@ -189,25 +190,25 @@ pub struct CtlOptions {
 /// A request to a running switch.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CtlRequest {
-    /// Ports: whether frames can pass, and where they go
+    /// Ports: state and forwarding
     Ports,
     /// Frames and bytes of every queue
     Stats(StatsOptions),
-    /// Workers: how busy they are, and where their time goes
+    /// Workers: load, and time by step and stage
     Workers,
     /// MAC tables of the bridges
     Mac,
-    /// Frames that ended without being sent, by port, stage and reason
+    /// Dropped frames, by port, stage and reason
     Drops,
-    /// Show which physical queues receive into guests' buffers, or why they do not
+    /// Mappings: physical queues that receive into guests' buffers, or why they do not
     Mappings,
-    /// Functions that exchange buffers: frames that were exchanged, those that were copied, and why
+    /// Functions that exchange buffers: exchanged frames, copied ones, and why
     Exchange,
-    /// Packets that are joined and split: next hops, flows, and what is on the wire
+    /// Packets that are joined and split: next hops, flows, and frames on the wire
     Aggregation,
-    /// Flows that controllers have set, and what they have counted
+    /// Flows that controllers have set, with their counters
     Flows,
-    /// Privileges, system calls and files that the switch has denied itself
+    /// Privileges, system calls and files that the switch has given up
     Confinement,
     /// Read the configuration again and apply it
     Reload,
@@ -220,10 +221,10 @@ pub enum CtlRequest {
 /// Options of `ctl stats`.
 #[derive(Clone, Debug, Args)]
 pub struct StatsOptions {
-    /// Show rates instead of totals, every so many seconds, until Ctrl-C
+    /// Show rates instead of totals, at this interval in seconds, until Ctrl-C
     #[arg(long, short, value_name = "SECONDS", value_parser = seconds)]
     pub watch: Option<f64>,
-    /// With --watch: end after so many reports
+    /// With --watch: end after this number of reports
     #[arg(long, value_name = "N", requires = "watch")]
     pub count: Option<u64>,
 }
@@ -234,7 +235,7 @@ pub struct TopOptions {
     /// Control socket of the switch
     #[arg(long, short, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// Time between two looks at the switch, such as 1s, 500ms or 1m
+    /// Time between two samples, such as 1s, 500ms or 1m
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// Print a block of lines each interval, without colours, for logs
@@ -243,7 +244,7 @@ pub struct TopOptions {
     /// Print one line of JSON each interval
     #[arg(long)]
     pub json: bool,
-    /// End after so many intervals
+    /// End after this number of intervals
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
 }
@@ -276,7 +277,7 @@ pub struct SchemaOptions {
 /// Options of `demo`.
 #[derive(Clone, Debug, Args)]
 pub struct DemoOptions {
-    /// Time to measure; starting and stopping comes on top
+    /// Time to measure, not counting start and stop
     #[arg(long, short, value_name = "N", default_value = "12", value_parser = seconds)]
     pub seconds: f64,
     /// Print the result as JSON

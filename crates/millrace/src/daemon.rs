@@ -36,7 +36,7 @@ pub enum DaemonError {
     /// A worker, or a port in a strict start, could not be started.
     #[error(transparent)]
     Switch(#[from] engine::Error),
-    /// A port could not take what a confined switch cannot take any more.
+    /// A port could not take a resource that a confined switch cannot take any more.
     #[error("port \"{port}\": {why}")]
     Claim {
         /// The port.
@@ -171,7 +171,7 @@ impl Daemon {
                 let places: Vec<_> = places.map(|grant| grant.path.display().to_string()).collect();
                 format!(
                     "{error}; it is {} now, and the switch is user \"{}\" and confined to read in {}: let that user read it, move it \
-                     back, or start the switch again, with the place in `directories` of [confinement] if this is to come again",
+                     back, or start the switch again, with its directory in `directories` of [confinement] if this is to come again",
                     now.display(),
                     self.confined.user,
                     places.join(", ")
@@ -224,7 +224,7 @@ impl Handler for Daemon {
 }
 
 impl Daemon {
-    /// Makes those of its sockets again that others have removed, whatever the configuration says now.
+    /// Recreates its sockets that others have removed, regardless of the present configuration.
     fn mend_sockets(&self) -> Vec<Mended> {
         let mend = |socket: Arc<Listener>| {
             let (path, outcome) = socket.mend()?;
@@ -234,7 +234,7 @@ impl Daemon {
         self.sockets.iter().filter_map(Weak::upgrade).filter_map(mend).collect()
     }
 
-    /// Adds what became of these sockets to a report, and what may have kept anything of it from being done.
+    /// Adds the outcome for these sockets to a report, and the reasons that may have kept steps from being done.
     fn with_sockets(&self, report: ReloadReport, sockets: &[Mended]) -> ReloadReport {
         let mut report = ReloadReport { sockets: sockets.to_vec(), ..report };
         if report.failed() > 0 {
@@ -247,7 +247,7 @@ impl Daemon {
     fn replaced_places(&self) -> impl Iterator<Item = String> {
         self.reach.iter().flat_map(Reach::replaced).map(|grant| {
             format!(
-                "{} was removed and made again since the switch started, and the switch is confined to the old one: it can {} \
+                "{} was removed and recreated since the switch started, and the switch is confined to the old one: it can {} \
                  there when it is started again; let such directories come and go in one of `directories` of [confinement]",
                 grant.path.display(),
                 grant.purpose
@@ -259,7 +259,7 @@ impl Daemon {
     fn apply(&self) -> Result<ReloadReport, String> {
         if !self.is_file {
             return Err(format!(
-                "the configuration came from {}, which is no file and cannot be read again: start the switch with a file to change \
+                "the configuration came from {}, which is not a file and cannot be read again: start the switch with a file to change \
                  it while it runs",
                 self.path.display()
             ));

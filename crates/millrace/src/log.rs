@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_lines_are_counted_and_told() {
+    fn lost_lines_are_counted_and_reported() {
         let mut disk = Disk { full: true, written: vec![] };
         for line in ["one\n", "two\n"] {
             Lenient(&mut disk).write_all(line.as_bytes()).unwrap();

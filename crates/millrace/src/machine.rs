@@ -14,7 +14,7 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let pinned = config.spec.workers.iter().enumerate().filter_map(|(number, worker)| Some((number, worker.cpu?)));
     let missing = pinned.filter(|&(_, cpu)| !may_use(cpu));
     absent.extend(missing.map(|(number, cpu)| {
-        format!("worker {number}: there is no CPU {cpu} here that this process may use; it runs on any: give it another `cpu`")
+        format!("worker {number}: there is no CPU {cpu} that this process may use, so the worker runs on any: give it another `cpu`")
     }));
     let mut waiting = Vec::new();
     for port in &config.spec.ports {
@@ -54,7 +54,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn processors_that_are_not_there_are_named() {
+    fn missing_processors_are_named() {
         let text = "worker = [{}, {cpu=1023}]\nport = [{name='a', driver='af_packet', interface='lo'}]";
         let (config, _) = Config::parse(Path::new("m.toml"), text).unwrap_or_else(|report| panic!("{report}"));
         let absent = absent(&config).unwrap();
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_that_are_not_there_are_named() {
+    fn missing_interfaces_are_named() {
         let text = "port = [{name='a', driver='af_packet', interface='lo'},
                             {name='b', driver='af_xdp', interface='no-such-netdev'},
                             {name='c', driver='tap', interface='made-by-us'}]";
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn many_interfaces_that_are_not_there_are_counted() {
+    fn many_missing_interfaces_are_counted() {
         let port = |number| format!("{{name='p{number}', driver='af_packet', interface='no-{number}'}}");
         let text = format!("port = [{}]", (0..10).map(port).collect::<Vec<_>>().join(", "));
         let (config, _) = Config::parse(Path::new("m.toml"), &text).unwrap_or_else(|report| panic!("{report}"));

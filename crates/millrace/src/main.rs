@@ -78,7 +78,7 @@ fn complain(error: &(dyn Error + 'static)) {
     }
 }
 
-/// Writes a line to the standard error output. If the terminal was closed, nobody reads it.
+/// Writes a line to the standard error output. Ignores errors: the terminal may be closed.
 fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

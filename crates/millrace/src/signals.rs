@@ -25,12 +25,13 @@ pub(crate) enum Signal {
 /// The signals of this process, for a single loop to read.
 pub(crate) struct Signals {
     signals: Iterator,
-    /// Handlers by which a second signal ends a start at once, while nobody reads signals yet.
+    /// Handlers by which a second signal ends a start at once, before signals are read.
     starting: Vec<SigId>,
 }
 
 impl Signals {
-    /// Takes the signals, so that none ends the process but a second one to stop. Those that come before anybody reads them wait.
+    /// Takes the signals, so that none ends the process but a second one to stop. Signals that arrive before they are read
+    /// wait.
     pub(crate) fn take() -> io::Result<Signals> {
         let is_stopping = Arc::new(AtomicBool::new(false));
         let mut starting = Vec::new();
@@ -39,7 +40,8 @@ impl Signals {
             starting.push(flag::register_conditional_shutdown(signal, 128 + signal, is_stopping.clone())?);
             starting.push(flag::register(signal, is_stopping.clone())?);
         }
-        // Nobody sends the first two on purpose: logrotate and the like try them. A file that is too long fails to be written.
+        // logrotate and similar programs send the first two without meaning this process. A file that is too long fails to be
+        // written.
         for signal in [SIGUSR1, SIGUSR2, SIGXFSZ] {
             flag::register(signal, Arc::default())?;
         }
@@ -70,7 +72,7 @@ impl Signals {
     }
 }
 
-/// Has a signal that comes later end the process at once, in case that it does not stop.
+/// Lets a later signal end the process immediately, in case it does not stop.
 fn end_at_second() -> io::Result<()> {
     let is_late = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

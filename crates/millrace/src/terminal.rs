@@ -1,4 +1,4 @@
-//! What may be written to a terminal besides text.
+//! Capabilities of a terminal: colours, and replacing text.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! The kernel's packet interfaces: tap devices and `AF_PACKET` rings.
 //!
-//! The bottom layer: this crate moves Ethernet frames between memory and the kernel and knows nothing about who owns
-//! that memory. All `unsafe` code for these interfaces is here.
+//! The bottom layer: this crate moves Ethernet frames between memory and the kernel and knows nothing about the owner of that
+//! memory. All `unsafe` code for these interfaces is here.
 //!
 //! - [`Link`], [`Links`] and [`Monitor`]: interface state, settings that a port needs (MTU, up), and notifications of
 //!   changes, by netlink; [`ethtool`]: information that only drivers have.
@@ -12,11 +12,11 @@
 //! - [`packet_socket`] and [`Messages`]: frames, or other messages of a socket, by system calls.
 //! - [`Promiscuous`]: promiscuous mode of an interface.
 //!
-//! Frames are written either from ordinary slices or from [`RawSegment`]s: pointer and length of memory that may be
-//! shared with a hostile process and so must never become a Rust reference.
+//! Frames are written either from ordinary slices or from [`RawSegment`]s: pointer and length of memory that may be shared
+//! with a hostile process and so must never become a Rust reference.
 //!
-//! Sockets and devices are created in the network namespace of the calling thread. Sockets stay there; a tap device goes on
-//! when others move it into another one.
+//! Sockets and devices are created in the network namespace of the calling thread. Sockets stay there; a tap device keeps
+//! working when others move it into another one.
 
 mod af_packet;
 mod error;

@@ -12,7 +12,7 @@ pub struct Messages {
     bytes: Box<[u8]>,
     size: usize,
     lens: Box<[usize]>,
-    // Both are filled anew for each call, and mean nothing between two calls.
+    // Each call fills both; between calls their contents have no meaning.
     vectors: Box<[iovec]>,
     headers: Box<[mmsghdr]>,
 }
@@ -50,7 +50,7 @@ impl Messages {
     /// Sets the length of a message to be sent, which is at most the size of a buffer.
     #[inline]
     pub fn set_len(&mut self, index: usize, len: usize) {
-        assert!(len <= self.size, "a message of {len} bytes in a buffer of {}", self.size);
+        assert!(len <= self.size, "a message of {len} bytes does not fit into a buffer of {}", self.size);
         self.lens[index] = len;
     }
 
@@ -76,7 +76,7 @@ impl Messages {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Receives messages into the first buffers, without waiting; returns their number. What is longer than a buffer is cut.
+    /// Receives messages into the first buffers, without waiting; returns their number. A message longer than its buffer is cut.
     #[inline]
     pub fn receive(&mut self, socket: impl AsFd) -> io::Result<usize> {
         let (count, size) = (self.lens.len(), self.size);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_taken_is_reported() {
+    fn messages_that_the_kernel_refuses_are_reported() {
         let (a, _b) = UnixDatagram::pair().unwrap();
         let mut out = Messages::new(8, 10);
         (0..8).for_each(|index| out.set_len(index, 10));

@@ -105,9 +105,9 @@ impl TapQueue {
         &self.name
     }
 
-    /// Looks at the interface, which was `last`. The device goes on when others rename it, or move it into another network
-    /// namespace than that of `links`: a container's. It is [`Error::Missing`] only once it no longer exists; after any other error
-    /// it may be looked at again.
+    /// Looks at the interface, which was `last`. The device keeps working when others rename it, or move it into another
+    /// network namespace than that of `links`: a container's. It is [`Error::Missing`] only once it no longer exists; after
+    /// any other error it may be checked again.
     pub fn look(&self, links: &Links, last: &Link) -> Result<Link> {
         let mut request = request("");
         // SAFETY: TUNGETIFF takes a pointer to an ifreq, which lives until the call returns.

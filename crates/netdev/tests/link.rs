@@ -30,7 +30,7 @@ fn hardware_leaves_tags_in_frames_until_it_may_take_them_again() {
         let link = Link::named("x").unwrap();
         let left = ethtool::leave_tags(&link).unwrap().expect("by default a veth takes them");
         assert!(ethtool::leave_tags(&link).unwrap().is_none());
-        // Whatever its name is by then.
+        // It is found under any name.
         netns.ip("link set dev x name z");
         drop(left);
         let link = Link::named("z").unwrap();
@@ -89,7 +89,7 @@ fn the_carrier_of_a_cable_follows_its_other_end() {
 
 /// A slow listener learns that it missed something, and continues.
 #[test]
-fn too_much_at_once_is_said() {
+fn an_overrun_is_reported() {
     let netns = Netns::new();
     let monitor = netns.run(|| Monitor::open().unwrap());
     netns.ip("link add name x type veth peer name y");
@@ -105,7 +105,7 @@ fn too_much_at_once_is_said() {
 }
 
 #[test]
-fn drivers_tell_of_themselves() {
+fn drivers_describe_themselves() {
     let netns = Netns::new();
     netns.ip("link add name x mtu 1400 numrxqueues 3 numtxqueues 3 type veth peer name y numrxqueues 3 numtxqueues 3");
     netns.run(|| {

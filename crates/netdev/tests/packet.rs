@@ -301,7 +301,7 @@ fn a_link_that_goes_down_and_up() {
 }
 
 #[test]
-fn what_can_not_be_opened_says_why() {
+fn errors_of_opening_name_their_cause() {
     Netns::with_veth(9000).run(|| {
         let config = RxConfig::default();
         let small = RxConfig { block_bytes: 8192, blocks: 4 };

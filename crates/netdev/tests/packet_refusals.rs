@@ -72,7 +72,7 @@ fn a_full_ring() {
 }
 
 #[test]
-fn an_mtu_lowered_behind_our_back() {
+fn an_mtu_lowered_by_another_process() {
     Netns::with_veth(9000).run(|| {
         let (tx, rx) = (sender("a"), receiver("b"));
         let lengths = [100, 5000, 200, 6000, 7000, 300];

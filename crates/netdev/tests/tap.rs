@@ -93,7 +93,7 @@ fn tagged_frames_to_the_host() {
 }
 
 #[test]
-fn a_frame_that_can_not_be_written_says_why() {
+fn errors_of_writing_name_their_cause() {
     Netns::new().run(|| {
         let tap = Tap::open("down", 1).unwrap().remove(0);
         let good = frame(60, 0);
@@ -146,7 +146,7 @@ fn several_queues_share_one_device() {
 }
 
 #[test]
-fn what_can_not_be_opened_says_why() {
+fn errors_of_opening_name_their_cause() {
     Netns::new().run(|| {
         assert!(Tap::open("no/slash", 1).unwrap_err().to_string().contains("no/slash"));
         assert!(Tap::open("many", 257).unwrap_err().to_string().contains("1 to 256"));

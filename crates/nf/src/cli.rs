@@ -1,6 +1,6 @@
 //! Command-line options common to the sample programs.
 
-use crate::aggregate::{Aggregation, Placement};
+use crate::aggregate::{Aggregation, Splitter};
 use crate::crew::{Crew, CrewError, CrewOptions, ParentRole, Sharing, Verdict, View};
 use crate::port::{Exchange, OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, Work, run, run_work};
@@ -45,8 +45,8 @@ pub struct Common {
     /// Bytes of the longest frame that fits into one buffer
     #[arg(long, default_value_t = 2048)]
     pub buffer_size: usize,
-    /// Exchange what frames lie in with other functions instead of having frames copied: the ports are in an `[[exchange]]` of the
-    /// switch, of this mode
+    /// Exchange the buffers or pages of frames with other functions instead of copying frames: the ports are in an
+    /// `[[exchange]]` of the switch, of this mode
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "group")]
     pub exchange: Option<ExchangeMode>,
     /// Poll when idle: lowest latency, and a whole processor
@@ -58,11 +58,11 @@ pub struct Common {
     /// End when the switch goes away, instead of waiting for it
     #[arg(long)]
     pub once: bool,
-    /// Seconds that the switch may take to answer at first; for ever without
+    /// Seconds to wait for the switch's first answer; without limit by default
     #[arg(long)]
     pub timeout: Option<u64>,
-    /// Split received aggregates and join what is sent, by the section [aggregation] of this file; it is that of a switch's
-    /// configuration, and a next hop's port is the file name of a socket without extension
+    /// Split received aggregates and join sent packets, by the section [aggregation] of this file, as in a switch's
+    /// configuration; a next hop's port is the file name of a socket without extension
     #[arg(long, value_name = "FILE")]
     pub aggregation: Option<PathBuf>,
 }
@@ -72,7 +72,7 @@ pub struct Common {
 pub enum Sleep {
     /// after some rounds without a frame: waking up costs more than these
     Soon,
-    /// after the first round without a frame: where the function and the switch share a processor, the switch can send as long as
+    /// after the first round without a frame: if the function and the switch share a processor, the switch can only send while
     /// the function sleeps
     AtOnce,
 }
@@ -92,14 +92,14 @@ const DEVICE: &str = "/dev/zcopy";
 /// The option of programs that read aggregates themselves.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Native {
-    /// Leave received aggregates as they are, and work on the packets in them
+    /// Keep received aggregates whole, and work on the packets in them
     #[arg(long, requires = "aggregation")]
     native: bool,
 }
 
-impl From<Native> for Placement {
-    fn from(option: Native) -> Placement {
-        if option.native { Placement::Native } else { Placement::Nf }
+impl From<Native> for Splitter {
+    fn from(option: Native) -> Splitter {
+        if option.native { Splitter::Native } else { Splitter::Nf }
     }
 }
 
@@ -110,13 +110,13 @@ pub struct Workers {
     /// Workers that process frames; several work at the same time, and share the ports as --sharing says
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     workers: u16,
-    /// How workers share the ports; by default static-role for several workers, while one does all
+    /// Way for workers to share the ports; by default static-role for several workers, while one does all
     #[arg(long)]
     sharing: Option<Sharing>,
     /// Whether the parent of static-role only talks to the switch, or works as well; by default separate
     #[arg(long)]
     parent: Option<ParentRole>,
-    /// Seconds that a worker may hold the oldest frames before the parent of static-role goes on without them
+    /// Seconds that a worker may hold the oldest frames before the parent of static-role continues without them
     #[arg(long, default_value = "1", value_parser = seconds, value_name = "SECONDS")]
     patience: Duration,
     /// Processors to run on, separated by commas: the parent's if there is one, and each other worker's
@@ -166,7 +166,6 @@ impl From<OpenError> for Failure {
 }
 
 impl Common {
-    /// Returns the options of the ports.
     fn options(&self, aggregation: Option<&Aggregation>) -> Options {
         let port = |socket: &PathBuf| PortOptions {
             mode: if self.server { vhost_user::Mode::Server } else { vhost_user::Mode::Client },
@@ -193,7 +192,6 @@ impl Common {
         }
     }
 
-    /// Returns the behaviour when idle.
     fn idle(&self) -> Idle {
         match self.sleep {
             _ if self.poll => Idle::Poll,
@@ -203,42 +201,42 @@ impl Common {
     }
 
     /// Loads the aggregation of the ports, if they aggregate.
-    fn aggregation(&self, placement: Placement) -> Result<Option<Aggregation>, LoadError> {
+    fn aggregation(&self, splitter: Splitter) -> Result<Option<Aggregation>, LoadError> {
         let Some(file) = &self.aggregation else { return Ok(None) };
         let names: Vec<String> =
             self.sockets.iter().map(|socket| PortOptions::new(socket).name().into_owned()).collect();
         let spec = aggregation::load(file, &names)?.spec();
-        Ok(Some(Aggregation { rules: Arc::new(Rules::new(&spec, std::iter::empty())), placement }))
+        Ok(Some(Aggregation { rules: Arc::new(Rules::new(&spec, std::iter::empty())), splitter }))
     }
 
-    /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `placement` applies to
+    /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `splitter` applies to
     /// ports that aggregate.
-    pub fn run(&self, placement: impl Into<Placement>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
+    pub fn run(&self, splitter: impl Into<Splitter>, round: impl FnMut(&mut Ports) -> usize) -> ExitCode {
         let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(run(ports, idle, stop, round)?);
-        exit(self.try_run(placement.into(), |options| options, run))
+        exit(self.try_run(splitter.into(), |options| options, run))
     }
 
     /// Like [`Common::run`], for a function that waits for more than frames.
     pub fn run_work(&self, work: &mut impl Work) -> ExitCode {
         let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(run_work(ports, idle, stop, work)?);
-        exit(self.try_run(Placement::Nf, |options| options, run))
+        exit(self.try_run(Splitter::Nf, |options| options, run))
     }
 
     /// Like [`Common::run`] with a crew, the functions of whose workers `work` makes; prints the crew's counters as well.
-    pub fn run_crew<W>(&self, options: CrewOptions, placement: impl Into<Placement>, work: impl Fn() -> W) -> ExitCode
+    pub fn run_crew<W>(&self, options: CrewOptions, splitter: impl Into<Splitter>, work: impl Fn() -> W) -> ExitCode
     where
         W: FnMut(&mut View<'_>) -> Verdict + Send,
     {
-        exit(self.try_run_crew(options, placement.into(), work))
+        exit(self.try_run_crew(options, splitter.into(), work))
     }
 
-    fn try_run_crew<W>(&self, options: CrewOptions, placement: Placement, work: impl Fn() -> W) -> Result<(), Failure>
+    fn try_run_crew<W>(&self, options: CrewOptions, splitter: Splitter, work: impl Fn() -> W) -> Result<(), Failure>
     where
         W: FnMut(&mut View<'_>) -> Verdict + Send,
     {
         let mut crew = Crew::new(options.clone())?;
         let run = |ports: &mut Ports, idle, stop: &AtomicBool| Ok(crew.run(ports, idle, stop, work)?);
-        let outcome = self.try_run(placement, |ports| options.adapt(ports), run);
+        let outcome = self.try_run(splitter, |ports| options.adapt(ports), run);
         let per_packet = |cycles: u64, packets: u64| if packets > 0 { cycles as f64 / packets as f64 } else { 0.0 };
         if let Some(parent) = crew.parent() {
             let cycles = |cycles| per_packet(cycles, parent.packets);
@@ -267,11 +265,11 @@ impl Common {
     /// Opens the ports, with options that `adapt` changes; runs `run` until SIGINT or SIGTERM, and prints the ports' counters.
     fn try_run(
         &self,
-        placement: Placement,
+        splitter: Splitter,
         adapt: impl FnOnce(Options) -> Options,
         run: impl FnOnce(&mut Ports, Idle, &AtomicBool) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let options = adapt(self.options(self.aggregation(placement)?.as_ref()));
+        let options = adapt(self.options(self.aggregation(splitter)?.as_ref()));
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             // A second signal terminates the process, in case the first does not stop it.
@@ -326,13 +324,12 @@ impl Common {
     }
 }
 
-/// Writes a line to the standard error output. If it can't be written, there is nobody to read it, and the program goes on.
+/// Writes a line to the standard error output. If that fails, the program continues without it.
 pub fn tell(line: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Prints a failure.
 fn exit(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

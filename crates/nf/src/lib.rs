@@ -21,7 +21,7 @@ pub mod proxy;
 mod run;
 pub mod wire;
 
-pub use aggregate::{Aggregation, Drops, Placement};
+pub use aggregate::{Aggregation, Drops, Splitter};
 pub use cycles::Cycles;
 pub use memory::{Embedded, Packet};
 pub use port::{Broken, Counters, Exchange, OpenError, Options, Port, PortOptions, Ports, WaitError};

@@ -66,7 +66,7 @@ pub fn run(
 
 /// A network function that waits for more than frames.
 pub trait Work {
-    /// Does what there is to do; returns 0 if that was nothing.
+    /// Does all pending work; returns 0 if there was none.
     fn round(&mut self, ports: &mut Ports) -> usize;
 
     /// Returns a file that is readable when there is something to do besides frames.
@@ -92,7 +92,7 @@ pub fn run_work(ports: &mut Ports, idle: Idle, stop: &AtomicBool, work: &mut imp
     Ok(())
 }
 
-/// The rest between two rounds, and the time to look at the devices.
+/// The rest between two rounds, and the time of checking the devices.
 pub(crate) struct Rounds {
     idle: Idle,
     since_check: u32,
@@ -105,7 +105,7 @@ impl Rounds {
         Rounds { idle, since_check: 0, vain: 0 }
     }
 
-    /// Ends a round in which `received` frames came. Rests if there were none, and reports whether it is time to look at the
+    /// Ends a round in which `received` frames came. Rests if there were none, and reports whether it is time to check the
     /// devices.
     #[inline]
     pub(crate) fn end(&mut self, ports: &mut [Port], received: usize) -> Result<bool, WaitError> {

@@ -89,7 +89,7 @@ fn an_echo_request_becomes_its_reply() {
 }
 
 #[test]
-fn what_is_not_for_the_responder_is_left_alone() {
+fn frames_for_others_are_left_alone() {
     let mut frames = vec![echo_request([10, 0, 1, 2], 64, b"x"), udp(OUR_IP, 64), arp_request([10, 0, 1, 2])];
     let mut elsewhere = echo_request(OUR_IP, 64, b"x");
     elsewhere[5] = 9;
@@ -170,7 +170,7 @@ impl Rig {
 }
 
 #[test]
-fn a_packet_waits_for_the_neighbour_and_then_goes_on() {
+fn a_packet_waits_for_the_neighbours_address() {
     for to in [BOB_IP, [10, 9, 8, 7]] {
         let mut rig = Rig::new();
         let asked = rig.handle(0, udp(to, 9)).unwrap();
@@ -218,7 +218,7 @@ fn held_packets_are_few() {
 }
 
 #[test]
-fn an_answer_nobody_asked_for_is_not_believed() {
+fn unsolicited_answers_are_ignored() {
     let mut rig = Rig::new();
     assert_eq!(rig.bob_answers(), []);
     assert_eq!(rig.handle(0, udp(BOB_IP, 9)).unwrap()[0].1[..6], [0xff; 6], "it asks");
@@ -262,7 +262,7 @@ fn the_sender_is_told_that_its_ttl_ran_out() {
 }
 
 #[test]
-fn what_is_not_routed_says_why() {
+fn unroutable_packets_have_a_reason() {
     let mut rig = Rig::new();
     let mut for_other = udp(BOB_IP, 9);
     for_other[5] = 0x77;
@@ -331,7 +331,7 @@ fn shared() -> SharedRouter {
     SharedRouter::new(interfaces(), &["10.9.0.0/16=10.0.2.11".parse().unwrap()]).unwrap()
 }
 
-/// Returns what becomes of a frame that `port` receives `seconds` after the start, and the port that sends it.
+/// Returns the frame that results from one that `port` receives `seconds` after the start, and the port that sends it.
 fn route(worker: &mut RouterWorker, port: usize, frame: Vec<u8>, seconds: u64) -> Result<(usize, Vec<u8>), Dropped> {
     let mut frame = InPlace { head: frame, more: 0 };
     let to = worker.handle(port, &mut frame, Duration::from_secs(seconds))?;
@@ -405,7 +405,7 @@ fn a_frame_in_several_buffers_does_not_become_another_one() {
 proptest! {
     /// No received frame causes a panic, and all IPv4 packets sent are valid.
     #[test]
-    fn any_frame_is_survived(
+    fn no_frame_makes_a_function_panic(
         base in 0usize..4, changes in prop::collection::vec((0usize..80, any::<u8>()), 0..6), cut in 0usize..100
     ) {
         let mut frame =

@@ -1,8 +1,8 @@
-//! CRC-32C, the checksum of SCTP (RFC 9260 appendix A): computed over parts ([`Crc`]), and how a change of the bytes that it covers changes it
-//! ([`change`]).
+//! CRC-32C, the checksum of SCTP (RFC 9260 appendix A): computed over parts ([`Crc`]), or updated after a change of the bytes
+//! that it covers ([`change`]).
 //!
-//! Without its initial value and its last inversion, the checksum is linear: what changes is the remainder of the difference, times as many
-//! powers of x as there are bits behind it.
+//! Without its initial value and its last inversion, the checksum is linear: it changes by the remainder of the difference,
+//! times as many powers of x as there are bits after it.
 
 /// The polynomial; the bit of the highest power is the lowest one.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -11,12 +11,10 @@ const POLYNOMIAL: u32 = 0x82f6_3b78;
 const ONE: u32 = 1 << 31;
 const BYTE: u32 = 1 << 23;
 
-/// Returns a polynomial times x.
 const fn times_x(polynomial: u32) -> u32 {
     if polynomial & 1 == 0 { polynomial >> 1 } else { polynomial >> 1 ^ POLYNOMIAL }
 }
 
-/// Returns the product of two polynomials.
 fn product(a: u32, mut b: u32) -> u32 {
     (0..32).fold(0, |product, power| {
         let part = if a & ONE >> power == 0 { 0 } else { b };

@@ -8,12 +8,12 @@ use std::ops::Range;
 #[derive(Default)]
 pub struct FrameBlock {
     bytes: Box<[u8]>,
-    frames: Box<[Place]>,
+    frames: Box<[FrameRange]>,
 }
 
-/// Where a frame lies in the block.
+/// Range of a frame in the block.
 #[derive(Clone, Copy)]
-struct Place {
+struct FrameRange {
     start: usize,
     len: u32,
 }
@@ -37,7 +37,7 @@ impl FrameBlock {
     /// If there is none.
     #[inline(always)]
     pub fn frame(&self, number: usize) -> Segment<'_> {
-        let Place { start, len } = self.frames[number];
+        let FrameRange { start, len } = self.frames[number];
         // SAFETY: the frame was put there when the block was made, and nothing changes it.
         unsafe { Segment::new(self.bytes.as_ptr().add(start), len) }
     }
@@ -48,7 +48,7 @@ impl<B: AsRef<[u8]>> FromIterator<B> for FrameBlock {
         let (mut bytes, mut places) = (Vec::new(), Vec::new());
         for frame in frames {
             let frame = frame.as_ref();
-            places.push(Place { start: bytes.len(), len: frame.len() as u32 });
+            places.push(FrameRange { start: bytes.len(), len: frame.len() as u32 });
             bytes.extend_from_slice(frame);
         }
         FrameBlock { bytes: bytes.into(), frames: places.into() }

@@ -1,6 +1,6 @@
 //! Lengths of headers, in bytes.
 
-/// The two MAC addresses in front of an Ethernet header's type, or of its VLAN tag.
+/// The two MAC addresses before an Ethernet header's type, or of its VLAN tag.
 pub const MAC_ADDRESSES: usize = 12;
 /// An Ethernet header without a VLAN tag.
 pub const ETHERNET: usize = 14;

@@ -1,4 +1,4 @@
-//! Frames, which every crate that moves or looks into packets speaks.
+//! Frames: the common vocabulary of all crates that move or inspect packets.
 //!
 //! - [`Burst`], [`Frames`], [`Frame`] and [`Segment`]: bytes borrowed from one queue on their way to another;
 //! - [`LeasedFrames`]: frames that leave the worker of their queue, in [`Mapped`] memory or copied;
@@ -10,8 +10,8 @@
 //! - [`unfinished`]: checksums that a sender left to hardware;
 //! - [`ethertype`], [`ip_protocol`] and [`header_len`]: numbers of the standards.
 //!
-//! The bottom of the house: no dependencies, no I/O, and no allocation but for storage that is made once. Frames lie in
-//! memory that others write to; the few files that follow their pointers say so at the top.
+//! The lowest layer: no dependencies, no I/O, and no allocation but for storage that is made once. Frames lie in memory that
+//! others write to; the few files that follow their pointers say so at the top.
 #![deny(unsafe_code)]
 #![warn(unreachable_pub)]
 

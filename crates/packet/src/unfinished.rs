@@ -1,8 +1,9 @@
 //! Transport checksums that a sender left to hardware: recognised and finished.
 //!
-//! The kernel leaves the checksum of a frame to the network card (`CHECKSUM_PARTIAL`): the field holds the sum of the pseudo-header,
-//! and a note beside the frame says so. On a veth pair there is no card, and what bypasses the kernel's network stack does not get the
-//! note. Such a frame is then recognised by its field. A peer on virtio can likewise send frames whose checksums it did not compute.
+//! The kernel leaves the checksum of a frame to the network card (`CHECKSUM_PARTIAL`): the field holds the sum of the
+//! pseudo-header, and a note beside the frame says so. On a veth pair there is no card, and programs that bypass the kernel's
+//! network stack do not get the note. Such a frame is then recognised by its field. A peer on virtio can likewise send frames
+//! whose checksums it did not compute.
 
 use crate::checksum::{Sum, never_zero};
 use crate::crc32c::Crc;
@@ -14,7 +15,7 @@ use crate::ip_protocol as protocol;
 /// Bytes of a frame that are searched for headers.
 const SEARCHED: usize = 192;
 
-/// Most Ethernet types, IPv6 extension headers and IP headers, each, that are looked at: so two VLAN tags or tunnels are skipped.
+/// Most Ethernet types, IPv6 extension headers and IP headers, each, that are parsed: so two VLAN tags or tunnels are skipped.
 const NESTED: usize = 3;
 
 /// UDP ports of VXLAN (RFC 7348; Linux's own default) and of Geneve (RFC 8926).
@@ -86,8 +87,8 @@ pub fn renew<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone) -> Option<Pat
     Transport::find(head, ethertype, at, len)?.field(head)?.renew(frame)
 }
 
-/// Finishes the checksum that covers a frame from `start` on, whose field is `offset` behind and holds the sum of the pseudo-header: as
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM` asks (virtio 1.2 §5.1.6.2). `None` if the frame has no such field.
+/// Finishes the checksum that covers a frame from `start` on, whose field is at `offset` from there and holds the sum of the
+/// pseudo-header: as `VIRTIO_NET_HDR_F_NEEDS_CSUM` asks (virtio 1.2 §5.1.6.2). `None` if the frame has no such field.
 pub fn as_asked<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, start: usize, offset: usize) -> Option<Patch> {
     let len: usize = frame.clone().map(|segment| segment.len() as usize).sum();
     let at = start + offset;
@@ -147,7 +148,7 @@ fn word(head: &[u8], at: usize) -> Option<u16> {
     read(head, at).map(u16::from_be_bytes)
 }
 
-/// Returns the EtherType behind the tags of the Ethernet header `at`, and where its payload begins.
+/// Returns the EtherType after the tags of the Ethernet header `at`, and where its payload begins.
 fn ethernet(head: &[u8], at: usize) -> Option<(u16, usize)> {
     let mut kind = at + MAC_ADDRESSES;
     for _ in 0..NESTED {
@@ -170,7 +171,8 @@ struct Transport {
 }
 
 impl Transport {
-    /// Parses the IP header `at`, in a frame of `frame` bytes. `None` if it is none, or incomplete, or does not tell its destination.
+    /// Parses the IP header `at`, in a frame of `frame` bytes. `None` if this is no IP header, or an incomplete one, or one
+    /// without the final destination.
     fn find(head: &[u8], ethertype: u16, at: usize, frame: usize) -> Option<Transport> {
         let mut addresses = Sum::new();
         let (protocol, start, end) = match ethertype {
@@ -225,7 +227,7 @@ impl Transport {
         (offset + size <= len && len <= self.len).then_some(Field { at: start + offset, start, len, stored, pseudo })
     }
 
-    /// Returns the EtherType of what this carries, and where that begins, if it is a tunnel.
+    /// Returns the EtherType of the inner packet, and its offset, if this is a tunnel.
     fn tunnelled(&self, head: &[u8]) -> Option<(u16, usize)> {
         /// Transparent Ethernet bridging: an Ethernet header follows.
         const BRIDGED: u16 = 0x6558;
@@ -252,8 +254,8 @@ impl Transport {
     }
 }
 
-/// Skips IPv6 extension headers (RFC 8200 §4). Returns the protocol behind them and where it begins; `None` for a fragment, and for a packet
-/// on a route whose next stop its destination address is: the pseudo-header has the last one.
+/// Skips IPv6 extension headers (RFC 8200 §4). Returns the protocol after them and where it begins; `None` for a fragment,
+/// and for a packet on a route whose next stop its destination address is: the pseudo-header has the last one.
 fn behind_extensions(head: &[u8], mut next: u8, mut at: usize) -> Option<(u8, usize)> {
     for _ in 0..NESTED {
         let is_on_route = match next {
@@ -279,7 +281,7 @@ struct Field {
     start: usize,
     len: usize,
     stored: u32,
-    /// What else it covers; `None` if it is a CRC-32C.
+    /// The sum of the pseudo-header that it also covers; `None` if it is a CRC-32C.
     pseudo: Option<Sum>,
 }
 
@@ -313,7 +315,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Puts an IP header in front of a payload: of version 6 with a hop-by-hop header, of version 4 with an option.
+    /// Puts an IP header before a payload: of version 6 with a hop-by-hop header, of version 4 with an option.
     fn ip(version: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0; if version == 4 { 24 } else { 48 }];
         let len = packet.len();
@@ -366,7 +368,7 @@ mod tests {
         (segment, field)
     }
 
-    /// Returns what a receiver computes: zero if the checksum is right.
+    /// Returns the sum that a receiver computes: zero if the checksum is right.
     fn received(version: u8, protocol: u8, segment: &[u8]) -> u16 {
         let mut sum = Sum::new();
         sum.add(segment);
@@ -387,7 +389,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 1000 }, failure_persistence: None, ..<_>::default() })]
         #[test]
-        fn unfinished_ones_are_finished_and_finished_ones_left_alone(
+        fn unfinished_checksums_are_finished_and_finished_ones_left_alone(
             payload in prop::collection::vec(any::<u8>(), 0..700),
             padding in 0usize..20,
             tags in 0usize..3,
@@ -421,7 +423,7 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_upsets_it(mut frame in prop::collection::vec(any::<u8>(), 0..200), version: bool, start: u16, offset: u16) {
+        fn no_frame_causes_a_panic(mut frame in prop::collection::vec(any::<u8>(), 0..200), version: bool, start: u16, offset: u16) {
             if let Some(ethertype) = frame.get_mut(12..15) {
                 ethertype.copy_from_slice(if version { &[8, 0, 0x45] } else { &[0x86, 0xdd, 0x60] });
             }

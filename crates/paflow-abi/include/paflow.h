@@ -2,7 +2,7 @@
 // docs/configuration.md.
 //
 // The library has no I/O but to read the configuration, no clock, no threads, and no memory of packets: the caller owns all
-// buffers. Nothing waits in it: what is joined is what the caller has at one time. It never unwinds into the caller; a fault of its
+// buffers. Nothing waits in it: it joins the packets that the caller has at one time. It never unwinds into the caller; a fault of its
 // own aborts the program.
 #pragma once
 

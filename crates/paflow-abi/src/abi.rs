@@ -20,7 +20,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 pub struct Packet {
     /// The bytes that it begins with.
     pub bytes: *const u8,
-    /// How many these are.
+    /// Their number.
     pub there: u32,
     /// Its length.
     pub length: u32,
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn paflow_write(
     room: usize,
 ) -> usize {
     let count = count.into();
-    // SAFETY: the caller passes as much, and neither changes the one nor looks at the other during the call.
+    // SAFETY: the caller passes as much, and neither changes the one nor reads the other during the call.
     let (packets, order, out) =
         unsafe { (from_raw_parts(packets, count), from_raw_parts(order, count), from_raw_parts_mut(out, room)) };
     let first = usize::from(group.first);

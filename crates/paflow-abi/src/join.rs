@@ -29,7 +29,7 @@ pub struct Group {
     pub length: u32,
     /// The place of the first one's number in the order.
     pub first: u16,
-    /// How many they are.
+    /// Their number.
     pub count: u16,
     /// Index of the next hop in the rules.
     pub next_hop: u16,

@@ -1,7 +1,7 @@
-//! Packet aggregation for programs in C, such as the driver in `dpdk/net_paflow`. `include/paflow.h` is the interface, and says
-//! what callers must know.
+//! Packet aggregation for programs in C, such as the driver in `dpdk/net_paflow`. `include/paflow.h` is the interface, with
+//! its documentation.
 //!
-//! - [`rules`]: what a port takes from its configuration;
+//! - [`rules`]: the rules that a port takes from its configuration;
 //! - [`split`] finds the packets in a frame;
 //! - [`join`] groups packets by next hop, and writes the frame of a group;
 //! - [`reason`] numbers the reasons to drop a frame;

@@ -3,7 +3,7 @@
 use paflow::Reject;
 use std::ffi::CStr;
 
-/// How many there are; their numbers begin at 1.
+/// Number of reasons; they are numbered from 1.
 pub const COUNT: usize = 13;
 
 /// The names, for C.

@@ -33,7 +33,7 @@ impl PortRules {
     }
 }
 
-/// Returns what is wrong, on a line for each problem.
+/// Describes the error, on a line for each problem.
 pub fn explain(error: &LoadError) -> String {
     match error {
         LoadError::Invalid(report) => report.lines().collect::<Vec<_>>().join("\n"),

@@ -85,7 +85,7 @@ fn split(rules: &PortRules, frame: &[u8]) -> Result<Vec<Vec<u8>>, String> {
 }
 
 #[test]
-fn what_is_joined_is_split_at_the_other_end() {
+fn joined_packets_are_split_at_the_other_end() {
     let rules = load(TEXT, "own", 100).unwrap();
     let other = TEXT.replace("addresses = ['192.0.2.1']", "addresses = ['192.0.2.9']");
     let other = load(&other.replace("'192.0.2.2'", "'192.0.2.1'"), "own", 100).unwrap();
@@ -135,7 +135,7 @@ fn a_packet_in_pieces_or_of_an_unknown_chain_is_not_joined() {
     let mut views = views(&packets);
     views[1].length = 90;
     let (groups, order) = plan(&rules, &views);
-    // Order is kept: what comes after the packet in pieces leaves after it.
+    // Order is kept: packets that come after the one in pieces leave after it.
     assert_eq!(order, [0, 1, 2, 3]);
     let kinds: Vec<_> = groups.iter().map(|group| group.kind).collect();
     assert_eq!(kinds, [Kind::Alone, Kind::Alone, Kind::Alone, Kind::UnknownChain].map(|kind| kind as u32));
@@ -144,7 +144,7 @@ fn a_packet_in_pieces_or_of_an_unknown_chain_is_not_joined() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_the_room() {
+fn errors_are_written_to_the_callers_buffer() {
     let error = load(&TEXT.replace("sc = 100", "sc = 5000"), "own", 4000).unwrap_err();
     assert!(error.contains("a.toml:14:6: `sc` cannot be 5000; give a number from 1 to 4094"), "{error}");
     assert_eq!(load("", "own", 2).unwrap_err().len(), 1);

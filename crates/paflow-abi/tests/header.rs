@@ -1,4 +1,4 @@
-//! `include/paflow.h` says what the library is.
+//! `include/paflow.h` matches the library.
 
 use paflow::Piece;
 use paflow::decode::MOST;
@@ -63,7 +63,7 @@ fn structures_and_constants_are_the_same() {
     assert!(compiler.wait().unwrap().success(), "{}", text.concat());
 }
 
-/// Returns the names of the functions behind `mark` in a text.
+/// Returns the names of the functions after `mark` in a text.
 fn names(text: &str, mark: &str) -> Vec<String> {
     let name = |rest: &str| rest.split('(').next().unwrap_or_default().to_owned();
     text.split(mark).skip(1).map(name).collect()

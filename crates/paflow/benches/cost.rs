@@ -151,7 +151,6 @@ fn v6() -> Addresses {
     Addresses::V6 { source: [1; 8].into(), destination: [2; 8].into() }
 }
 
-/// Returns both ends of a tunnel.
 fn tunnel_ends(addresses: Addresses) -> [TunnelEnd; 2] {
     let back = match addresses {
         Addresses::V4 { source, destination } => Addresses::V4 { source: destination, destination: source },

@@ -1,11 +1,12 @@
-//! The traffic class of packets (RFC 2474, RFC 3168), which goes on the headers around them, and back if the network marks it.
+//! The traffic class of packets (RFC 2474, RFC 3168), which is copied to the headers around them, and back if the network
+//! marks it.
 
 use crate::octets::Octets;
 use crate::table::key::network;
 use packet::checksum::Change;
 use packet::{ethertype, header_len};
 
-/// The bits of congestion notification, and what they say.
+/// The bits of congestion notification, and their values.
 const ECN: u8 = 3;
 const NOT_CAPABLE: u8 = 0;
 const CAPABLE: u8 = 2;
@@ -69,7 +70,7 @@ fn both(a: u8, b: u8) -> u8 {
     code | ecn
 }
 
-/// What became of a packet whose outside the network marked as congested.
+/// Outcome of [`mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marked {
     /// It has the mark now, or is not IP.
@@ -78,7 +79,7 @@ pub enum Marked {
     Refused,
 }
 
-/// Marks a packet, of which `head` is the beginning, as one that met congestion.
+/// Marks a packet, of which `head` is the beginning, as having experienced congestion.
 pub fn mark(head: &mut [u8]) -> Marked {
     let (Some(class), Some((ethertype, at))) = (of(&*head), network(&*head)) else { return Marked::Passed };
     if class & ECN == NOT_CAPABLE {

@@ -126,7 +126,6 @@ impl Datagram {
     }
 }
 
-/// Adds the bytes of `frame` in `range` to `sum`.
 #[inline]
 pub(crate) fn sum_of<S: Octets + ?Sized>(frame: &S, range: ByteRange, sum: &mut Sum) {
     let ByteRange { start: mut at, end } = range;

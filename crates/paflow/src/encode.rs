@@ -44,7 +44,7 @@ pub enum Part {
 
 /// The parts of an aggregate after its headers, in order.
 #[derive(Clone, Debug)]
-pub struct Parts<'a> {
+pub struct AggregateParts<'a> {
     members: Members<'a>,
     lengths: &'a [u16],
     /// The packet whose framing was just returned.
@@ -55,12 +55,12 @@ pub struct Parts<'a> {
 impl<'a> GroupedBurst<'a> {
     /// Returns the parts after the headers of the aggregate of `group`, in order: framing and packets.
     #[inline(always)]
-    pub fn parts(&self, group: &Group) -> Parts<'a> {
-        Parts { members: self.members(group), lengths: self.lengths(), announced: None, odd: false }
+    pub fn parts(&self, group: &Group) -> AggregateParts<'a> {
+        AggregateParts { members: self.members(group), lengths: self.lengths(), announced: None, odd: false }
     }
 }
 
-impl Iterator for Parts<'_> {
+impl Iterator for AggregateParts<'_> {
     type Item = Part;
 
     #[inline(always)]

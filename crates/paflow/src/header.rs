@@ -32,7 +32,7 @@ pub const fn entry_size(len: u16) -> u32 {
 /// The fixed part of an aggregate, of the version and type that this crate speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// How many packets are embedded.
+    /// Number of embedded packets.
     pub number: u16,
 }
 

@@ -1,20 +1,19 @@
 //! Hop-by-hop packet aggregation: several short packets to the same next hop travel as one.
 //!
-//! This crate is codecs and tables only: no I/O, no clock, and nothing on the path of a packet allocates. The wire
-//! format is specified in `docs/aggregation-format.md`.
+//! This crate is codecs and tables only: no I/O, no clock, and nothing on the path of a packet allocates. The wire format is
+//! specified in `docs/aggregation-format.md`.
 //!
-//! Sending: [`table`] maps a packet to its next hop, [`plan::Planner`] groups a burst by next hop, [`outer::Template`]
-//! writes the headers of a group, and [`encode`] writes the bytes between its packets. The packets themselves are never
-//! copied or changed: the data path gathers them.
+//! Sending: [`table`] maps a packet to its next hop, [`plan::Planner`] groups a burst by next hop, [`outer::Template`] writes
+//! the headers of a group, and [`encode`] writes the bytes between its packets. The packets themselves are never copied or
+//! changed: the data path gathers them.
 //!
 //! [`neighbour`] answers ARP requests and neighbour solicitations for the addresses of either end.
 //!
-//! [`class`] is about the traffic class of packets and of what is around them, [`too_long`] about packets that do not fit.
+//! [`class`] handles the traffic class of packets and of the headers around them, [`too_long`] packets that do not fit.
 //!
 //! [`vxlan`] tunnels frames without aggregation, with the same outer headers.
 //!
-//! Receiving: [`receive::Receiver`] finds the aggregate in a frame; [`decode`] validates all of it, then locates its
-//! packets.
+//! Receiving: [`receive::Receiver`] finds the aggregate in a frame; [`decode`] validates all of it, then locates its packets.
 //!
 //! [`rules::Rules`] configures both directions.
 #![forbid(unsafe_code)]

@@ -116,7 +116,7 @@ impl Station {
         Some(answer)
     }
 
-    /// Answers a neighbour solicitation behind the IPv6 header at `at`, after the checks of RFC 4861, Section 7.1.1.
+    /// Answers a neighbour solicitation that follows the IPv6 header at `at`, after the checks of RFC 4861, Section 7.1.1.
     fn solicitation<S: Octets + ?Sized>(&self, frame: &S, at: usize, vlan: Option<u16>) -> Option<Answer> {
         let header = frame.read::<{ header_len::IPV6 }>(at)?;
         let len = usize::from(u16::from_be_bytes([header[4], header[5]]));

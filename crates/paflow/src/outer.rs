@@ -260,7 +260,6 @@ impl Outer {
         }
     }
 
-    /// Reports whether the UDP checksum must be computed.
     #[inline(always)]
     pub(crate) fn wants_sum(&self) -> bool {
         self.checksum == Checksum::Computed

@@ -5,7 +5,7 @@
 //! one that can't be joined at all closes the open group too. Nothing waits: after the burst, all groups are ready.
 //!
 //! A caller with several bursts before it must send may hold an open group ([`GroupedBurst::is_open`]), and pass its size to the
-//! plan of the next burst ([`Room::held`]): the group then continues behind the held packets.
+//! plan of the next burst ([`Room::held`]): the group then continues after the held packets.
 
 use crate::header::{LENGTH_LEN, MIN_PACKET, entry_size};
 use crate::table::Nfi;
@@ -16,7 +16,7 @@ pub const MAX_BURST: usize = 256;
 /// Slots of the hash table of open groups by next hop: at most half full, so that probing ends.
 const SLOTS: usize = 2 * MAX_BURST;
 
-/// Maximum number of groups of a burst: a packet that does not fit behind held packets makes two.
+/// Maximum number of groups of a burst: a packet that does not fit after held packets makes two.
 const MAX_GROUPS: usize = 2 * MAX_BURST;
 
 /// The room in an aggregate to a next hop.
@@ -266,7 +266,7 @@ impl Planner {
         group
     }
 
-    /// Adds a closed group of held packets alone: the next packet does not fit behind them.
+    /// Adds a closed group of held packets alone: the next packet does not fit after them.
     #[cold]
     fn start_held(&mut self, next_hop: Option<Nfi>, room: &Room) {
         let &Room { bytes, held, routed } = room;
@@ -310,7 +310,6 @@ impl<'a> GroupedBurst<'a> {
         Members { next: self.next, at: group.first, left: group.count }
     }
 
-    /// Returns the lengths of the burst's packets.
     #[inline(always)]
     pub(crate) fn lengths(&self) -> &'a [u16] {
         self.lengths

@@ -11,7 +11,7 @@ use crate::vxlan;
 use packet::{ethertype, header_len, ip_protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Offset of a packet behind a VLAN tag.
+/// Offset of a packet after a VLAN tag.
 const TAGGED: usize = header_len::ETHERNET + header_len::VLAN_TAG;
 
 /// The EtherType of IPv4, its version, and the length of a header without options in words (RFC 791 §3.1).
@@ -58,7 +58,8 @@ pub struct Found {
     pub addresses: Option<(IpAddr, IpAddr)>,
     /// The VNI, inside VXLAN.
     pub vni: Option<u32>,
-    /// Whether the network marked it as one that met congestion: its packets have to be marked ([`crate::class::mark`]).
+    /// Whether the network marked it as having experienced congestion: its packets have to be marked
+    /// ([`crate::class::mark`]).
     pub congested: bool,
 }
 
@@ -86,14 +87,14 @@ impl Receiver {
         }
     }
 
-    /// Reports whether a frame is surely no aggregate, as it is TCP or a datagram for another port, by the few bytes that tell of
-    /// most. If it is not, these are read anew: only what is checked then is used.
+    /// Reports whether a frame is surely no aggregate, as it is TCP or a datagram for another port, by a few bytes that are
+    /// enough for most frames. If it is not certain, they are read again, and only the values checked then are used.
     #[inline(always)]
     pub fn passes_by<S: Octets + ?Sized>(self, frame: &S) -> bool {
         let Some(start) = frame.read(header_len::MAC_ADDRESSES).map(u64::from_be_bytes) else { return false };
         let tagged = ethertype::is_vlan((start >> 48) as u16);
         let (start, at) = if tagged { (start << 32, TAGGED) } else { (start, header_len::ETHERNET) };
-        // The EtherType and the first byte behind it.
+        // The EtherType and the first byte after it.
         match (start >> 40) as u32 {
             IPV4_WITHOUT_OPTIONS => self.is_other(frame, at + 9, at + header_len::IPV4),
             other if other >> 4 == IPV6 => self.is_other(frame, at + 6, at + header_len::IPV6),
@@ -106,7 +107,7 @@ impl Receiver {
     fn is_other<S: Octets + ?Sized>(self, frame: &S, protocol: usize, at: usize) -> bool {
         // Where there is no such port, `find` looks at datagrams for port 0.
         let (aggregates, vxlan) = (self.udp_port.unwrap_or(0), self.vxlan_port.unwrap_or(0));
-        // The port first: the protocol is in front of it.
+        // The port first: the protocol is before it.
         let Some(port) = frame.word(at + 2) else { return false };
         match frame.byte(protocol) {
             Some(ip_protocol::UDP) => port != aggregates && port != vxlan,
@@ -139,7 +140,7 @@ impl Receiver {
     }
 }
 
-/// Returns a frame's destination IP address, behind at most one VLAN tag; `None` if it carries no IP packet. For frames
+/// Returns a frame's destination IP address, after at most one VLAN tag; `None` if it carries no IP packet. For frames
 /// that were rejected.
 #[cold]
 pub fn destination<S: Octets + ?Sized>(frame: &S) -> Option<IpAddr> {
@@ -164,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_passes_by_is_no_aggregate(
+        fn other_frames_are_no_aggregates(
             tagged in any::<bool>(),
             ethertype in prop::sample::select(vec![ethertype::IPV4, ethertype::IPV6, ethertype::ARP]),
             version in prop::sample::select(vec![0x45, 0x46, 0x44, 0x65, 0x60]),

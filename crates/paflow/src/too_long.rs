@@ -1,4 +1,4 @@
-//! Packets that do not fit into an aggregate to a next hop behind routers: cut into fragments, or answered as a router does.
+//! Packets that do not fit into an aggregate to a next hop behind routers: fragmented, or answered as a router does.
 
 use crate::table::key::network;
 use packet::checksum::{self, Sum};
@@ -9,17 +9,17 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 
-/// Longest answer: what every IPv4 host takes (RFC 1812 §4.3.2.3), and the least MTU of IPv6 (RFC 4443 §2.4).
+/// Longest answer: the length that every IPv4 host takes (RFC 1812 §4.3.2.3), and the least MTU of IPv6 (RFC 4443 §2.4).
 const LONGEST_V4: usize = 576;
 const LONGEST_V6: usize = 1280;
 
 /// Length of the header of an ICMP message.
 const ICMP: usize = 8;
 
-/// What becomes of a packet that is too long.
+/// Treatment of a packet that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLong {
-    /// It goes on in fragments, each with the packet's Ethernet header (RFC 791 §3.2). All but the last have `len` bytes.
+    /// It is forwarded in fragments, each with the packet's Ethernet header (RFC 791 §3.2). All but the last have `len` bytes.
     Fragments {
         /// Bytes of a fragment.
         len: usize,
@@ -30,19 +30,19 @@ pub enum TooLong {
     Silence,
 }
 
-/// Finds out what becomes of `frame`, which should have at most `longest` bytes, and replaces `out` by the fragments or the answer. An answer
-/// comes from the address that the packet was for: the switch has none in its network.
-pub fn judge(frame: &[u8], longest: usize, out: &mut Vec<u8>) -> TooLong {
+/// Decides how to treat `frame`, which is longer than `longest` bytes, and replaces `out` by its fragments or the answer. An
+/// answer comes from the address that the packet was for: the switch has none in its network.
+pub fn treat(frame: &[u8], longest: usize, out: &mut Vec<u8>) -> TooLong {
     out.clear();
     let Some((ethertype, at)) = network(frame) else { return TooLong::Silence };
     let (link, packet) = frame.split_at(at.min(frame.len()));
     let mtu = longest.saturating_sub(at);
-    let judged = match ethertype {
+    let treatment = match ethertype {
         ethertype::IPV4 => ipv4(link, packet, mtu, out),
         ethertype::IPV6 => ipv6(link, packet, mtu, out),
         _ => None,
     };
-    judged.unwrap_or(TooLong::Silence)
+    treatment.unwrap_or(TooLong::Silence)
 }
 
 fn ipv4(link: &[u8], packet: &[u8], mtu: usize, out: &mut Vec<u8>) -> Option<TooLong> {
@@ -53,8 +53,8 @@ fn ipv4(link: &[u8], packet: &[u8], mtu: usize, out: &mut Vec<u8>) -> Option<Too
         return None;
     }
     let cuts = u16::from_be_bytes([header[6], header[7]]) & DONT_FRAGMENT == 0;
-    let judge = if cuts { fragments } else { answer_v4 };
-    judge(link, &packet[..total], len, mtu, out)
+    let write = if cuts { fragments } else { answer_v4 };
+    write(link, &packet[..total], len, mtu, out)
 }
 
 /// Cuts an IPv4 packet with a header of `len` bytes.
@@ -184,14 +184,14 @@ mod tests {
 
     const LINK: [u8; 18] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0, 7, 8, 0];
 
-    fn judged(frame: &[u8], longest: usize) -> (TooLong, Vec<u8>) {
+    fn treated(frame: &[u8], longest: usize) -> (TooLong, Vec<u8>) {
         let mut out = vec![7; 5];
-        let judged = judge(frame, longest, &mut out);
-        (judged, out)
+        let treatment = treat(frame, longest, &mut out);
+        (treatment, out)
     }
 
     fn is_silent(frame: &[u8], longest: usize) -> bool {
-        judged(frame, longest).0 == TooLong::Silence
+        treated(frame, longest).0 == TooLong::Silence
     }
 
     fn v4(flags: u16, protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
@@ -207,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_cut_comes_together_again() {
+    fn fragments_are_reassembled_to_the_packet() {
         let payload: Vec<u8> = (0..3000u32).map(|at| (at * 7) as u8).collect();
         // A record route, which is not copied, and a stream id, which is.
         let options = [7, 3, 4, 1, 0x88, 4, 0, 9];
         for (place, longest) in [(0, 1000), (MORE_FRAGMENTS | 100, 1518), (5, 18 + 28 + 8)] {
             let frame = v4(place, ip_protocol::UDP, &options, &payload);
-            let (TooLong::Fragments { len }, out) = judged(&frame, longest) else { panic!("no fragments") };
+            let (TooLong::Fragments { len }, out) = treated(&frame, longest) else { panic!("no fragments") };
             let fragments: Vec<&[u8]> = out.chunks(len).collect();
             let mut together: Vec<u8> = Vec::new();
             for (index, fragment) in fragments.iter().enumerate() {
@@ -234,9 +234,9 @@ mod tests {
     }
 
     #[test]
-    fn senders_of_what_may_not_be_cut_are_told() {
+    fn senders_of_unfragmentable_packets_are_answered() {
         let frame = v4(DONT_FRAGMENT, ip_protocol::TCP, &[], &[9; 1400]);
-        let (TooLong::Answer, answer) = judged(&frame, 1318) else { panic!("no answer") };
+        let (TooLong::Answer, answer) = treated(&frame, 1318) else { panic!("no answer") };
         assert_eq!(answer.len(), 18 + 576);
         assert_eq!(answer[..18], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 7, 8, 0]);
         let (header, icmp) = answer[18..].split_at(20);
@@ -251,7 +251,7 @@ mod tests {
         v6[4..6].copy_from_slice(&1400u16.to_be_bytes());
         v6.extend([9; 1400]);
         let mut frame = [&LINK[..16], &[0x86, 0xdd], &v6].concat();
-        let (TooLong::Answer, answer) = judged(&frame, 1318) else { panic!("no answer") };
+        let (TooLong::Answer, answer) = treated(&frame, 1318) else { panic!("no answer") };
         assert_eq!(answer.len(), 18 + 1280);
         let (header, icmp) = answer[18..].split_at(40);
         assert_eq!((header[23], header[39], &icmp[..2], &icmp[4..8]), (2, 1, &[2, 0][..], &1300u32.to_be_bytes()[..]));
@@ -261,7 +261,7 @@ mod tests {
         sum.add_word(58);
         sum.add(icmp);
         assert_eq!(sum.finish(), 0);
-        // Errors, groups, and what has no single sender are not answered.
+        // Errors, packets to groups, and packets without a single sender are not answered.
         for (at, byte) in [(18 + 8, 0xff), (18 + 24, 0xff), (18 + 23, 0), (0, 3)] {
             let before = std::mem::replace(&mut frame[at], byte);
             assert!(is_silent(&frame, 1318), "{at}");
@@ -271,14 +271,14 @@ mod tests {
         frame[18 + 40] = 1;
         assert!(is_silent(&frame, 1318));
         frame[18 + 40] = 128;
-        assert_eq!(judged(&frame, 1318).0, TooLong::Answer);
+        assert_eq!(treated(&frame, 1318).0, TooLong::Answer);
     }
 
     #[test]
-    fn silence_where_an_answer_would_harm() {
+    fn there_is_no_answer_where_it_would_harm() {
         let icmp = |kind| v4(DONT_FRAGMENT, ip_protocol::ICMP, &[], &[kind; 200]);
         assert!(is_silent(&icmp(3), 100));
-        assert_eq!(judged(&icmp(8), 100).0, TooLong::Answer);
+        assert_eq!(treated(&icmp(8), 100).0, TooLong::Answer);
         assert!(is_silent(&v4(DONT_FRAGMENT | 1, 17, &[], &[0; 200]), 100));
         let mut arp = v4(DONT_FRAGMENT, 17, &[], &[0; 200]);
         arp[17] = 6;
@@ -287,6 +287,6 @@ mod tests {
         wrong[18 + 8] = 63;
         assert!(is_silent(&wrong, 100), "its checksum is wrong");
         let frame = v4(0, 17, &[], &[0; 200]);
-        (0..frame.len()).for_each(|cut| drop(judged(&frame[..cut], 100)));
+        (0..frame.len()).for_each(|cut| drop(treated(&frame[..cut], 100)));
     }
 }

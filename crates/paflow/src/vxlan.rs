@@ -82,7 +82,7 @@ impl TunnelEnd {
         Ok(TunnelEnd { outer, mac: source, from, to, port, vni, room })
     }
 
-    /// Returns the bytes in front of the inner frame: exact when sending, and when receiving from an end that adds no
+    /// Returns the bytes before the inner frame: exact when sending, and when receiving from an end that adds no
     /// options.
     #[inline(always)]
     pub fn overhead(&self) -> u32 {

@@ -127,7 +127,7 @@ fn a_solicitation_is_answered() {
 }
 
 #[test]
-fn what_is_no_valid_solicitation_is_not_answered() {
+fn invalid_solicitations_are_not_answered() {
     let ask = |options: &[u8]| solicitation((GROUP_MAC, THEIRS, GROUP), options, |_| ());
     let other = |at: usize, byte: u8| solicitation((GROUP_MAC, THEIRS, GROUP), &asker(), |m| m[at] = byte);
     let changed = |at: usize, byte: u8| {
@@ -179,7 +179,7 @@ fn answers_are_in_the_vlan_of_the_question() {
 
 proptest! {
     #[test]
-    fn what_is_cut_short_is_not_answered(cut in any::<prop::sample::Index>()) {
+    fn truncated_requests_are_not_answered(cut in any::<prop::sample::Index>()) {
         for frame in [arp(Ipv4Addr::new(192, 0, 2, 9), V4), usual()] {
             prop_assert!(answer(&frame[..cut.index(frame.len())]).is_none());
         }
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_changed_answers_go_to_one_who_asks(
+    fn answers_to_changed_requests_go_to_one_requester(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         v6: bool,
     ) {

@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn groups_are_what_they_promise(rounds in prop::collection::vec(bursts(), 1..4), room in 128u32..9000) {
+    fn groups_have_their_guaranteed_properties(rounds in prop::collection::vec(bursts(), 1..4), room in 128u32..9000) {
         // One planner for all rounds: nothing of the previous burst may remain.
         let mut planner = Planner::new();
         for burst in rounds {
@@ -88,18 +88,18 @@ fn rooms_differ_between_next_hops() {
 
 /// Bursts of one round: a group that is open after one of them is held, and leaves with the next one.
 #[test]
-fn what_is_held_goes_first() {
+fn held_packets_go_first() {
     let (one, two) = (Nfi::new(1), Nfi::new(2));
     let held = |hop: Nfi| Room { bytes: 400, held: if hop.get() == 1 { 200 } else { 0 }, routed: false };
     let mut planner = Planner::new();
-    // 102 bytes each behind 200: one fits, the other opens a new group.
+    // 102 bytes each after 200: one fits, the other opens a new group.
     let plan = planner.plan(&[100, 100, 100], &[one, two, one], held);
     let groups = plan.groups();
     let told: Vec<_> = groups.iter().map(|group| (group.held(), group.count(), group.size())).collect();
     assert_eq!(told, [(200, 1, 302), (0, 1, 102), (0, 1, 102)]);
     assert!(!groups[0].goes_as_it_is() && groups[1].goes_as_it_is() && groups[2].goes_as_it_is());
     assert_eq!([0, 1, 2].map(|index| plan.is_open(index)), [false, true, true]);
-    // A packet that does not fit behind the held packets, or can't be joined, makes them leave alone, and first.
+    // A packet that does not fit after the held packets, or can't be joined, makes them leave alone, and first.
     for len in [300, 13, 2000] {
         let lengths = [len, 100];
         let plan = planner.plan(&lengths, &[one, two], held);
@@ -123,7 +123,7 @@ fn packets_to_a_next_hop_behind_routers_are_always_in_aggregates() {
     let expected =
         [(0, false, false), (1, true, false), (2, false, true), (3, false, true), (4, false, false), (5, false, true)];
     assert_eq!(told, expected);
-    // What was held before a packet that is too long leaves in front of it.
+    // Packets held before one that is too long leave before it.
     let plan = planner.plan(&[500], &[one], |_| Room { bytes: 400, held: 200, routed: true });
     let told: Vec<_> = plan.groups().iter().map(|group| (group.count(), group.held(), group.is_too_long())).collect();
     assert_eq!(told, [(0, 200, false), (1, 0, true)]);

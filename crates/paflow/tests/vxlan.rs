@@ -161,7 +161,7 @@ fn flows_keep_their_source_port_and_spread() {
 
 proptest! {
     #[test]
-    fn what_goes_in_comes_out(tunnel in tunnels(), frame in prop::collection::vec(any::<u8>(), 14..1445)) {
+    fn frames_leave_the_tunnel_as_they_entered_it(tunnel in tunnels(), frame in prop::collection::vec(any::<u8>(), 14..1445)) {
         let (here, there) = ends(&tunnel);
         let wire = sent(&here, &frame);
         let (start, end) = there.inside(&wire[..]).unwrap();
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_changed_the_frame_stays_inside(
+    fn the_inner_frame_stays_inside_a_changed_one(
         tunnel in tunnels(),
         frame in prop::collection::vec(any::<u8>(), 14..200),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_changed_pieces_stay_inside(
+    fn pieces_stay_inside_a_changed_aggregate(
         route in routes(),
         packets in packets(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

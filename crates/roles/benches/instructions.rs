@@ -31,7 +31,6 @@ impl Rig {
     }
 }
 
-/// Returns a rig that has handed over some batches.
 fn rig() -> Rig {
     let (parent, workers) = share(64, 4, || 0);
     let workers = Box::leak(workers.into_boxed_slice());

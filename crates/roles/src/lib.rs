@@ -1,8 +1,8 @@
 //! Static role assignment: many cores on one receive queue, of which one alone talks to the hardware.
 //!
 //! The *parent* fills batches with received frames and publishes them. *Workers* claim batches by themselves, and complete
-//! them in any order; nobody hands them out. The parent releases batches in the order in which it published them, and
-//! refills the hardware's queue with their buffers.
+//! them in any order; nobody hands them out. The parent releases batches in the order in which it published them, and refills
+//! the hardware's queue with their buffers.
 //!
 //! ```text
 //!     front: released next           cursor: claimed next  next: published next
@@ -19,7 +19,7 @@
 //! Here, the parent can release 20 and 21, and then waits for 22. A worker claims 26 by one compare-and-swap of the cursor;
 //! the parent publishes 30 by one store.
 //!
-//! A worker that stalls stops the front. The parent can leave its batch behind, and go on: there is a spare batch for each
+//! A worker that stalls stops the front. The parent can leave its batch behind and continue: there is a spare batch for each
 //! worker. A batch left behind comes back when its worker completes it, or never: then one batch is withheld, and nothing
 //! else.
 //!
@@ -36,15 +36,15 @@
 //! | release | the batch's line, read and written; the parent writes it again when it fills the batch |
 //! | idle claim | two loads of lines that nobody changes meanwhile |
 //!
-//! Workers claim on one cursor and not on the state of each batch. With a compare-and-swap of the state, a worker has to
-//! find the next batch that is not claimed: it reads the line of each batch that others have claimed since, while they
-//! write to it. That is a miss for each of the other workers. The cursor is one line that moves from worker to worker once a
-//! batch, and it gives batches out in order, so that none waits behind a later one.
+//! Workers claim on one cursor and not on the state of each batch. With a compare-and-swap of the state, a worker has to find
+//! the next batch that is not claimed: it reads the line of each batch that others have claimed since, while they write to
+//! it. That is a miss for each of the other workers. The cursor is one line that moves from worker to worker once a batch,
+//! and it gives batches out in order, so that none waits behind a later one.
 //!
 //! # Ending
 //!
 //! Once [`Parent::outstanding`] is 0, no worker holds a batch. To get there, the parent publishes no more and releases until
-//! then; it may claim what others do not, with a worker of its own. Worker and parent may be dropped at any time:
+//! then; it may claim batches that others do not, with a worker of its own. Worker and parent may be dropped at any time:
 //! batches live as long as one of them.
 //!
 //! # Example

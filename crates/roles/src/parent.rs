@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 #[cfg(all(test, loom))]
 mod model;
 
-/// The one thread that talks to the hardware. What it keeps here is its own, and needs no atomics.
+/// The one thread that talks to the hardware. No other thread accesses its state, so it needs no atomics.
 pub struct Parent<B> {
     ring: Arc<Ring<B>>,
     /// Keys of the batches that are free. The one that was released last is filled next: it is in the cache.
@@ -22,7 +22,7 @@ pub struct Parent<B> {
     left_behind: Vec<u16>,
 }
 
-/// A free batch, to be filled. What is in it stays there if it is dropped and not published.
+/// A free batch, to be filled. If it is dropped without being published, it keeps its content.
 pub struct Filling<'a, B> {
     parent: &'a mut Parent<B>,
 }

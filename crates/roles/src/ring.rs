@@ -1,6 +1,6 @@
-//! Batches, and who may access each: the one place that knows why exclusive access is exclusive.
+//! Batches, and the right to access each: the only module that argues why access is exclusive.
 //!
-//! Who may access a batch has its [`Key`]. There is one at a time:
+//! The thread that holds a batch's [`Key`] may access it. There is one key for each batch:
 //!
 //! 1. The parent has all keys at first.
 //! 2. [`Ring::publish`] takes a key, and writes an entry with a number that no other entry ever has.
@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 #[cfg(all(test, loom))]
 mod model;
 
-/// How a batch comes back to the parent.
+/// Outcome of a batch that comes back to the parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The worker completed it.
@@ -29,7 +29,7 @@ pub enum Outcome {
     Late,
 }
 
-/// The right to access one batch. It is as good as the batch itself, so what has it is `Send` and `Sync` only if that is.
+/// The right to access one batch. It is as good as the batch itself, so its holder is `Send` and `Sync` only if the batch is.
 pub(crate) struct Key<B>(u16, PhantomData<B>);
 
 impl<B> Key<B> {
@@ -146,7 +146,7 @@ impl<B> Ring<B> {
     }
 
     /// Claims the oldest batch that is published and not claimed; returns its number, and its key. There was none at some
-    /// moment of the call if this returns `None`, or others have claimed so many meanwhile that the entry is used again.
+    /// moment of the call if this returns `None`, or others have meanwhile claimed enough batches for the entry to be used again.
     ///
     /// It tries again only if another worker succeeded.
     #[inline(always)]
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_its_number_whatever_its_size() {
+    fn an_entry_of_any_size_has_its_number() {
         // Around the wrap of the 48 bits that an entry has of a number.
         let (ring, keys) = Ring::new(2, 4, || 0u8);
         let first = (1 << 48) - 2;

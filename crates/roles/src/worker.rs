@@ -36,7 +36,7 @@ impl<B> Worker<B> {
         Worker { ring }
     }
 
-    /// Claims the oldest batch that nobody has claimed, if there is one. A call that finds none does not write.
+    /// Claims the oldest unclaimed batch, if there is one. A call that finds none does not write.
     #[inline]
     pub fn claim(&mut self) -> Option<Claim<'_, B>> {
         let (sequence, key) = self.ring.claim()?;

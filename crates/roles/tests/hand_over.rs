@@ -1,4 +1,4 @@
-//! A parent and its workers on one thread: what each step does, one case a test.
+//! A parent and its workers on one thread: one test for each case of a step.
 #![cfg(not(loom))]
 
 use roles::{Claim, Outcome, Parent, share};
@@ -45,7 +45,7 @@ fn a_full_queue_has_no_free_batch() {
 }
 
 #[test]
-fn what_is_not_published_is_filled_further() {
+fn unpublished_batches_are_filled_further() {
     let (mut parent, mut workers) = share(2, 1, Vec::new);
     parent.free().unwrap().push(1);
     assert!(workers[0].claim().is_none());

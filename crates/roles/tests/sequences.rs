@@ -129,7 +129,7 @@ impl Model {
     }
 }
 
-/// Returns what was released, those left behind in the order of their numbers: they come in any order.
+/// Returns the released batches, those left behind in the order of their numbers: they come in any order.
 fn in_order(mut released: Vec<(u64, Outcome)>, left_behind: &[Published]) -> Vec<(u64, Outcome)> {
     let is_left_behind = |number| left_behind.iter().any(|batch| batch.number == number);
     let first = released.iter().position(|(number, _)| is_left_behind(*number)).unwrap_or(released.len());
@@ -141,7 +141,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 200 }, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn each_step_does_what_the_lists_do(
+    fn each_step_matches_the_lists(
         room in prop::sample::select(&[1usize, 2, 4][..]),
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 30 } else { 150 }),
     ) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const BATCHES: usize = if cfg!(miri) { 200 } else { 20_000 };
 const WORKERS: usize = 8;
 const ROOM: usize = 8;
-/// Looks at a batch that does not come back before the parent goes on without it.
+/// Looks at a batch that does not come back before the parent continues without it.
 const PATIENCE: u32 = 20;
 /// No batch takes as long, however busy the machine is.
 const FAR: Duration = Duration::from_secs(120);
@@ -148,7 +148,7 @@ fn each_batch_is_claimed_once_and_comes_back_once() {
             }
             assert!(parent.outstanding() - parent.left_behind() <= ROOM, "bounded");
         }
-        // Shutdown: the parent claims what others do not, and waits for what they hold.
+        // Shutdown: the parent claims batches that others do not, and waits for those that they hold.
         drop(over);
         while let Some(claim) = own.claim() {
             let number = claim.sequence() as usize;

@@ -58,7 +58,7 @@ impl Problem {
 pub struct Report {
     path: PathBuf,
     text: String,
-    /// Where each line of the text begins. There may be thousands of problems, and none may cost a walk through the text.
+    /// Offset of each line of the text. There may be thousands of problems, and none may cost a walk through the text.
     lines: Vec<usize>,
     problems: Vec<Problem>,
 }
@@ -148,7 +148,6 @@ impl Report {
         Piece { bytes: self.lines[first]..end, line: first }
     }
 
-    /// Returns the first and the last line of a range.
     fn lines_of(&self, span: &Range<usize>) -> (usize, usize) {
         (self.line_of(span.start), self.line_of(span.end))
     }
@@ -198,7 +197,7 @@ impl std::error::Error for Report {}
 mod tests {
     use super::*;
 
-    /// Returns a file of so many lines, and the place of one of them.
+    /// Returns a file of `lines` lines, and a function from a line to its range of bytes.
     fn file(lines: usize) -> (String, impl Fn(usize) -> Range<usize>) {
         ((1..=lines).map(|line| format!("line {line:06}\n")).collect(), |line: usize| {
             (line - 1) * 12..(line - 1) * 12 + 11
@@ -223,7 +222,7 @@ mod tests {
 
     /// Minutes, if each problem cost a walk through the file.
     #[test]
-    fn thousands_of_problems_cost_as_much_each_as_a_few() {
+    fn the_cost_of_a_problem_does_not_grow_with_their_number() {
         const MANY: usize = 20_000;
         let (text, line) = file(MANY);
         let problems = (1..=MANY)

@@ -11,7 +11,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-/// Keys that are reported as unreadable. Each costs a walk through the file, and nobody reads as many.
+/// Keys that are reported as unreadable. Each costs a walk through the file, and no user reads more.
 const MOST_UNREAD: usize = 50;
 
 /// The result of reading a file.
@@ -160,7 +160,7 @@ fn explain(message: &str, span: &Range<usize>) -> Problem {
     if message.ends_with("number overflowed") {
         return beyond(span, None);
     }
-    Problem::error(span, message, "see docs/configuration.md for what this key takes")
+    Problem::error(span, message, "see docs/configuration.md for the values of this key")
 }
 
 /// Returns the problem with a number that no key takes, as it does not fit.

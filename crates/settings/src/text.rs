@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_encodings_are_told_and_how_to_convert_them() {
+    fn other_encodings_are_reported_with_a_conversion() {
         let decode = |bytes: &[u8]| decode(bytes.to_vec(), Path::new("m.toml"));
         for good in ["", "a", "ä = 'ß'", "\u{feff}a = 1"] {
             assert_eq!(decode(good.as_bytes()).unwrap(), good);

@@ -1,4 +1,4 @@
-//! Lists the switches, techniques and containers of this machine, and says why it lacks others.
+//! Lists the switches, techniques and containers of this machine, and the reasons why others are missing.
 
 use crate::switches;
 use clap::{Args, ValueEnum};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// How to list them.
 #[derive(Clone, Debug, Args)]
 pub struct List {
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
     /// Print them as JSON
@@ -70,7 +70,7 @@ pub fn run(list: &List) {
     }
 }
 
-/// Returns the version of a technique if it can be used here, as far as it has one, and the reason if not.
+/// Returns the version of a technique, empty if it has none; an error says why it can't be used here.
 pub fn available(technique: Technique) -> Result<String, String> {
     match technique {
         Technique::VirtioUserDpdk => {

@@ -37,86 +37,86 @@ struct Arguments {
     command: Command,
 }
 
-/// Where to begin.
+/// Hints for beginners.
 const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
-both. `load`, `wire` and `app` need a switch that runs; all others start what they measure. `compare`, `analyse`, `aggregation`, `simulate`, \
-`reload` and `latency` write tables, charts and figures into a new directory below bench/results, or into the one that --out names. \
-docs/performance.md has the figures that are published.";
+both. `load`, `wire` and `app` need a running switch; all others start the programs that they measure. `compare`, `analyse`, `aggregation`, `simulate`, \
+`reload` and `latency` write tables, charts and figures to a new directory below bench/results, or to the one that --out names. \
+docs/performance.md has the published figures.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Send frames through a switch and take them back, as fast as the switch can
     Load(LoadArguments),
-    /// Be a NIC before a switch and a network function behind it: frames go from the one to the other and back
+    /// Act as a NIC in front of a switch and a network function behind it: frames go from one to the other and back
     Wire(WireArguments),
-    /// Be a sender, a receiver, a client or a server of packets, or pairs of these; `testbed run` starts such processes
+    /// Act as a sender, a receiver, a client or a server of packets, or pairs of these; `testbed run` starts such processes
     ///
-    /// It prints "ready" on standard error, and waits for "go" (who sends) or "stop" (who only receives) on standard input. Its
-    /// report is a line of JSON on standard output.
+    /// It prints "ready" on standard error, and waits for "go" (if it sends) or "stop" (if it only receives) on standard
+    /// input. Its report is a line of JSON on standard output.
     App(app::AppOptions),
     /// Measure Millrace and a peer in turn, under the same load, and show both side by side
     ///
     /// Needs root, for huge pages; with dpdk-testpmd as peer or load, Debian's package dpdk-dev; with Open vSwitch,
-    /// openvswitch-switch-dpdk. Use two processors that nothing else uses. A ratio is of two measurements one after the other,
-    /// and is what compares; rates of different runs do not.
+    /// openvswitch-switch-dpdk. Use two processors that nothing else uses. Only ratios compare, of two measurements one after
+    /// the other; rates of different runs do not.
     Compare(compare::Compare),
-    /// Draw the chart of a comparison anew, from the figures that were kept of it
+    /// Draw the chart of a comparison again, from its stored figures
     Chart(compare::DrawCharts),
-    /// Find out what copies, ring sizes and ring formats cost Millrace's data path
+    /// Measure the cost of copies, ring sizes and ring formats in Millrace's data path
     ///
-    /// The paper that the options speak of is Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward High-Performance
+    /// The paper that the options refer to is Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward High-Performance
     /// Containerized Networking", IEEE TNSM 18 (2021). docs/measured/copies.md has the published results.
     #[command(subcommand)]
     Analyse(analysis::Analyse),
-    /// Find out what joining packets between nodes gains and costs
+    /// Measure the gain and cost of joining packets between nodes
     ///
     /// docs/aggregation.md explains the placements: `none` joins nothing, with `vhost` the switch splits and joins, with `nf`
     /// the network function's library, and with `native` the function itself gets whole aggregates.
     #[command(subcommand)]
     Aggregation(aggregation::Aggregation),
-    /// Measure Redis over proxies whose TCP ends in user space, and over the kernel's TCP, in turn
+    /// Measure Redis over proxies that terminate TCP in user space, and over the kernel's TCP, in turn
     ///
     /// Needs root, for namespaces, and Debian's packages redis-server and redis-tools. docs/proxy.md explains the proxies.
     Redis(redis::Redis),
-    /// Send one frame at a time through Millrace: how long it takes, and how much of its processor the idle switch uses
+    /// Send one frame at a time through Millrace: measures its latency, and the processor time of the idle switch
     Latency(compare::LoneFrames),
     /// Change the configuration of Millrace again and again: how long the frames of a port wait that is not concerned
     ///
     /// docs/reload.md has the published results.
     Reload(reload::Reload),
-    /// Run a scenario: traffic through one switch after the other, at every size, rate and number of pairs that its file asks for
+    /// Run a scenario: traffic through one switch after the other, at every size, rate and number of pairs in its file
     ///
-    /// docs/testbed.md explains scenarios. Results are stored run by run: the same command goes on where it was stopped.
+    /// docs/testbed.md explains scenarios. Results are stored run by run: the same command continues where it was stopped.
     Run(run::Run),
-    /// Be the second host of a run that `testbed run` makes on another machine, which starts this by the command of its scenario
+    /// Act as the second host of a `testbed run` on another machine, which starts this by the command of its scenario
     ///
     /// Requests are lines of JSON on standard input, and answers are such lines on standard output.
     Host,
-    /// Make the tests of RFC 2544 with a switch: throughput, latency, frame loss rate and back-to-back frames
+    /// Run the tests of RFC 2544 with a switch: throughput, latency, frame loss rate and back-to-back frames
     ///
     /// The durations of the RFC take hours; the defaults here are shorter. --seconds 60 --trials 20 --repetitions 50 are the RFC's.
     Rfc2544(run::Rfc2544),
-    /// Measure what changes of OpenFlow flows cost with some switches: time, memory, and frames that are lost meanwhile
+    /// Measure the cost of changing OpenFlow flows in some switches: time, memory, and lost frames
     ///
     /// Needs ovs-ofctl (Debian's package openvswitch-common), which sends each flow with a barrier.
     FlowChanges(run::FlowChanges),
-    /// Replay capture files through Millrace along several paths, and compare what comes out with what went in
+    /// Replay capture files through Millrace along several paths, and compare output with input
     ///
-    /// Needs neither root nor anything beside Millrace. docs/testbed.md explains it.
+    /// Needs neither root nor anything besides Millrace. docs/testbed.md explains it.
     Corpus(corpus::ReplayCorpus),
-    /// Compute from measured costs when an exchange of pages (docs/zcopy.md) beats a copy
+    /// Compute from measured costs when exchanging pages (docs/zcopy.md) beats copying
     ExchangeModel(exchange_model::ExchangeModel),
     /// Simulate service chains of many nodes with ns-3: packets on each link with aggregation and without
     ///
     /// Needs Debian's packages libns3-dev, g++, make and pkg-config: the simulator, `sim/`, is built when it is first used.
     /// docs/simulation.md explains the model.
     Simulate(simulate::Simulate),
-    /// List the switches, techniques and containers that there are here, and why others are not
+    /// List the switches, techniques and containers that are available here, and why others are not
     List(list::List),
-    /// Measure how far apart two processors are, and what moving cache lines between them costs. Figures of two runs compare
-    /// only if both had the same answer
+    /// Measure the distance of two processors, and the cost of moving cache lines between them. Figures of two runs compare
+    /// only at equal distances
     LatencyCores(latency::LatencyCores),
-    /// Write a page and a summary of what `testbed run` has measured
+    /// Write a page and a summary of the results of `testbed run`
     Report(report::WriteReport),
 }
 

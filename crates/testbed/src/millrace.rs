@@ -1,4 +1,4 @@
-//! The Millrace that is measured: its program, and how it is started.
+//! The Millrace under test: its program, and its start.
 
 use crate::surroundings::Surroundings;
 use clap::ValueEnum;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub enum Idle {
     /// Sleeps until a queue has something.
     Sleep,
-    /// Polls ever more rarely.
+    /// Polls less and less often.
     Backoff,
     /// Polls on.
     Poll,
@@ -60,7 +60,7 @@ pub fn beside(name: &str, package: &'static str, hint: &'static str) -> Result<P
     if path.is_file() { Ok(path) } else { Err(MillraceError::Missing { path, package, hint }) }
 }
 
-/// Returns the program to run: `given`, or else the one beside this program.
+/// Returns the program to run: `given`, or else the one next to this program.
 pub fn program(given: Option<&Path>) -> Result<PathBuf, MillraceError> {
     const HINT: &str = ", or name another by --millrace";
     match given {

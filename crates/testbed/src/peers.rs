@@ -1,7 +1,7 @@
-//! The peers that Millrace is measured with, and how they are set up.
+//! The peers that Millrace is measured with, and their setup.
 
 use crate::ring_format::RingFormat;
-use lab::dpdk::{self, AnyPort, Lcores, Pages, Port, SwitchPort, Testpmd};
+use lab::dpdk::{self, AnyPort, Lcores, Pages, Port, Testpmd, VhostPort};
 use lab::netns::Namespace;
 use lab::ovs::{self, Ovs};
 use lab::process::Interrupt;
@@ -26,7 +26,7 @@ pub struct TestpmdSetup<'i> {
 pub fn switch_ports(sockets: &[PathBuf], wire: Option<RingFormat>) -> Vec<AnyPort> {
     let port = |(index, socket): (usize, &PathBuf)| match wire {
         Some(ring) if index == 0 => driver(socket, ring).into(),
-        _ => SwitchPort::new(socket).into(),
+        _ => VhostPort::new(socket).into(),
     };
     sockets.iter().enumerate().map(port).collect()
 }
@@ -68,7 +68,6 @@ fn start(ports: Vec<AnyPort>, setup: TestpmdSetup<'_>) -> lab::Result<Testpmd> {
     builder.measured(interrupt).spawn_ready()
 }
 
-/// Returns the driver of a virtio device.
 fn driver(socket: &Path, ring: RingFormat) -> Port {
     let port = Port::new(socket).in_order();
     if ring == RingFormat::Packed { port.packed() } else { port }

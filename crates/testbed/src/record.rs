@@ -1,4 +1,4 @@
-//! Results as they are kept: the figures of a table, and what a reader needs to judge and to repeat them (bench/README.md).
+//! Stored results: the figures of a table, and the data that a reader needs to judge and to repeat them (bench/README.md).
 
 use crate::latency::Latency;
 use crate::machine::Machine;
@@ -87,14 +87,14 @@ impl<F> Record<F> {
         self
     }
 
-    /// Adds what moving cache lines between the two processors costs.
+    /// Adds the cost of moving cache lines between the two processors.
     pub fn with_transfer(mut self, transfer: Option<Transfer>) -> Record<F> {
         let lines = |Transfer { read, write }| LineCycles { read: read.round() as u64, write: write.round() as u64 };
         self.rig.line_cycles = transfer.map(lines);
         self
     }
 
-    /// Describes the machine in a line, and what ran there in another.
+    /// Describes the machine in a line, and the programs in another.
     pub fn foot(&self) -> [String; 2] {
         let commit = self.commit.as_ref().map(|commit| format!("Millrace {commit}"));
         let software = [commit, self.rig.dpdk.clone(), Some(self.date.clone())];
@@ -161,7 +161,7 @@ pub enum RecordError {
     Write { path: PathBuf, source: std::io::Error },
     #[error("{} can't be read: {source}", path.display())]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{} has not the form that is asked for: {source}", path.display())]
+    #[error("{} does not have the requested form: {source}", path.display())]
     Form { path: PathBuf, source: serde_json::Error },
 }
 

@@ -52,7 +52,7 @@ impl Estimate {
         Some(Estimate { median, low: values[skipped], high: values[rounds - 1 - skipped], rounds })
     }
 
-    /// Returns the probability that the true median lies between the bounds that so many values give, if they do not depend on
+    /// Returns the probability that the true median lies between the bounds of this number of values, if they do not depend on
     /// each other.
     pub fn confidence(rounds: usize) -> f64 {
         1.0 - outside(rounds, skipped(rounds))
@@ -75,7 +75,8 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     middle(&sorted(values))
 }
 
-/// Returns Jain's index of fairness: 1 if all shares are equal, and 1/n if one of n has everything. `None` if nobody has anything.
+/// Returns Jain's index of fairness: 1 if all shares are equal, and 1/n if one of n has everything. `None` if all shares are
+/// zero.
 pub fn fairness(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();

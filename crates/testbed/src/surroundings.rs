@@ -1,4 +1,4 @@
-//! Where a program runs, and before which others.
+//! Network namespace and scheduling priority of a program.
 
 use lab::netns::Namespace;
 use std::path::Path;

@@ -18,9 +18,9 @@ const SAMPLES: usize = 2001;
 /// Cycles per line.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// To read, on the second processor, what the first one wrote.
+    /// Reading, on the second processor, a line that the first one wrote.
     pub read: f64,
-    /// To write, on the first processor, what the second one has read.
+    /// Writing, on the first processor, a line that the second one has read.
     pub write: f64,
 }
 
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_processor_that_is_not_there_is_named_and_nobody_waits_for_it() {
+    fn a_missing_processor_is_named_and_not_waited_for() {
         // Often, as the other side may just have its turn when this one finds out.
         for _ in 0..200 {
             assert!(between(0, 4000).is_err());

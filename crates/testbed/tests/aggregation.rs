@@ -177,7 +177,7 @@ fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
 }
 
 #[test]
-fn nothing_is_left_of_one_that_was_stopped() {
+fn a_stopped_run_leaves_nothing_behind() {
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let mut command = throughput(&["--path", "af_packet", "--sizes", "64"], scratch.path(), results.path());

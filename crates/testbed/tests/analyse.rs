@@ -114,7 +114,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn a_nic_that_compares_sees_what_was_not_copied() {
+fn a_nic_that_compares_finds_omitted_copies() {
     let directory = tempfile::tempdir().unwrap();
     for (pattern, sound) in [("a", true), ("b", false), ("g", true)] {
         let sockets = ["nic", "nf"].map(|name| directory.path().join(format!("{pattern}-{name}.sock")));

@@ -216,7 +216,7 @@ fn complaint(words: &str) -> String {
 }
 
 #[test]
-fn what_is_impossible_is_refused_with_the_reason() {
+fn impossible_options_are_refused_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let absent = directory.path().join("absent");
     for (words, reason) in [

@@ -1,4 +1,4 @@
-//! Captures go through Millrace along all paths, and what is different is found.
+//! Captures go through Millrace along all paths, and differences are found.
 
 mod common;
 
@@ -39,7 +39,6 @@ fn arp(from: [u8; 6], target: [u8; 4]) -> Vec<u8> {
     frame([[0xff; 6], from], 0x0806, &request, 60)
 }
 
-/// Returns a capture file.
 fn file(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, 262_144).unwrap();
@@ -177,7 +176,7 @@ fn every_frame_comes_out_of_every_path_that_can_carry_it() {
 }
 
 #[test]
-fn what_a_switch_spoils_is_found() {
+fn damage_by_a_switch_is_found() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.pcap"), file(&conversation())).unwrap();
     // A switch that loses and changes frames that come from one guest.

@@ -2,7 +2,7 @@
 
 use clap::{Args, FromArgMatches};
 use lab::dpdk::app::App;
-use lab::dpdk::{Pages, SwitchPort, Testpmd};
+use lab::dpdk::{Pages, Testpmd, VhostPort};
 use lab::process::{Daemon, Launch};
 use loadgen::app::{self, AppOptions, AppReport, FlowReport, Received, Role, Sent};
 use std::path::{Path, PathBuf};
@@ -23,20 +23,20 @@ fn program() -> &'static App {
 }
 
 /// testpmd, which joins ports 0 and 1, 2 and 3.
-struct Switch {
+struct TestpmdSwitch {
     directory: TempDir,
     ports: Vec<PathBuf>,
     _testpmd: Testpmd,
 }
 
-impl Switch {
-    fn start(ports: usize) -> Switch {
+impl TestpmdSwitch {
+    fn start(ports: usize) -> TestpmdSwitch {
         let directory = tempfile::Builder::new().prefix("dpdk-app-").tempdir().unwrap();
         let ports: Vec<PathBuf> = (0..ports).map(|port| directory.path().join(format!("{port}.sock"))).collect();
-        let builder = ports.iter().fold(Testpmd::switch(), |builder, port| builder.port(SwitchPort::new(port)));
+        let builder = ports.iter().fold(Testpmd::switch(), |builder, port| builder.port(VhostPort::new(port)));
         let mut testpmd = builder.spawn_ready().unwrap();
         testpmd.start().unwrap();
-        Switch { directory, ports, _testpmd: testpmd }
+        TestpmdSwitch { directory, ports, _testpmd: testpmd }
     }
 
     /// Starts an application at these ports, and waits until they are open.
@@ -44,8 +44,8 @@ impl Switch {
         let mut arguments = vec![role.to_owned()];
         arguments.extend(["--technique", "virtio-user-dpdk", "--number", &ports[0].to_string()].map(str::to_owned));
         arguments.extend(ports.iter().flat_map(|&port| ["--port".to_owned(), self.ports[port].display().to_string()]));
-        // In the cool-down the switch takes what a sender leaves in its ring, even if the switch does not run for a while. An
-        // application that also receives waits for what is under way.
+        // In the cool-down the switch takes frames that a sender leaves in its ring, even if the switch does not run for a
+        // while. An application that also receives waits for packets in flight.
         let cooldown = if ["sender", "client"].contains(&role) { "2" } else { "0.5" };
         arguments.extend(["--warmup", "0.05", "--seconds", "0.2", "--cooldown", cooldown].map(str::to_owned));
         arguments.extend(words.iter().map(|&word| word.to_owned()));
@@ -133,7 +133,7 @@ fn check_joined(report: &AppReport, role: Role, pairs: u8) {
 #[test]
 fn both_ends_of_pairs_in_one_thread() {
     for pairs in [1, 2] {
-        let switch = Switch::start(2 * usize::from(pairs));
+        let switch = TestpmdSwitch::start(2 * usize::from(pairs));
         check_joined(&switch.joined("sender-receiver", FEW), Role::SenderReceiver, pairs);
         check_joined(&switch.joined("client-server", FEW), Role::ClientServer, pairs);
     }
@@ -141,7 +141,7 @@ fn both_ends_of_pairs_in_one_thread() {
 
 #[test]
 fn any_size_touch_and_arrivals() {
-    let switch = Switch::start(2);
+    let switch = TestpmdSwitch::start(2);
     for words in [
         &["--size", "imix", "--touch", "header", "--arrivals", "poisson"][..],
         &["--size", "1518", "--touch", "none", "--arrivals", "on-off:5/5", "--packed", "--queue-size", "512"],
@@ -156,8 +156,8 @@ fn any_size_touch_and_arrivals() {
 }
 
 #[test]
-fn a_window_bounds_what_is_under_way_at_the_greatest_rate() {
-    let switch = Switch::start(2);
+fn a_window_bounds_the_packets_in_flight_at_the_greatest_rate() {
+    let switch = TestpmdSwitch::start(2);
     let report = switch.joined("sender-receiver", &["--window", "64", "--burst", "16", "--size", "imix"]);
     check_joined(&report, Role::SenderReceiver, 1);
     assert_eq!(report.flows[0].sent.unwrap().refused, 0, "nothing is due: {report:?}");
@@ -165,7 +165,7 @@ fn a_window_bounds_what_is_under_way_at_the_greatest_rate() {
 
 #[test]
 fn each_end_in_its_own_process() {
-    let switch = Switch::start(4);
+    let switch = TestpmdSwitch::start(4);
     for (active, passive) in [("sender", "receiver"), ("client", "server")] {
         let (sender, receiver) = until_sent(|| {
             let mut end = switch.app(passive, &[1, 3], FEW);
@@ -175,7 +175,7 @@ fn each_end_in_its_own_process() {
             end.send_line(app::STOP).unwrap();
             (sender, report(end))
         });
-        // The client counts what came back, and the server has no report of its own.
+        // The client counts returned packets, and the server has no report of its own.
         let (measured, other) = if active == "client" { (&sender, 0) } else { (&receiver, 2) };
         assert_eq!(receiver.flows.len(), other);
         for (sent, measured) in sender.flows.iter().zip(&measured.flows) {

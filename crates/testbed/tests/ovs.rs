@@ -22,8 +22,8 @@ fn comparison(load: &str, scratch: &Path, results: &Path) -> Command {
     command
 }
 
-/// Compares until the cycles of Open vSwitch are known; returns the results. A testbed that has no processor while the load sends sees
-/// no frame between its looks at the counters.
+/// Compares until the cycles of Open vSwitch are known; returns the results. A testbed that has no processor while the load
+/// sends sees no frame between its readings of the counters.
 fn measured(load: &str, scratch: &Path, directory: &Path) -> Value {
     let deadline = Instant::now() + SOON;
     loop {
@@ -83,7 +83,7 @@ fn frames_come_through_and_nothing_is_left() {
 }
 
 #[test]
-fn nothing_is_left_of_one_that_was_stopped() {
+fn a_stopped_run_leaves_nothing_behind() {
     let had_tap = has_tap();
     for signal in [Signal::INT, Signal::KILL] {
         let (scratch, results) = (TempDir::new().unwrap(), TempDir::new().unwrap());

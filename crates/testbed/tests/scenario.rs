@@ -18,13 +18,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the runs that are stored.
 fn runs(directory: &Path) -> Vec<Value> {
     let lines = fs::read_to_string(directory.join("runs.jsonl")).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Runs the scenario, as often as the machine is too busy for one of its runs, but not for ever.
+/// Runs the scenario, as often as the machine is too busy for one of its runs, but not forever.
 fn run_all(scenario: &str, out: &str, directory: &Path) -> Output {
     for _ in 0..3 {
         let output = run_testbed(&["run", scenario, "--out", out], directory);
@@ -156,7 +155,7 @@ fn two_machines_are_two_hosts_with_containers() {
         assert!(link.contains("mtu 1500"), "{link}");
     }
 
-    // A machine that can't be reached is named with what it said.
+    // A machine that can't be reached is named with its output.
     let missing =
         "[other-machine]\ncommand = [\"sh\", \"-c\", \"echo no route >&2; exit 7\"]\ncards = [\"a\", \"b\"]\n";
     let one = "[[test]]\ndimension = \"latency\"\nlocation = \"remote\"\ntechniques = [\"raw\"]\n";

@@ -35,7 +35,7 @@ fn each_stage(rows: &[Value], mut check: impl FnMut(&Value, &Value)) {
     }
 }
 
-/// That what was sent has arrived or is lost is checked in every run by the testbed, which fails otherwise.
+/// The testbed itself checks in every run that all packets arrive or are lost, and fails otherwise.
 #[test]
 fn packets_are_lost_with_their_frames_and_nothing_else_disappears() {
     let rows = rows(&["--study", "loss", "--seconds", "0.02", "--node", "paper,af_packet"]);
@@ -106,7 +106,7 @@ fn a_seed_gives_the_same_results_and_another_one_others() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_said() {
+fn missing_and_wrong_input_is_reported() {
     let out = tempfile::tempdir().unwrap();
     let output = simulate("/nowhere", &[], out.path());
     let said = String::from_utf8(output.stderr).unwrap();

@@ -87,7 +87,7 @@ fn every_placement_has_its_times() {
 }
 
 #[test]
-fn what_is_too_much_is_lost_and_counted_by_how_many_in_a_row() {
+fn excess_packets_are_lost_and_counted_by_lengths_of_runs() {
     let words = ["drops", "--path", "rings", "--rate", "0.02,60", "--train", "22", "--joined"];
     let (results, _) = measured(&words, &["drops.svg", "runs.svg"]);
     for placement in ["none", "vhost", "nf", "native"] {
@@ -106,7 +106,7 @@ fn what_is_too_much_is_lost_and_counted_by_how_many_in_a_row() {
 }
 
 #[test]
-fn a_path_that_packets_cannot_be_followed_by_is_refused() {
+fn a_path_along_which_packets_cannot_be_followed_is_refused() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed"));
     command.args(["aggregation", "drops", "--path", "testpmd", "--rounds", "1", "--programs"]).arg(programs());
     let output = command.output().unwrap();

@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 /// Error: too many descriptors are open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "too many descriptors are open: {taken} of the {limit} that the process may have are taken, and the others are not for {whom}; \
+    "too many descriptors are open: {taken} of the {limit} that the process may have are taken, and the rest are not available to {whom}; \
      raise the hard limit (LimitNOFILE= of systemd, ulimit -n), or {instead}"
 )]
 pub struct Exhausted {
@@ -22,7 +22,7 @@ pub struct Exhausted {
 /// number means that many are open.
 pub(crate) fn spare(fd: impl AsFd) -> Result<(), Exhausted> {
     let taken = fd.as_fd().as_raw_fd().unsigned_abs().into();
-    judge(taken, limit(), 4, ("peers", "share memory in fewer regions"))
+    check(taken, limit(), 4, ("peers", "share memory in fewer regions"))
 }
 
 /// Reports whether descriptors are left for a port.
@@ -30,7 +30,7 @@ pub fn spare_for_port() -> Result<(), Exhausted> {
     // The next number, as the kernel assigns the lowest free one.
     let taken = fcntl_dupfd_cloexec(std::io::stderr(), 0).map_or(u64::MAX, |fd| fd.as_raw_fd().unsigned_abs().into());
     let limit = limit();
-    judge(taken.min(limit), limit, 8, ("ports", "configure fewer ports"))
+    check(taken.min(limit), limit, 8, ("ports", "configure fewer ports"))
 }
 
 fn limit() -> u64 {
@@ -38,7 +38,7 @@ fn limit() -> u64 {
 }
 
 /// Checks that more than one in so `many` are left of the limit.
-fn judge(taken: u64, limit: u64, many: u64, (whom, instead): (&'static str, &'static str)) -> Result<(), Exhausted> {
+fn check(taken: u64, limit: u64, many: u64, (whom, instead): (&'static str, &'static str)) -> Result<(), Exhausted> {
     if taken < limit - limit / many { Ok(()) } else { Err(Exhausted { taken, limit, whom, instead }) }
 }
 
@@ -51,11 +51,11 @@ mod tests {
         spare(rustix::pipe::pipe().unwrap().0).unwrap();
         spare_for_port().unwrap();
         let words = ("peers", "share less");
-        judge(767, 1024, 4, words).unwrap();
-        judge(895, 1024, 8, words).unwrap();
-        judge(896, 1024, 8, words).unwrap_err();
-        judge(u64::MAX / 2, u64::MAX, 4, words).unwrap();
-        let refused = judge(768, 1024, 4, words).unwrap_err().to_string();
-        assert!(refused.contains("768 of the 1024") && refused.contains("not for peers"), "{refused}");
+        check(767, 1024, 4, words).unwrap();
+        check(895, 1024, 8, words).unwrap();
+        check(896, 1024, 8, words).unwrap_err();
+        check(u64::MAX / 2, u64::MAX, 4, words).unwrap();
+        let refused = check(768, 1024, 4, words).unwrap_err().to_string();
+        assert!(refused.contains("768 of the 1024") && refused.contains("not available to peers"), "{refused}");
     }
 }

@@ -25,8 +25,8 @@ pub use mode::Mode;
 pub use shared_object::SharedObject;
 pub use socket::{Access, Listener, SocketError, claim, keep_sockets};
 
-/// Reserves what sessions need of the kernel and opens what they read, before others use it up and before the process gives up the
-/// right to.
+/// Reserves kernel resources of sessions and opens the files that they read, before others use them up and before the process
+/// gives up the right to.
 ///
 /// # Errors
 /// The kernel has nothing left to signal eventfds with.
@@ -34,7 +34,7 @@ pub fn prepare() -> std::io::Result<()> {
     room::Room::get();
     if let Err(error) = virtqueue::memory::prepare() {
         tracing::warn!(
-            "a page that a guest takes away will be allocated anew by the worker that touches it, as the kernel offers no \
+            "a page that a guest takes away will be allocated again by the worker that touches it, as the kernel offers no \
              userfaultfd(2) to this process ({error}); docs/security.md says more"
         );
     }

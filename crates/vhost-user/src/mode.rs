@@ -1,4 +1,4 @@
-//! Which side listens.
+//! The side that listens.
 
 /// This side's role on the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

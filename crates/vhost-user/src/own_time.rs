@@ -3,7 +3,6 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Returns the processor time that this thread has taken so far.
 pub(crate) fn own_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }

@@ -1,12 +1,12 @@
-//! Memory that the machine and the control groups of this process have left, which is what pages are allocated from that a guest has
-//! never touched.
+//! Free memory of the machine and of this process's control groups. Pages that a guest has never touched are allocated from
+//! it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Part of what is free at the start that is not for guests: one in so many, and at most so many bytes.
+/// Share of the initially free memory that is kept from guests, as a divisor; and its limit in bytes.
 const RESERVED: u64 = 4;
 const LARGEST_RESERVE: u64 = 1 << 30;
 
@@ -61,8 +61,8 @@ impl Room {
         Room { reserve, ..room }
     }
 
-    /// Returns how many bytes are not for guests: a part of what was free when the process started. Each guest gets at most half of what is
-    /// left, but many halves are nearly all.
+    /// Returns how many bytes are not for guests: a part of the memory that was free when the process started. Each guest
+    /// gets at most half of what is left, but many halves are nearly all.
     pub(crate) fn reserve(&self) -> u64 {
         self.reserve
     }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     impl Room {
-        /// Returns room for so many bytes.
+        /// Returns room for `bytes` bytes.
         pub(crate) fn with(directory: &Path, bytes: u64) -> Room {
             let [limit, used] = [bytes, 0].map(|number| {
                 let path = directory.join(number.to_string());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_has_it_or_a_group() {
+    fn the_limit_is_that_of_the_machine_or_of_a_group() {
         let of = |own, files: &[_]| room(own, files).0.left();
         assert_eq!(of("", &[]), 1 << 20);
         let slice = [("a/memory.max", "5000\n"), ("a/memory.current", "1000\n")];
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_anew() {
+    fn the_limits_are_read_again_each_time() {
         let (room, root) = room("0::/\n", &[("memory.max", "100"), ("memory.current", "10")]);
         assert_eq!(room.left(), 90);
         fs::write(root.path().join("cgroup/memory.current"), "60").unwrap();

@@ -5,7 +5,7 @@ use uuid::Uuid;
 /// A file that a function asks its device for, by vhost-user's GET_SHARED_OBJECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedObject {
-    /// The [`virtqueue::exchange::Grant`] of the function that goes by this token, which wants so many buffers.
+    /// The [`virtqueue::exchange::Grant`] of the function with this token.
     Grant {
         /// A number that the function chose at random, the same at all its ports.
         token: u64,

@@ -136,7 +136,7 @@ impl Listener {
             return Ok(false);
         }
         let old = replace(&mut *bound, Bound::create(&self.path, &self.access)?.listening(&self.path)?);
-        // Wakes those who wait for it, who then find the new one.
+        // Wakes threads that wait for the old socket; they then find the new one.
         let _ = rustix::net::shutdown(&old.socket, Shutdown::Both);
         Ok(true)
     }
@@ -176,7 +176,7 @@ impl Drop for Listener {
 }
 
 impl Bound {
-    /// Binds a socket at `path`, replacing a stale socket but no other file. Nobody can connect yet.
+    /// Binds a socket at `path`, replacing a stale socket but no other file. No connections are accepted yet.
     fn create(path: &Path, access: &Access) -> Result<Bound, SocketError> {
         let failed = |action| move |source| SocketError::Failed { action, path: path.to_owned(), source };
         let socket = match named(path, access) {
@@ -195,7 +195,7 @@ impl Bound {
         Ok(bound)
     }
 
-    /// Listens, now that the file has the right owner and permissions, so that nobody else could connect before.
+    /// Listens, now that the file has the right owner and permissions, so that no other user could connect before.
     fn listening(self, path: &Path) -> Result<Bound, SocketError> {
         listen(&self.socket, BACKLOG).map_err(|e: Errno| {
             self.remove(path);
@@ -219,7 +219,7 @@ impl Bound {
 /// Connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Binds a socket at `path`; nobody can connect to it yet.
+/// Binds a socket at `path`; connections are refused until it listens.
 fn named(path: &Path, access: &Access) -> io::Result<OwnedFd> {
     /// The umask is shared by all threads of the process.
     static MASK: Mutex<()> = Mutex::new(());
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_what_it_should_be_whatever_the_mask_is() {
+    fn a_mode_does_not_depend_on_the_umask() {
         let dir = tempfile::tempdir().unwrap();
         for mode in [0o600, 0o660, 0o666, 0o770] {
             let path = dir.path().join(format!("{mode:o}"));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_belongs_to_whom_it_should_or_is_not_there() {
+    fn the_socket_has_its_owner_or_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let access = Access { mode: Some(0o660), owner: Some(12345), group: Some(23456) };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claimed_one_is_listened_on_later_by_its_own_service() {
+    fn a_claimed_socket_is_listened_on_later_by_its_own_service() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let access = Access { mode: Some(0o600), ..Access::default() };
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_given_away_passes_to_the_next_service() {
+    fn a_socket_with_a_group_passes_to_the_next_service() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let access = Access { group: Some(rustix::process::getegid().as_raw()), ..Access::default() };
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_file_is_gone_is_listened_on_again() {
+    fn a_socket_whose_file_is_gone_is_listened_on_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = Listener::bind(&path, &Access::default()).unwrap();
@@ -408,7 +408,7 @@ mod tests {
         assert!(listener.accept().unwrap().is_some());
         established.write_all(&[1]).unwrap();
         accepted.read_exact(&mut [0]).unwrap();
-        // What is somebody else's stays, and is told.
+        // Another process's socket stays, and is reported.
         remove_file(&path).unwrap();
         let other = Listener::bind(&path, &Access::default()).unwrap();
         assert!(matches!(listener.mend(), Err(SocketError::InUse(_))));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_became_anothers_stays() {
+    fn a_file_that_another_process_made_meanwhile_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let listener = Listener::bind(&path, &Access::default()).unwrap();

@@ -3,7 +3,7 @@
 
 mod support;
 
-use lab::dpdk::{AnyPort, Builder, Port, READY, SwitchPort, Testpmd};
+use lab::dpdk::{AnyPort, Builder, Port, READY, Testpmd, VhostPort};
 use std::sync::atomic::Ordering;
 use support::{Bench, Event, Guest, PACKED, PACKED_IN_ORDER, SPLIT, wait_for};
 use vhost_user::Mode;
@@ -18,7 +18,7 @@ fn testpmd(port: impl Into<AnyPort>, pairs: u16) -> Builder {
 fn guest_at_testpmd(mode: Mode, pairs: u16, features: u64) {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("vhost.sock");
-    let port = SwitchPort::new(&socket);
+    let port = VhostPort::new(&socket);
     let port = if mode == Mode::Client { port.client() } else { port };
     let mut testpmd = testpmd(port, pairs).spawn_ready().unwrap();
     // testpmd 22.11 sometimes never polls a guest that connects before it forwards.

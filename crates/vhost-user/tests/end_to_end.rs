@@ -163,7 +163,7 @@ fn a_device_that_never_answers_is_given_up() {
 }
 
 #[test]
-fn a_service_stops_at_once_whatever_it_waits_for() {
+fn a_service_stops_immediately_in_every_state() {
     // It waits for a connection (server), for a peer (client), for the first message.
     Bench::new(Mode::Server, 1).stop();
     Bench::new(Mode::Client, 1).stop();

@@ -171,7 +171,7 @@ fn half_a_message_then_nothing() {
 }
 
 #[test]
-fn half_a_message_does_not_keep_the_socket_for_ever() {
+fn half_a_message_does_not_hold_the_socket_forever() {
     let bench = bench();
     let began = Instant::now();
     let raw = bench.raw();
@@ -222,7 +222,7 @@ fn a_peer_that_never_reads_replies() {
 }
 
 #[test]
-fn headers_that_are_none() {
+fn invalid_headers() {
     for header in [
         [0, 1, 0],
         [99, 1, 0],
@@ -292,7 +292,7 @@ fn noise() {
 }
 
 #[test]
-fn who_is_refused_again_and_again_has_to_wait_and_is_told_why() {
+fn a_peer_that_is_refused_repeatedly_waits_and_the_log_says_why() {
     let bench = bench();
     let began = Instant::now();
     for _ in 0..11 {
@@ -310,7 +310,7 @@ fn who_is_refused_again_and_again_has_to_wait_and_is_told_why() {
 }
 
 #[test]
-fn who_counts_queues_and_leaves_is_told_of_them() {
+fn the_end_of_a_peer_that_only_counted_queues_names_their_number() {
     let bench = bench();
     let raw = bench.raw();
     raw.send(Request::GET_FEATURES, &[], &[]);
@@ -342,7 +342,7 @@ fn files_that_are_no_memory() {
 }
 
 #[test]
-fn any_file_will_do_if_the_owner_says_so() {
+fn any_file_is_accepted_if_the_owner_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let file = std::fs::File::create_new(dir.path().join("file")).unwrap();
     file.set_len(0x1000).unwrap();

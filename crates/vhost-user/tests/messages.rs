@@ -38,7 +38,7 @@ fn is_readable(fd: impl AsFd) -> bool {
 }
 
 #[test]
-fn any_order_will_do() {
+fn messages_may_come_in_any_order() {
     let mut order: Vec<usize> = (0..Guest::STEPS).collect();
     let mut state = 88_172_645_463_325_252u64;
     for round in 0..120 {
@@ -218,7 +218,7 @@ fn a_region_stays_until_it_was_removed_as_often_as_it_was_added() {
 }
 
 #[test]
-fn everything_is_said_again_while_frames_flow() {
+fn every_message_is_repeated_while_frames_flow() {
     for features in FORMATS {
         while_frames_flow(features | PROTOCOL_FEATURES, |raw, guest, round| {
             for step in [1, 2, 4, 5, 6] {
@@ -231,7 +231,7 @@ fn everything_is_said_again_while_frames_flow() {
 }
 
 #[test]
-fn get_vring_base_stops_a_queue_until_it_is_told_to_go_on() {
+fn get_vring_base_stops_a_queue_until_it_is_started() {
     for features in FORMATS {
         while_frames_flow(features, |raw, guest, _| {
             for queue in [0, 1] {
@@ -311,7 +311,7 @@ fn running(features: u64) -> (Bench, Raw, Guest) {
 }
 
 #[test]
-fn what_changes_nothing_restarts_nothing() {
+fn messages_without_a_change_restart_nothing() {
     for features in FORMATS {
         let (bench, raw, mut guest) = running(features | PROTOCOL_FEATURES);
         for _ in 0..10 {
@@ -355,7 +355,7 @@ fn another_descriptor_restarts_nothing() {
 
 #[test]
 fn restarts_in_a_loop_wait() {
-    // So many at once, and 512 a second.
+    // This many at once, and 512 a second.
     const AT_ONCE: u32 = 8192;
     const FIRST: u32 = 8000;
     const NEXT: u32 = 1000;

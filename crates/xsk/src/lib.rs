@@ -1,7 +1,7 @@
 //! `AF_XDP` sockets over memory provided by the caller.
 //!
-//! This crate lends memory to an interface's queue and reports where frames have landed. It does not know whose memory
-//! that is or what the frames are for. It is the only crate that calls bpf(2) and maps the rings of `AF_XDP` sockets.
+//! This crate lends memory to an interface's queue and reports where frames have landed. It does not know the owner of that
+//! memory or the purpose of the frames. It is the only crate that calls bpf(2) and maps the rings of `AF_XDP` sockets.
 //!
 //! - [`Umem`]: a range of memory, kept alive by its owner and cut into [`Chunks`]; it also computes the address to fill
 //!   so that a frame lands at a given byte.
@@ -13,13 +13,13 @@
 //! # Frame life cycle
 //!
 //! Addresses are offsets into the [`Umem`]. [`Fill::push`] lends chunks to the kernel, and [`Rx::burst`] returns those with a
-//! frame in them. [`Tx::push`] sends frames from where they lie, and [`Completion::pop`] returns those that the kernel is done
-//! with. Nothing on these paths allocates or calls the kernel; methods that make a system call are named `wake`.
+//! frame in them. [`Tx::push`] sends frames from where they lie, and [`Completion::pop`] returns those that the kernel is
+//! done with. Nothing on these paths allocates or calls the kernel; methods that make a system call are named `wake`.
 //!
 //! # Opening
 //!
-//! Attach the [`Redirect`] first (drivers rebuild their queues for it), then open queues, then insert them into it. All
-//! of it happens in the network namespace of the calling thread, and stays there.
+//! Attach the [`Redirect`] first (drivers rebuild their queues for it), then open queues, then insert them into it. All of it
+//! happens in the network namespace of the calling thread, and stays there.
 //!
 //! ```no_run
 //! # use std::{ptr::NonNull, sync::Arc};
@@ -46,10 +46,10 @@
 //!
 //! # Releasing
 //!
-//! A queue is free again once all four halves are dropped, by any thread. The kernel finishes the release a little
-//! later: the next socket for that queue waits for it, up to [`QueueConfig::busy_wait`]. Until then a driver in
-//! zero-copy mode may still write frames to filled chunks, so the memory must not be reused: [`Bound::wait_released`]
-//! returns when the release is complete.
+//! A queue is free again once all four halves are dropped, by any thread. The kernel finishes the release a little later: the
+//! next socket for that queue waits for it, up to [`QueueConfig::busy_wait`]. Until then a driver in zero-copy mode may still
+//! write frames to filled chunks, so the memory must not be reused: [`Bound::wait_released`] returns when the release is
+//! complete.
 
 mod error;
 mod interface;

@@ -42,7 +42,7 @@ fn the_end_of_a_queue_is_waited_for() {
 }
 
 #[test]
-fn a_queue_that_is_freed_meanwhile() {
+fn a_queue_that_is_freed_while_waiting() {
     Netns::with_veth(1500).run(|| {
         let a = Station::pool("a", 0);
         let umem = a.umem.clone();
@@ -83,7 +83,7 @@ fn no_rights() {
 }
 
 #[test]
-fn what_is_not_there() {
+fn missing_interfaces_queues_and_modes_are_named() {
     Netns::with_veth(1500).run(|| {
         let umem = Memory::new(&[1 << 16]).umem(Chunks::aligned(2048));
         let error = Queue::open(&umem, &interface("c"), 0, &copy_mode()).unwrap_err();

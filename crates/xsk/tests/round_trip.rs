@@ -13,7 +13,7 @@ fn both_directions_native_and_generic() {
         Netns::with_veth(1500).run(|| {
             let (mut a, _at_a) = receiver("a", attach);
             let (mut b, _at_b) = receiver("b", attach);
-            // A station's first chunks receive, and one behind them sends.
+            // A station's first chunks receive, and one after them sends.
             let out = Memory::GUARD as u64 + 40 * 2048;
             a.fill_pool(32);
             b.fill_pool(32);

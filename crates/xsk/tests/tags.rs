@@ -13,7 +13,7 @@ fn config(attach: Attach, steering: Steering) -> RedirectConfig {
 }
 
 #[test]
-fn they_are_put_back() {
+fn tags_are_put_back_on_a_cable() {
     for (steering, attach) in [(Steering::All, Attach::Native), (steering(&[TO], Groups::None), Attach::Auto)] {
         Netns::with_veth(1500).run(|| {
             let redirect = Redirect::attach(&interface("b"), &config(attach, steering)).unwrap();
@@ -42,7 +42,7 @@ fn they_are_put_back() {
 }
 
 #[test]
-fn frames_for_the_kernel_keep_theirs_beside_them() {
+fn frames_for_the_kernel_keep_their_tags_beside_them() {
     const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 0x99];
     Netns::with_veth(1500).run(|| {
         let redirect =
@@ -59,7 +59,7 @@ fn frames_for_the_kernel_keep_theirs_beside_them() {
 }
 
 #[test]
-fn a_generic_program_can_not_tell() {
+fn a_generic_program_cannot_put_tags_back() {
     Netns::with_veth(1500).run(|| {
         let redirect = Redirect::attach(&interface("b"), &config(Attach::Generic, Steering::All)).unwrap();
         assert!(!redirect.puts_tags_back());

@@ -37,7 +37,7 @@ pub fn build(context: &Context, shelf: &Shelf, reach: &Reach) -> Result<(), Fail
     if found { Ok(()) } else { Err("cargo names no test binaries".into()) }
 }
 
-/// Runs what comes to the shelf.
+/// Runs the programs that come to the shelf.
 pub fn run(context: &Context, shelf: &Shelf) -> Result<(), Failure> {
     pool::run(shelf.at_once(), || {
         let part = shelf.take()?;

@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that a program that runs beside others may take. The longest takes some minutes, ten times that on a busy machine.
+/// Time limit of a program that runs alongside others. The longest takes some minutes, ten times that on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// How often what is built will be built again.
+/// Number of times that a build will be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builds {
     /// Hardly ever: the build writes neither what an incremental one would read, nor lines for debuggers. From a clean clone these
@@ -156,8 +156,8 @@ impl Run<'_> {
         self.ended(began.elapsed(), &end)
     }
 
-    /// Like [`Run::run`], beside others: a line says that it has ended, and its output, of both streams, is shown in one piece if
-    /// it has failed. A program that hangs is killed, and its output tells where.
+    /// Like [`Run::run`], alongside others: a line says that it has ended, and its output, of both streams, is shown in one
+    /// piece if it has failed. A program that hangs is killed, and its output tells where.
     pub fn run_aside(mut self) -> Result<(), Failure> {
         let began = Instant::now();
         // Not a pipe: a process left behind could keep its other end open.

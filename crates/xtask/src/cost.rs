@@ -12,7 +12,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns the cost of what took `time`, and so much time of processors.
+    /// Returns a cost of `time`, and of this time of processors.
     pub fn new(time: Duration, processor_time: Duration) -> Cost {
         let processors = processor_time.as_secs_f64() / time.as_secs_f64().max(0.001);
         Cost { seconds: (time.as_secs_f64() * 10.0).round() / 10.0, processors: (processors * 100.0).round() / 100.0 }

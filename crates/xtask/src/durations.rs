@@ -1,4 +1,4 @@
-//! How long steps and tests take, and how many processors they keep busy: kept after each run, and compared with the stored
+//! Durations of steps and tests, and the processors that they keep busy: kept after each run, and compared with the stored
 //! table, which is part of the repository. Those that take a third longer than there are named; nothing fails by it, as machines
 //! differ.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Path of the stored table.
 const STORED: &str = "bench/baseline/durations.json";
 
-/// Where the table of the last run is kept, in `target`.
+/// Path of the table of the last run, in `target`.
 const LAST: &str = "durations.json";
 
 /// Shortest time that is listed. Twice that is the shortest that is compared: less is a matter of luck.
@@ -36,7 +36,7 @@ impl Durations {
         Ok(Durations(table))
     }
 
-    /// Adds what a run took.
+    /// Adds the duration of a run.
     pub fn add(&mut self, name: &str, cost: Cost) {
         self.0.insert(name.to_owned(), cost);
     }
@@ -63,7 +63,7 @@ impl Durations {
         Some(format!("{now}  {name}{remark}"))
     }
 
-    /// Keeps the table of this run, for [`store`], and what earlier runs of other steps took.
+    /// Keeps the table of this run, for [`store`], and the durations of other steps in earlier runs.
     pub fn keep(&self, context: &Context) -> Result<(), Failure> {
         let path = context.target(LAST);
         let mut all = last(context).unwrap_or_default();
@@ -87,7 +87,7 @@ fn json(table: &BTreeMap<String, Cost>) -> String {
     format!("{:#}\n", serde_json::json!(table))
 }
 
-/// Stores what the last runs took, without the shortest.
+/// Stores the durations of the last runs, without the shortest.
 pub fn store(context: &Context) -> Result<(), Failure> {
     let mut table = last(context).ok_or("nothing has run yet in this clone: `cargo xtask test` first")?;
     let Durations(before) = Durations::stored(context)?;

@@ -5,7 +5,7 @@ use std::io;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Pause before the next look whether it has ended.
+/// Pause before the next check for its end.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The end of a program.

@@ -76,8 +76,7 @@ fn measure(context: &Context) -> Result<Counts, Failure> {
         let bench = ["bench", "--quiet", "--bench", "instructions", "--features", "instructions"];
         let output = context.cargo(&bench).args(&packages).args(&["--", "--output-format=json"]).output()?;
         for line in output.lines().filter(|line| line.starts_with('{')) {
-            let (name, count) =
-                count(line).ok_or_else(|| format!("the benchmarks printed what is not theirs: {line}"))?;
+            let (name, count) = count(line).ok_or_else(|| format!("unexpected output of the benchmarks: {line}"))?;
             counts.insert(name, (count / PACKETS * 10.0).round() / 10.0);
         }
     }

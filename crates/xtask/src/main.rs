@@ -1,4 +1,4 @@
-//! Tasks of the workspace: `cargo xtask test` is what anybody runs, and `cargo xtask verify` what a maintainer runs besides.
+//! Tasks of the workspace: `cargo xtask test` is for everybody, and `cargo xtask verify` for maintainers.
 
 mod account;
 mod binaries;
@@ -26,7 +26,7 @@ use since::Reach;
 use std::process::ExitCode;
 use steps::{Selection, Tier};
 
-/// Checks the workspace and keeps what is generated from it up to date.
+/// Checks the workspace, and keeps generated files up to date.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -36,17 +36,18 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need, check format, lints and documentation, and run all tests
+    /// Install requirements of the tests, check format, lints and documentation, and run all tests
     Test(StepArguments),
-    /// Run what takes long and finds what tests do not: Miri, models of threads, fuzzers, other processors, instruction counts, licences
+    /// Run slower checks, which find what tests do not: Miri, models of threads, fuzzers, other processors, instruction
+    /// counts, licences
     Verify(StepArguments),
     /// Run the tests of endurance: hundreds of millions of frames, every fuzzer for minutes
     Soak(SoakArguments),
     /// Write the reference documentation that the program prints of itself
     Docs,
-    /// Store what later runs are compared with
+    /// Store the figures that later runs are compared with
     Baseline {
-        /// Of what
+        /// Kind of figures
         #[arg(value_enum)]
         what: Baseline,
     },
@@ -64,7 +65,7 @@ enum Baseline {
 
 #[derive(Args)]
 struct StepArguments {
-    /// Run what files that differ from this revision can reach: by dependencies, and by what tests read
+    /// Run only what changes since this revision can reach: by dependencies, and by files that tests read
     #[arg(long, value_name = "REV")]
     since: Option<String>,
     /// Run these steps only
@@ -135,7 +136,6 @@ fn run(task: &Task) -> Result<(), Failure> {
     }
 }
 
-/// Runs or lists the steps of a tier.
 fn steps(context: &Context, tier: Tier, arguments: &StepArguments) -> Result<(), Failure> {
     if arguments.list {
         steps::list(tier);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// of its own: none waits for another of its binary.
 const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 
-/// Packages with binaries whose tests measure: their programs poll on all processors, and would take many times as long beside others
-/// that do.
+/// Packages with binaries whose tests measure: their programs poll on all processors, and would take many times as long next
+/// to others that do.
 const MEASURE: [(&str, &[&str]); 1] =
     [("testbed", &["aggregation", "analyse", "dpdk_app", "ovs", "scenario", "traffic"])];
 
@@ -21,7 +21,7 @@ pub struct Binary {
     package: PathBuf,
     /// Name of its target: a library, a program, or a file of integration tests.
     pub target: String,
-    /// Folder of its source, beside the library.
+    /// Folder of its source, next to the library.
     place: &'static str,
     program: String,
 }
@@ -106,7 +106,7 @@ impl Part {
 
     /// Prepares a run of it.
     pub fn run<'c>(&self, context: &'c Context) -> Run<'c> {
-        // Cargo puts programs beside the directory of the test binaries.
+        // Cargo puts programs next to the directory of the test binaries.
         let built = || Path::new(&self.binary.program).ancestors().nth(2).unwrap_or(Path::new("")).join("millrace");
         let millrace = std::env::var_os("MILLRACE").unwrap_or_else(|| built().into());
         // The same cases each time: a check finds what a change broke, and does not depend on luck. `cargo test` searches further.
@@ -131,7 +131,6 @@ fn listed<'l>(all: &'l str, without: &'l str) -> impl Iterator<Item = &'l str> {
 pub mod tests {
     use super::*;
 
-    /// Returns what cargo says of a binary.
     fn message(package: &str, test: bool, kind: &str) -> Value {
         serde_json::json!({
             "reason": "compiler-artifact", "manifest_path": format!("/w/crates/{package}/Cargo.toml"),
@@ -159,7 +158,7 @@ pub mod tests {
     }
 
     #[test]
-    fn cargos_words_are_understood() {
+    fn messages_of_cargo_are_parsed() {
         let binary = Binary::of(&message("e2e", true, "test")).unwrap();
         assert_eq!((binary.name().as_str(), binary.starts_programs()), ("e2e: tests/ports", true));
         let library = Binary::of(&message("e2e", true, "lib")).unwrap();

@@ -1,4 +1,5 @@
-//! Other processors and C libraries: everything is compiled for them, and what frames and rings rest on is tested on an emulated one.
+//! Other processors and C libraries: everything is compiled for them, and the code below frames and rings is tested on an
+//! emulated one.
 
 use crate::command::Context;
 use crate::failure::Failure;
@@ -12,7 +13,8 @@ pub const MUSL: &str = "x86_64-unknown-linux-musl";
 /// Crates whose tests need nothing of a kernel that an emulator of programs lacks.
 const GROUND: [&str; 5] = ["packet", "roles", "paflow", "openflow", "handover"];
 
-/// Tests of rings that need what qemu-user does not pass on to the kernel: userfaultfd(2), MADV_POPULATE_WRITE and faults.
+/// Tests of rings that need system calls which qemu-user does not pass on to the kernel: userfaultfd(2), MADV_POPULATE_WRITE
+/// and faults.
 const KERNEL: &str = "memory::tests::";
 
 /// Compiles the workspace for other platforms, and runs tests of the ground floor on an emulated arm64.

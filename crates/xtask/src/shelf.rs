@@ -119,7 +119,7 @@ impl Shelf {
     /// Returns how long a part takes, and how many processors it counts for.
     fn cost(&self, part: &Part) -> (Duration, f64) {
         let (time, busy) = self.durations.of(&part.name());
-        // Beside a test that measures, others take what it leaves.
+        // While a test measures, others use the processors that it leaves.
         (time, if part.measures() { self.processors as f64 } else { busy })
     }
 }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn heavy_ones_come_first_one_at_a_time_beside_light_ones() {
+    fn heavy_parts_run_first_and_one_at_a_time() {
         let shelf = shelf([("nf: ports", 3.0, 0.7), ("engine: ports", 5.0, 2.5), ("e2e: ports", 4.0, 0.4)]);
         // It measures.
         shelf.put([testbed("ovs")]);

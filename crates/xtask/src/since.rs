@@ -56,7 +56,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// Returns what the files that differ from revision `since` reach, those that git does not know yet among them.
+    /// Returns the reach of the files that differ from revision `since`, including files that git does not know yet.
     pub fn since(context: &Context, since: &str) -> Result<Reach, Failure> {
         let git = |words: &[&str]| context.command("git").args(words).output();
         let changed =
@@ -98,7 +98,7 @@ impl Reach {
         })
     }
 
-    /// Says what is within reach.
+    /// Prints what is within reach.
     pub fn describe(&self) -> String {
         match self {
             Reach::All => "The change reaches everything.".into(),
@@ -125,7 +125,7 @@ fn concerns(path: &str, part: &str) -> bool {
 /// The packages that depend on each package, by the names of their folders.
 type Users = BTreeMap<String, Vec<String>>;
 
-/// Reads who depends on whom, for the program or for tests, from cargo's description of the workspace.
+/// Reads the dependents of each package, for the program or for tests, from cargo's description of the workspace.
 fn users(metadata: &Value) -> Users {
     let folder = |path: &Value| Some(Path::new(path.as_str()?).file_name()?.to_str()?.to_owned());
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();

@@ -26,7 +26,6 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Returns the command that runs it.
     fn command(self) -> &'static str {
         match self {
             Tier::Test => "cargo xtask test",
@@ -103,7 +102,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "loom",
-        about: "models of what threads share without locks",
+        about: "models of state that threads share without locks",
         tier: Tier::Verify,
         lane: 1,
         needs: &[],
@@ -119,7 +118,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "product",
-        about: "lints of the program as users build it, without what measurements need",
+        about: "lints of the program as users build it, without features for measurements",
         tier: Tier::Verify,
         lane: 0,
         needs: &[],
@@ -127,7 +126,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "dependencies",
-        about: "licences, duplicates, sources and advisories of what is depended on",
+        about: "licences, duplicates, sources and advisories of dependencies",
         tier: Tier::Verify,
         lane: 1,
         needs: &[Need::Deny],
@@ -138,11 +137,11 @@ const STEPS: &[Step] = &[
 /// The lane of the steps of [`Tier::Test`] that compile.
 const COMPILER: usize = 0;
 
-/// The step that builds what the step [`TEST`] runs.
+/// The step that builds the programs for the step [`TEST`].
 const BUILD: &str = "build";
 const TEST: &str = "test";
 
-/// Which steps of a tier are to run.
+/// Selection of a tier's steps.
 pub struct Selection<'s> {
     pub tier: Tier,
     pub only: &'s [String],

@@ -14,7 +14,7 @@ const HARNESS: &str = include_str!("../../e2e/debian-packages.txt");
 pub enum Need {
     /// Debian packages with tools that the tests run.
     Packages,
-    /// Huge pages. Tests that want them report what they skip without them.
+    /// Huge pages. Tests that need them report their skipped parts without them.
     HugePages,
     /// A scheduler without groups of sessions.
     NoAutogroups,
@@ -64,7 +64,7 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, &platforms::PACKAGES)?;
                 context.command("rustup").args(&["target", "add", platforms::ARM64, platforms::MUSL]).run()?;
             }
-            // Without its features: they add a TLS library, to fetch what git fetches as well.
+            // Without its features: they add a TLS library for downloads that git does as well.
             Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,
         }
     }
@@ -85,7 +85,7 @@ fn packages(context: &Context, wanted: &[&str]) -> Result<(), Failure> {
     }
     let list = missing.join(" ");
     if context.command("dpkg-query").args(&["--version"]).probe().is_none() {
-        return Err(format!("this is no Debian; the tests need what its packages {list} hold").into());
+        return Err(format!("this is not Debian; the tests need the content of its packages {list}").into());
     }
     if !rustix::process::geteuid().is_root() {
         return Err(format!("Debian packages are missing; as root: apt-get install {list}").into());

@@ -105,7 +105,7 @@ fn every_figure_and_table_has_a_row() {
 }
 
 #[test]
-fn what_is_absent_has_a_reason() {
+fn absent_items_have_a_reason() {
     let page = page();
     for row in PAPERS.iter().flat_map(|paper| rows(&page, paper)) {
         let [item, code, _, ours, remark] = row[..] else { panic!("not five cells: {row:?}") };
@@ -115,7 +115,7 @@ fn what_is_absent_has_a_reason() {
 }
 
 #[test]
-fn what_is_wrong_is_found() {
+fn mistakes_are_found() {
     assert!(names("Fig. 4a", "Fig. 4") && !names("Fig. 10", "Fig. 1") && !names("Table IV", "Table I"));
     let page = "# A page, and (more)\n";
     assert_eq!(broken(page, "#a-page-and-more"), None);

@@ -18,7 +18,7 @@ fn engine_features(packages: &[&str]) -> String {
 }
 
 #[test]
-fn what_only_analysis_needs_is_not_in_the_product() {
+fn features_for_analysis_are_not_in_the_product() {
     let analysis = "millrace-engine feature \"analysis\"";
     assert!(!engine_features(&[]).contains(analysis), "a plain `cargo build` would compile it in");
     assert!(engine_features(&["--package", "millrace-testbed"]).contains(analysis), "or this test looks for nothing");

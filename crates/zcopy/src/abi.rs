@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_the_header() {
-        // What gcc makes of the macros.
+        // The values that gcc computes from the macros.
         assert_eq!([SIZE, EXCHANGE, STATS], [0x4010_ee60, 0xc038_ee61, 0x8058_ee62]);
         assert_eq!(size_of::<Pair>(), 12);
     }

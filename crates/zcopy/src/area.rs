@@ -95,7 +95,7 @@ impl From<Area> for OwnedFd {
     }
 }
 
-/// What became of a call's pairs.
+/// Outcome of a call: the number of pairs that were exchanged, and the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     exchanged: u32,
@@ -126,8 +126,7 @@ fn stats(fd: &OwnedFd) -> Result<Stats, Error> {
 /// Calls the device.
 ///
 /// # Safety
-///
-/// `argument` must be what the ioctl `number` reads and writes.
+/// `argument` must be of the type that the ioctl `number` reads and writes.
 unsafe fn ioctl<T>(fd: &OwnedFd, number: u32, argument: *mut T) -> io::Result<u32> {
     // SAFETY: as the caller promises.
     let done = unsafe { libc::ioctl(fd.as_raw_fd(), number as libc::Ioctl, argument) };

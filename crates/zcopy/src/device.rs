@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
 use std::path::{Path, PathBuf};
 
-/// What becomes of what an owner has left in pages that he gives for frames.
+/// Treatment of the data that an owner has left in pages that it gives for frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftovers {
     /// Nobody sees it: the page becomes zero.
@@ -55,7 +55,7 @@ impl Device {
         Area::sized(fd, pages, flags)
     }
 
-    /// Takes a descriptor that somebody else has passed, if it is one of this device.
+    /// Takes a descriptor that another process has passed, if it is one of this device.
     ///
     /// Others of this kind answer at once, and devices of another kind are not asked.
     pub fn adopt(&self, fd: OwnedFd) -> Result<Area, Error> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why pages can't be had or exchanged.
+/// Why pages can't be allocated or exchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Pages of this kernel have another size.
-    #[error("pages of this kernel have {0} bytes; exchanging them is made for pages of {size} bytes", size = crate::PAGE)]
+    #[error("pages of this kernel have {0} bytes; the exchange supports pages of {size} bytes", size = crate::PAGE)]
     PageSize(usize),
     /// A descriptor is of something else.
     #[error("the descriptor is not one of /dev/zcopy")]
@@ -24,7 +24,7 @@ pub enum Error {
     /// An area has no pages yet.
     #[error("the area has no pages; give it some before it is shared")]
     NoPages,
-    /// An area of this size can't be had.
+    /// An area of this size can't be allocated.
     #[error("allocating {pages} pages: {source}; the module's parameter max_pages and the cgroup limit them")]
     Size {
         /// Pages that were asked for.
@@ -43,7 +43,7 @@ pub enum Error {
     /// A call has more pairs than the kernel takes.
     #[error("{0} pairs are too many; split them into calls of at most {max}", max = crate::MAX_PAIRS)]
     TooMany(usize),
-    /// A call names what is not there.
+    /// A call names pages that do not exist.
     #[error("a page lies beyond its area, is named twice, or its frame does not fit; nothing was exchanged")]
     Wrong,
     /// The kernel refused a call.

@@ -2,7 +2,7 @@
 //!
 //! Each guest takes its packet buffers from an [`Area`], memory of `/dev/zcopy` that it shares with the switch and with nobody
 //! else. The switch has the descriptors of all areas, and exchanges a page with a frame for an empty one of the receiver.
-//! docs/zcopy.md has the contract: who may exchange, and which bytes anybody sees.
+//! docs/zcopy.md has the contract: the right to exchange, and the bytes that each side gets.
 //!
 //! ```no_run
 //! use zcopy::{Device, Leftovers, Pair};

@@ -6,7 +6,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Neighbouring pages of an area, mapped; an exchange changes what lies in them.
+/// Neighbouring pages of an area, mapped; an exchange changes their content.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<AtomicU64>,

@@ -1,7 +1,7 @@
-//! Measures from which length on it takes less time to exchange the pages of a burst than to copy its frames.
+//! Measures the length from which exchanging the pages of a burst is faster than copying its frames.
 //!
-//! Both ways, the sender writes the first line of each frame before, and the receiver reads it afterwards: so an exchange pays for
-//! the page faults that follow it.
+//! Both ways, the sender writes the first line of each frame before, and the receiver reads it afterwards: so an exchange
+//! pays for the page faults that follow it.
 
 use crate::{Device, Error, Leftovers, Mapping, PAGE, Pair};
 use std::hint::black_box;
@@ -47,7 +47,7 @@ pub fn threshold(device: &Device) -> Result<u32, Error> {
         let mut times = [const { Vec::new() }; 2];
         for _ in 0..BURSTS {
             times[0].push(burst(&exchange)?);
-            // What an exchange took out of page tables comes back before copies are measured.
+            // Pages that an exchange took out of page tables come back before copies are measured.
             burst(&copy)?;
             times[1].push(burst(&copy)?);
         }

@@ -1,4 +1,4 @@
-//! Files are judged as tcpdump judges them: it reads as many packets, and refuses the same ones.
+//! Verdicts on files are those of tcpdump: it reads as many packets, and refuses the same ones.
 
 use crate::made::*;
 use capture::{Error, Reader};
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use std::io::Cursor;
 use std::process::Command;
 
-/// How far a file was read.
+/// The end of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judgement {
+enum Verdict {
     /// To its end.
     Whole,
     /// To where it is cut off.
@@ -17,8 +17,8 @@ enum Judgement {
     Refused,
 }
 
-/// Returns how many packets tcpdump reads, and its judgement. (Of files that it refuses it may have read some.)
-fn tcpdump(file: &[u8]) -> (usize, Judgement) {
+/// Returns how many packets tcpdump reads, and its verdict. (Of files that it refuses it may have read some.)
+fn tcpdump(file: &[u8]) -> (usize, Verdict) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f");
     std::fs::write(&path, file).unwrap();
@@ -27,25 +27,25 @@ fn tcpdump(file: &[u8]) -> (usize, Judgement) {
     let [counted, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let packets = counted.split_whitespace().next().map_or(0, |number| number.parse().unwrap());
     match said.lines().find(|line| line.starts_with("tcpdump: ")) {
-        None => (packets, Judgement::Whole),
+        None => (packets, Verdict::Whole),
         // A file that ends within its own header, or before it says of what kind its packets are, is none.
-        Some(why) if why.contains("truncated") && said.contains("reading from file") => (packets, Judgement::Cut),
-        Some(_) => (0, Judgement::Refused),
+        Some(why) if why.contains("truncated") && said.contains("reading from file") => (packets, Verdict::Cut),
+        Some(_) => (0, Verdict::Refused),
     }
 }
 
-/// Returns how many packets this crate reads, and its judgement.
-fn ours(file: &[u8]) -> (usize, Judgement) {
-    let Ok(reader) = Reader::new(Cursor::new(file.to_vec())) else { return (0, Judgement::Refused) };
+/// Returns how many packets this crate reads, and its verdict.
+fn ours(file: &[u8]) -> (usize, Verdict) {
+    let Ok(reader) = Reader::new(Cursor::new(file.to_vec())) else { return (0, Verdict::Refused) };
     let mut packets = 0;
     for packet in reader {
         match packet {
             Ok(_) => packets += 1,
-            Err(Error::Cut(_)) => return (packets, Judgement::Cut),
-            Err(_) => return (0, Judgement::Refused),
+            Err(Error::Cut(_)) => return (packets, Verdict::Cut),
+            Err(_) => return (0, Verdict::Refused),
         }
     }
-    (packets, Judgement::Whole)
+    (packets, Verdict::Whole)
 }
 
 fn order() -> impl Strategy<Value = Order> {
@@ -71,7 +71,7 @@ fn pcap_file() -> impl Strategy<Value = Vec<u8>> {
     (order(), magic, version, snapshot(), packets).prop_map(|(order, magic, version, snapshot, packets)| {
         let more = if magic == 0xa1b2_cd34 { 8 } else { 0 };
         let record = |(captured, original): (u32, u32)| {
-            // What a reader takes for the captured length.
+            // Whether a reader takes the first field for the captured length.
             let first = version.0 == 2 && (version.1 >= 4 || (version.1 == 3 && captured <= original));
             let bytes = vec![0x11; if first { captured } else { original } as usize];
             order.record((1, 2), [captured, original], more, &bytes)
@@ -116,14 +116,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_judges_pcap_as_tcpdump_does(file in pcap_file(), cut in any::<prop::sample::Index>()) {
+    fn pcap_is_accepted_and_refused_as_by_tcpdump(file in pcap_file(), cut in any::<prop::sample::Index>()) {
         prop_assert_eq!(ours(&file), tcpdump(&file));
         let file = &file[..cut.index(file.len())];
         prop_assert_eq!(ours(file), tcpdump(file));
     }
 
     #[test]
-    fn it_judges_pcapng_as_tcpdump_does(file in pcapng_file(), cut in any::<prop::sample::Index>()) {
+    fn pcapng_is_accepted_and_refused_as_by_tcpdump(file in pcapng_file(), cut in any::<prop::sample::Index>()) {
         prop_assert_eq!(ours(&file), tcpdump(&file));
         let file = &file[..cut.index(file.len())];
         prop_assert_eq!(ours(file), tcpdump(file));

@@ -37,7 +37,7 @@ proptest! {
 
     /// Overwrites words of a valid file: lengths, types and interface numbers among them.
     #[test]
-    fn a_file_with_a_lie_ends(
+    fn reading_a_lying_file_ends(
         frames in proptest::collection::vec(captured(), 1..6),
         ng: bool,
         lies in proptest::collection::vec((any::<prop::sample::Index>(), prop_oneof![Just(0), 0u32..40, any::<u32>()]), 1..4),
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn anything_ends(ng: bool, tail in proptest::collection::vec(any::<u8>(), 0..2000)) {
+    fn reading_any_bytes_ends(ng: bool, tail in proptest::collection::vec(any::<u8>(), 0..2000)) {
         exhaust(tail.clone());
         let head = if ng { [LITTLE.section(), LITTLE.interface(1, 0, 6)].concat() } else { pcap(&[]) };
         exhaust([head, tail].concat());
@@ -63,7 +63,7 @@ proptest! {
 
 /// Blocks of length zero, or shorter than their own headers, do not advance the reader.
 #[test]
-fn blocks_without_a_length_end_the_file() {
+fn blocks_of_length_zero_end_the_file() {
     for order in [LITTLE, BIG] {
         for kind in [SECTION, INTERFACE, SIMPLE, ENHANCED, 4, 5, 9, 10, 0xbad, 0x4000_0bad, 77] {
             for length in [0, 1, 4, 8, 11] {
@@ -79,7 +79,7 @@ fn blocks_without_a_length_end_the_file() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_says_so() {
+fn a_truncated_file_is_an_error() {
     let frames = [7, 8].map(|byte| Captured::whole(Duration::from_secs(9), vec![byte; 60]));
     for (file, header, last) in [(pcap(&frames), 24, 76), (pcapng(&frames), 60, 92)] {
         let whole = exhaust(file.clone());
@@ -118,7 +118,7 @@ fn a_length_beyond_bounds_is_refused() {
 }
 
 #[test]
-fn long_blocks_are_read_and_others_than_packets_passed_over() {
+fn long_blocks_are_read_and_blocks_without_packets_skipped() {
     let comment = LITTLE.block(0x0bad, &vec![0x55; 1 << 20]);
     let frame = Captured::whole(Duration::from_micros(1_500_000), vec![3; 60_000]);
     let packet = LITTLE.packet(0, 1_500_000, &frame.bytes);
@@ -127,7 +127,7 @@ fn long_blocks_are_read_and_others_than_packets_passed_over() {
 }
 
 #[test]
-fn interfaces_say_how_packets_are_meant() {
+fn interfaces_define_how_packets_are_read() {
     for order in [LITTLE, BIG] {
         let section = |blocks: &[Vec<u8>]| [order.section(), blocks.concat()].concat();
         let packet = |interface, timestamp| order.packet(interface, timestamp, &[9; 64]);
@@ -192,7 +192,7 @@ fn obsolete_packets_are_packets() {
 }
 
 #[test]
-fn snapped_packets_say_how_long_they_were() {
+fn snapped_packets_have_their_original_length() {
     let time = Duration::ZERO;
     let cut = |bytes, original| Captured { time, bytes: vec![7; bytes], original };
     for order in [LITTLE, BIG] {

@@ -1,7 +1,7 @@
-//! Sends frames by one port of a switch and checks what arrives at another, from inside a virtual machine.
+//! Sends frames by one port of a switch and checks those that arrive at another, from inside a virtual machine.
 //!
-//! `e2e-pages FROM TO FRAMES [plain] [lossy]`: the sockets of both ports. FROM has its packets in pages, or with `plain` in long
-//! buffers, so that it also sends frames of 9 KB. With `lossy`, frames may be missing, but not change places.
+//! `e2e-pages FROM TO FRAMES [plain] [lossy]`: the sockets of both ports. FROM has its packets in pages, or with `plain` in
+//! long buffers, so that it also sends frames of 9 KB. With `lossy`, frames may be missing, but not change places.
 
 use nf::{Exchange, Options, Packet, PortOptions, Ports};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Frames under way.
+/// Frames in flight.
 const WINDOW: u64 = 64;
 
 /// Time after which frames that have not arrived are lost.
@@ -18,7 +18,7 @@ const LOST: Duration = Duration::from_millis(500);
 /// Time limit for all.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Bytes in front of a frame's number.
+/// Bytes before a frame's number.
 const HEAD: usize = 14;
 
 type Failed = Box<dyn std::error::Error>;
@@ -44,7 +44,6 @@ fn open(socket: &str, plain: bool) -> Result<Ports, Failed> {
     Ok(Ports::open(Options { exchange, buffer_size, ..defaults }, &AtomicBool::new(false))?)
 }
 
-/// Returns the length of a frame.
 fn length(number: u64, plain: bool) -> usize {
     let lengths = [60, 64, 1514, 2048, 3072, 3900, 3956, 1000];
     if plain && number.is_multiple_of(3) { 9018 } else { lengths[(number % 8) as usize] }

@@ -7,7 +7,7 @@ use super::kernel::lock;
 use super::{Kernel, Vm};
 use lab::{Error, Result};
 
-/// How QEMU runs a guest's instructions.
+/// QEMU's way to run a guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accel {
     /// Run by the processor.
@@ -48,16 +48,14 @@ impl Accel {
         vm.is_ok_and(|vm| vm.wait_ready(Duration::from_secs(8)).is_ok())
     }
 
-    /// Returns QEMU's arguments for it.
     pub(super) fn arguments(self) -> [&'static str; 4] {
         match self {
             Accel::Kvm => ["-accel", "kvm", "-cpu", "host"],
-            // QEMU 7.2 may leave wrong flags behind cmpxchg16b, and Linux 6.12 crashes. It boots without this instruction.
+            // QEMU 7.2 may leave wrong flags after cmpxchg16b, and Linux 6.12 crashes. It boots without this instruction.
             Accel::Tcg => ["-accel", "tcg", "-cpu", "max,-cx16"],
         }
     }
 
-    /// Returns the kernel's arguments for it.
     pub(super) fn kernel_arguments(self) -> &'static str {
         match self {
             Accel::Kvm => "",

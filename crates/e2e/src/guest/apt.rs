@@ -56,7 +56,6 @@ impl Apt {
     }
 }
 
-/// Returns the Debian mirror that this machine uses.
 fn mirror() -> Result<String> {
     let ask = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"];
     let found = output_of(Command::new("apt-get").args(ask))?;

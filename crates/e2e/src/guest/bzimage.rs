@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_off_image_is_refused() {
+    fn a_truncated_image_is_refused() {
         let mut image = image(b"\x02\x21\x4c\x18data\0\0\0\x01");
         image.pop();
         assert!(payload(&image).is_err());

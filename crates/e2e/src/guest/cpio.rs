@@ -25,7 +25,6 @@ impl Archive {
         self.entry(path, SYMLINK, target.as_bytes());
     }
 
-    /// Returns the finished archive.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes

@@ -46,7 +46,7 @@ const RECENT: Origin = Origin {
     headers: &[],
 };
 
-/// The kernel of Debian 12, and what building modules for it takes.
+/// The kernel of Debian 12, and the packages for building modules for it.
 const STABLE_HEADERS: Origin = Origin {
     images: STABLE.images,
     suite: None,
@@ -97,8 +97,8 @@ impl Kernel {
         Self::prepare_of(&BACKPORTED_HEADERS)
     }
 
-    /// Takes a kernel that somebody has built, from a directory like those of the cache: `vmlinux`, which may be any image that
-    /// QEMU boots, the modules, and the headers in `usr/src`. Its name begins with `linux-image-`.
+    /// Takes a kernel that was built elsewhere, from a directory like those of the cache: `vmlinux`, which may be any image
+    /// that QEMU boots, the modules, and the headers in `usr/src`. Its name begins with `linux-image-`.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -132,7 +132,6 @@ impl Kernel {
         module_path(&self.directory, name)
     }
 
-    /// Returns the directory of the headers.
     pub(super) fn headers(&self) -> PathBuf {
         let version = self.name.trim_start_matches("linux-image-");
         self.directory.join("usr/src").join(format!("linux-headers-{version}"))

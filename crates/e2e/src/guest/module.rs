@@ -48,7 +48,7 @@ impl Module {
         }
         let mut make = Command::new("make");
         make.arg("-C").arg(kernel.headers()).arg(format!("M={}", directory.display()));
-        // Type information takes a tool that not everybody has, and nobody here reads it.
+        // Type information needs a tool that may be missing, and is not used here.
         make.args(["CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"]).args(&self.settings);
         output_of(&mut make)?;
         write(&record, &text)?;

@@ -1,4 +1,4 @@
-//! A running Millrace that a test looks at.
+//! A running Millrace under test.
 
 use super::wait_for;
 use ::millrace::control::{Drops, ReloadReport};
@@ -82,7 +82,7 @@ impl Millrace {
         sure(self.0.aggregation())
     }
 
-    /// Returns what a port that aggregates received and sent.
+    /// Returns the counters of both directions of a port that aggregates.
     pub fn sides(&self, port: &str) -> [AggregationSide; 2] {
         let ports = self.aggregation().ports;
         let port = ports.into_iter().find(|other| other.port == port).expect("it aggregates");
@@ -115,7 +115,7 @@ impl Millrace {
         sure(self.0.ctl(arguments))
     }
 
-    /// Returns what it holds of the machine.
+    /// Returns the machine's resources that it holds.
     pub fn usage(&self) -> Usage {
         sure(self.0.usage())
     }

@@ -1,4 +1,4 @@
-//! Millrace under test: what [`lab::millrace`] has, for tests, which end at the first failure.
+//! Millrace under test: [`lab::millrace`] for tests, which end at the first failure.
 
 mod home;
 mod millrace;

@@ -1,5 +1,6 @@
-//! The programs under test: Millrace and the sample network functions, those beside the one that the environment variable
-//! MILLRACE names, or else those of this workspace, in the profile of the tests, built by cargo when the first test needs them.
+//! The programs under test: Millrace and the sample network functions, those next to the one that the environment variable
+//! MILLRACE names, or else those of this workspace, in the profile of the tests, built by cargo when the first test needs
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +12,7 @@ pub fn program() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::var_os("MILLRACE").map_or_else(|| build("millrace", "millrace"), PathBuf::from))
 }
 
-/// Returns the path of a sample network function, beside the program named by MILLRACE if that is set.
+/// Returns the path of a sample network function, next to the program named by MILLRACE if that is set.
 pub fn function(name: &str) -> PathBuf {
     match std::env::var_os("MILLRACE") {
         Some(program) => PathBuf::from(program).with_file_name(name),
@@ -37,7 +38,7 @@ fn build(package: &str, program: &str) -> PathBuf {
     found.expect("cargo names the program that it built")
 }
 
-/// Returns the path of a program of this package, which cargo builds with the tests: beside their directory.
+/// Returns the path of a program of this package, which cargo builds with the tests: next to their directory.
 pub fn companion(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a program has a path");
     test.parent().and_then(Path::parent).expect("cargo's directories").join(name)

@@ -227,7 +227,7 @@ impl Crafted {
         Some((bytes, buffers))
     }
 
-    /// Sends a frame that lies at this address, behind its header.
+    /// Sends a frame that lies at this address, after its header.
     pub fn send(&mut self, addr: u64, len: u32) {
         self.queues[TX].add(&[Buffer { addr, len, writable: false }]).expect("a free descriptor");
         self.sending += 1;

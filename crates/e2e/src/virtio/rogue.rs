@@ -33,7 +33,7 @@ pub const HEADER: u32 = 12;
 pub const START: u64 = 0x10_0000;
 /// Bytes of the memory.
 pub const LENGTH: u64 = 0x20_0000;
-/// First address behind the rings.
+/// First address after the rings.
 pub const BUFFERS: u64 = START + 0x1_0000;
 
 /// Addresses of a queue's areas.

@@ -1,4 +1,4 @@
-//! Packet aggregation in network functions: the switch beside them passes aggregates on unchanged.
+//! Packet aggregation in network functions: their switch passes aggregates on unchanged.
 
 use std::process::Command;
 
@@ -75,7 +75,7 @@ fn on_a_cable(options: &[&str]) -> Result<()> {
     exchange(&mut ends, PACKETS, &vids)?;
     let [received, sent] = first.sides("wan");
     joined_both_ways(&received, &sent, PACKETS);
-    // The switch beside the network function counts frames, regardless of their contents.
+    // The switch next to the network function counts frames, regardless of their contents.
     second.counted("wan", sent.frames, received.frames);
     second.counted("guest", PACKETS, PACKETS);
     first.none_dropped();
@@ -87,7 +87,7 @@ fn on_a_cable(options: &[&str]) -> Result<()> {
 }
 
 #[test]
-fn a_network_function_splits_and_joins_what_a_cable_brings() -> Result<()> {
+fn a_network_function_on_a_cable_splits_and_joins() -> Result<()> {
     on_a_cable(&[])
 }
 
@@ -101,8 +101,8 @@ fn a_native_network_function_on_a_cable() -> Result<()> {
     on_a_cable(&["--native"])
 }
 
-/// Puts the function behind a mapping: a port that does not aggregate receives whole aggregates into the function's buffers, and
-/// sends what the function joins from there.
+/// Puts the function behind a mapping: a port that does not aggregate receives whole aggregates into the function's buffers,
+/// and sends the packets that the function joins from there.
 fn behind_a_mapping(native: bool) -> Result<()> {
     let homes = [Home::new(), Home::new()];
     let vids = [100, 101, 300];
@@ -228,9 +228,9 @@ fn a_native_network_function_between_two_switches() -> Result<()> {
     in_the_middle(true, Transport::Vxlan)
 }
 
-/// Joins three switches in namespaces by cables. The first one aggregates; beside the others are network functions that do,
-/// each in its own placement. Sends mixes of sizes and VLANs: each VLAN is joined on its way east, west or nowhere, different
-/// ones between different nodes.
+/// Joins three switches in namespaces by cables. The first one aggregates; at the others are network functions that do, each
+/// in its own placement. Sends mixes of sizes and VLANs: each VLAN is joined on its way east, west or nowhere, different ones
+/// between different nodes.
 fn chain_of_three(native: [bool; 2]) -> Result<()> {
     let (far, near) = (100..104, 200..204);
     let homes = [Home::new(), Home::new(), Home::new()];

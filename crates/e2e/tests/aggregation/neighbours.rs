@@ -109,7 +109,7 @@ fn answers_are_in_the_vlan_of_the_next_hop() -> Result<()> {
 
 /// Requests beyond the switch's limit are dropped by name, and packets pass all the while.
 #[test]
-fn who_asks_too_much_disturbs_nobody() -> Result<()> {
+fn excessive_requests_do_not_disturb_traffic() -> Result<()> {
     let homes = [Home::new(), Home::new()];
     // Both the other switch and the flooding guest are at ports that aggregate.
     let asker = (network("asker"), vhost_user("idle"), patch("asker", "idle"));

@@ -1,4 +1,4 @@
-//! A router of the kernel between two switches, which knows nothing of the packets in aggregates.
+//! A router of the kernel between two switches, which does not know of the packets in aggregates.
 
 use e2e::cable::{lay_cable, quiet_namespace};
 use e2e::transfer::move_file;
@@ -67,7 +67,7 @@ impl Rig {
             end.run("ip", &["address", "add", &format!("10.0.0.{}/24", node + 1), "dev", "nf0"])?;
             end.run("ip", &["address", "add", &format!("fd00::{}/64", node + 1), "dev", "nf0", "nodad"])?;
         }
-        // The first aggregates are lost while the router asks who the switches are.
+        // The first aggregates are lost while the router resolves the switches' addresses.
         wait_for("the way", || ends[0].run("ping", &["-c", "1", "-W", "1", "10.0.0.2"]).ok().map(drop));
         Ok(Rig { ends, router, homes, switches })
     }
@@ -82,7 +82,7 @@ impl Rig {
 fn every_packet_finds_its_way_across_a_router() -> Result<()> {
     for road in [&V4, &V6] {
         let rig = Rig::new(road, true)?;
-        // The kernel cuts what is longer than 9000 bytes, and the switch what is longer than a frame to the router.
+        // The kernel fragments packets of more than 9000 bytes, and the switch those that exceed a frame to the router.
         for size in ["18", "56", "1000", "1400", "1472", "4000", "8972", "20000"] {
             rig.ping("10.0.0.2", size, &["-M", "dont"])?;
         }
@@ -104,7 +104,7 @@ fn every_packet_finds_its_way_across_a_router() -> Result<()> {
             let [_, sent] = switch.sides("wan");
             assert_eq!(sent.aggregates, sent.frames, "nothing travels bare");
         }
-        // The router sees the class of what is inside.
+        // The router sees the class of the inner packets.
         let mut seen = rig.router.command("timeout");
         seen.args(["30", "tcpdump", "-i", "r0", "-c", "1", "-nn", "-v", "udp and port 50261"]);
         seen.arg(if road.nodes[0].contains(':') { "and ip6[0:2] & 0x0ff0 = 0x0b80" } else { "and ip[1] = 0xb8" });

@@ -61,7 +61,6 @@ fn config(number: usize) -> RawFile {
     file((ports, bridge, aggregation(number, &[(CHAIN, next)]), sleeper()))
 }
 
-/// Returns a packet of 64 bytes.
 fn packet() -> [u8; 64] {
     let mut bytes = [0; 64];
     bytes[..6].copy_from_slice(&[2, 0, 0, 0, 2, 1]);
@@ -109,7 +108,7 @@ fn simulator() -> PathBuf {
     sources.join("build/simulate")
 }
 
-/// Simulates the same, with what a packet and a frame cost over AF_PACKET, and returns the frames on the links of each stage.
+/// Simulates the same, with the costs of a packet and a frame over AF_PACKET, and returns the frames on the links of each stage.
 fn simulated(packets: u64) -> Vec<u64> {
     let mut scenario =
         "seed 1\nseconds 1\nmodel millrace\nghz 2.6\ncycles-round 2600\ncycles-packet 190\ncycles-frame 1780\n\

@@ -114,7 +114,7 @@ fn packets_pass_a_chain_of_three() -> Result<()> {
 }
 
 #[test]
-fn what_is_malformed_is_dropped_by_name_and_disturbs_nobody() -> Result<()> {
+fn malformed_aggregates_are_dropped_with_a_reason_and_disturb_no_traffic() -> Result<()> {
     let home = Home::new();
     let rules = RawAggregation { unknown_chains: UnknownChains::Drop.into(), ..aggregation(0, &[(100, 1)]) };
     let millrace = home.start((network("wan"), vhost_user("nf"), patch("nf", "wan"), rules, sleeper()));
@@ -282,12 +282,12 @@ fn mapped(
     for switch in &switches {
         switch.wait_up(&["wan", "nf"]);
     }
-    // The other switch posts buffers in a round; until then, what is sent to it is dropped.
+    // The other switch posts buffers in a round; until then, frames to it are dropped.
     let idle = || switches[1].stats().workers[0].idle_cycles;
     let before = idle();
     wait_for("a round of the switch with the mapping", || (idle() > before).then_some(()));
     // Packets of VLAN 100 come in aggregates, those of 200 alone. A port that splits may offer no more than two bursts of buffers:
-    // one for packets under way, and one for packets that were delivered and whose buffers are not offered again yet.
+    // one for packets in flight, and one for packets that were delivered and whose buffers are not offered again yet.
     for vids in [&[200][..], &[100, 200], &[100]] {
         exchange_through(&mut ends, 10_000, vids, 32, |_, _| {})?;
     }

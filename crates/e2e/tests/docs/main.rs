@@ -40,7 +40,6 @@ impl Sandbox {
         Sandbox { home, path }
     }
 
-    /// Writes a file of the page.
     fn write(&self, name: &str, text: &str) {
         fs::write(self.home.path().join(name), text).unwrap();
     }
@@ -173,7 +172,7 @@ fn no_page_is_left_out() {
 }
 
 #[test]
-fn what_is_wrong_is_found() {
+fn mistakes_are_found() {
     let sandbox = Sandbox::new();
     let blocks =
         "<!-- file: a.toml -->\n```toml\n[[port]]\nname = \"a\"\ndriver = \"snk\"\n```\n\n```sh\nls | false\n```\n";

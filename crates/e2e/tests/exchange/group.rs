@@ -22,7 +22,7 @@ use virtqueue::{NET_HEADER, features};
 
 const PACKETS: u64 = 3000;
 
-/// Packets under way in each direction: fewer than there are buffers.
+/// Packets in flight in each direction: fewer than there are buffers.
 const WINDOW: u64 = 96;
 const VIDS: [u16; 1] = [100];
 
@@ -58,7 +58,7 @@ impl End {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are under way");
+        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are in flight");
         packet.copy_from_slice(bytes);
         self.burst.push(packet);
         self.ports[0].transmit_all(&mut self.burst);
@@ -99,13 +99,13 @@ fn start(home: &Home, ports: [&str; 2], options: &[&str]) -> Result<Daemon> {
     Ok(function)
 }
 
-/// Returns what was exchanged and copied from one port to another.
+/// Returns the counts of frames exchanged and copied from one port to another.
 fn pair(switch: &Millrace, from: &str, to: &str) -> ExchangePair {
     let mut pairs = switch.stats().exchanges.into_iter().flat_map(|exchange| exchange.pairs);
     pairs.find(|pair| pair.from.as_deref() == Some(from) && pair.to == to).unwrap_or_default()
 }
 
-/// Waits until so many frames of this pair were exchanged, and none copied but for these reasons.
+/// Waits until `frames` frames of this pair were exchanged, and none copied but for these reasons.
 fn exchanged(switch: &Millrace, from: &str, to: &str, frames: u64, copied: &[(&str, u64)]) {
     let pair = || pair(switch, from, to);
     let copied = copied.iter().filter(|(_, count)| *count > 0);
@@ -214,20 +214,20 @@ fn both_ways_are_tried() {
     switch.stop();
 }
 
-/// Frames that an end may have under way, and a ring with room for them: enough for the switch to measure them without a pause, even
+/// Frames that an end may have in flight, and a ring with room for them: enough for the switch to measure them without a pause, even
 /// if all take turns on one processor.
-const UNDER_WAY: u64 = 640;
+const IN_FLIGHT: u64 = 640;
 const RING: u16 = 1024;
 
-/// Lets each end send a burst, unless too many frames are under way, and receive one.
+/// Lets each end send a burst, unless too many frames are in flight, and receive one.
 fn pass_burst(ends: &mut [End; 2], len: usize) {
     let moved = |ends: &[End; 2]| ends.each_ref().map(|end| (end.sent, end.count));
     let before = moved(ends);
     for (from, to) in [(0, 1), (1, 0)] {
-        if ends[from].sent - ends[to].count <= UNDER_WAY {
+        if ends[from].sent - ends[to].count <= IN_FLIGHT {
             for _ in 0..64 {
                 let End { ports, burst, sent, .. } = &mut ends[from];
-                let mut packet = ports[0].alloc(len).expect("few are under way");
+                let mut packet = ports[0].alloc(len).expect("few are in flight");
                 packet.copy_from_slice(&[*sent as u8; 1500][..len]);
                 burst.push(packet);
                 *sent += 1;
@@ -382,9 +382,9 @@ fn a_lying_member() {
     live.during_keeping(0.4, |attack| {
         let mut victim = End::connect(socket, false, 2048);
         let mut number = 0u64;
-        while attack.goes_on() {
+        while attack.continues() {
             while transmit.free() > 0 {
-                // Its own first, then those of others, then places between buffers and behind the last one.
+                // Its own first, then those of others, then places between buffers and after the last one.
                 let buffer = match number % 4 {
                     0 => grant.buffers[0],
                     1 => grant.buffers[(number % 600) as usize],

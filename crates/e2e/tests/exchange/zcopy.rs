@@ -1,4 +1,4 @@
-//! The kernel module zcopy, in a virtual machine: `e2e-zcopy` does the checks, and docs/zcopy.md says what they are for.
+//! The kernel module zcopy, in a virtual machine: `e2e-zcopy` does the checks, which docs/zcopy.md explains.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(1200);
 /// The machine's memory, all of which checks use more than once.
 const MEMORY_MIB: usize = 192;
 
-/// The same for a kernel that has to keep account of each byte.
+/// The same for a kernel that tracks each byte.
 const CHECKED_MEMORY_MIB: usize = 768;
 
 fn module() -> Module {
@@ -109,7 +109,7 @@ fn pages_change_hands_with_a_recent_kernel() -> Result<()> {
 
 #[test]
 #[ignore = "needs a kernel that kmod/zcopy/debug-kernel.sh builds; see CONTRIBUTING.md"]
-fn pages_change_hands_under_the_eyes_of_a_checking_kernel() -> Result<()> {
+fn pages_change_hands_in_a_kernel_that_checks_them() -> Result<()> {
     let directory = std::env::var_os("E2E_KERNEL").expect("E2E_KERNEL names the directory of the kernel");
     everything(&Kernel::at(directory), CHECKED_MEMORY_MIB)
 }

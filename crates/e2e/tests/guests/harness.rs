@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use e2e::guest::{self, Kernel, Nic, Vm};
-use lab::dpdk::{self, Port, Sandbox, SwitchPort, Testpmd};
+use lab::dpdk::{self, Port, Sandbox, Testpmd, VhostPort};
 use lab::{Result, cpu};
 use tempfile::TempDir;
 
@@ -23,7 +23,7 @@ fn sockets() -> (TempDir, PathBuf, PathBuf) {
 fn closed_loop(testpmd: dpdk::Builder, queues: u16) -> Result<()> {
     let (_directory, a, b) = sockets();
     let mut switch =
-        Testpmd::switch().port(SwitchPort::new(&a)).port(SwitchPort::new(&b)).queues(queues).spawn_ready()?;
+        Testpmd::switch().port(VhostPort::new(&a)).port(VhostPort::new(&b)).queues(queues).spawn_ready()?;
     switch.start()?;
     let mut function = testpmd.port(Port::new(&a)).port(Port::new(&b).packed()).queues(queues).spawn()?;
     function.wait_ready(dpdk::READY)?;
@@ -55,7 +55,7 @@ fn packets_go_round_between_testpmd_and_testpmd() -> Result<()> {
 }
 
 #[test]
-fn the_same_with_two_queue_pairs_and_no_sandbox() -> Result<()> {
+fn packets_go_round_with_two_queue_pairs_and_no_sandbox() -> Result<()> {
     closed_loop(Testpmd::builder("loop").sandbox(Sandbox::None), 2)
 }
 
@@ -66,7 +66,7 @@ fn a_network_function_may_own_its_sockets() -> Result<()> {
         .port(Port::new(&a).server().in_order())
         .port(Port::new(&b).server().mergeable(false).queue_size(512))
         .spawn()?;
-    let ports = Testpmd::switch().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
+    let ports = Testpmd::switch().port(VhostPort::new(&a).client()).port(VhostPort::new(&b).client());
     let mut switch = ports.spawn_ready()?;
     switch.start()?;
     function.wait_ready(dpdk::READY)?;
@@ -100,7 +100,7 @@ fn two_guests(kernel: &Kernel, switch: &mut Testpmd, nics: [Nic; 2]) -> Result<(
 fn guests_may_own_their_sockets_and_have_many_queues() -> Result<()> {
     let kernel = Kernel::prepare()?;
     let (_directory, a, b) = sockets();
-    let ports = Testpmd::switch().port(SwitchPort::new(&a).client()).port(SwitchPort::new(&b).client());
+    let ports = Testpmd::switch().port(VhostPort::new(&a).client()).port(VhostPort::new(&b).client());
     let mut switch = ports.queues(2).spawn_ready()?;
     let nics = [Nic::new(&a).server().queues(2), Nic::new(&b).server().queues(2).packed().queue_size(512)];
     let (a, b) = two_guests(&kernel, &mut switch, nics)?;
@@ -115,7 +115,7 @@ fn guests_may_own_their_sockets_and_have_many_queues() -> Result<()> {
 fn a_guest_connects_again_to_a_new_switch() -> Result<()> {
     let kernel = Kernel::prepare()?;
     let (_directory, a, b) = sockets();
-    let switch = Testpmd::switch().port(SwitchPort::new(&a)).port(SwitchPort::new(&b));
+    let switch = Testpmd::switch().port(VhostPort::new(&a)).port(VhostPort::new(&b));
     let mut first = switch.clone().spawn_ready()?;
     let (left, _right) = two_guests(&kernel, &mut first, [Nic::new(&a).reconnect(), Nic::new(&b).reconnect()])?;
     first.daemon().kill()?;

@@ -45,7 +45,7 @@ fn an_idle_switch_uses_no_cpu() {
 }
 
 #[test]
-fn a_lone_frame_wakes_everybody_up() {
+fn a_lone_frame_wakes_every_sleeper() {
     let home = Home::new();
     let millrace = home.start((patched("a", "b"), sleeper()));
     let (mut a, mut b) = guests(&home);

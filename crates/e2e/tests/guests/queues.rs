@@ -15,7 +15,6 @@ const FRAMES: u64 = 5000;
 /// Every size that fits the usual MTU.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
-/// Returns the configuration of the near switch.
 fn config(workers: impl Part) -> RawFile {
     let nic = steered("up0", [SteerKeys { mac: "02:00:00:00:00:01".into(), queue: 1.into() }]);
     file((nic, functions("near"), workers))
@@ -127,7 +126,7 @@ fn queues_of_a_virtio_nic() -> Result<()> {
     Ok(())
 }
 
-/// The NIC and the other functions go on, and the function is mapped again.
+/// The NIC and the other functions continue, and the function is mapped again.
 #[test]
 fn a_function_whose_port_is_reopened_disturbs_no_other() -> Result<()> {
     let scene = SharedNic::new()?;

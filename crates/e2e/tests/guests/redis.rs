@@ -5,7 +5,7 @@ use e2e::guest::{self, Kernel, Nic, Vm};
 use lab::Result;
 use lab::millrace::config::*;
 
-/// A shell function that stores a value of so many bytes in the other machine, and compares what comes back.
+/// A shell function that stores a value of a given length in the other machine, and compares the returned value.
 const EXCHANGE: &str = "exchange() { \
     head -c $1 /dev/urandom | od -An -v -tx1 | tr -d ' \\n' | head -c $1 >/tmp/value; \
     redis-cli -h 192.0.2.2 -x set key </tmp/value && redis-cli -h 192.0.2.2 get key | head -c $1 | cmp - /tmp/value; }";

@@ -1,4 +1,4 @@
-//! A guest that makes up addresses, and a controller that asks but never reads, beside honest guests. The switch is checked
+//! A guest that invents addresses, and a controller that asks but never reads, next to honest guests. The switch is checked
 //! meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
@@ -39,7 +39,7 @@ fn came(guest: &mut Guest, wanted: &[u8]) -> usize {
 }
 
 #[test]
-fn a_guest_makes_addresses_up_and_evicts_nobody() {
+fn a_guest_that_invents_addresses_evicts_no_other_address() {
     const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const FRIEND: [u8; 6] = [2, 0, 0, 0, 0, 2];
     let ports = ["a", "v", "w"].map(vhost_user);
@@ -57,7 +57,7 @@ fn a_guest_makes_addresses_up_and_evicts_nobody() {
     let private = frame(VICTIM, FRIEND, 2);
     let mut number = 0u32;
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             // Sequential and random addresses; each frame from a new one to a new one.
             let burst = (0..64).map(|_| {
                 number = number.wrapping_add(1);
@@ -83,7 +83,6 @@ fn a_guest_makes_addresses_up_and_evicts_nobody() {
     live.finish();
 }
 
-/// Returns an OpenFlow 1.3 message.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (8 + body.len() as u16).to_be_bytes();
     [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()
@@ -158,7 +157,7 @@ fn a_controller_asks_without_end_and_reads_nothing() {
         Err(error) => error.kind() != ErrorKind::WouldBlock,
     };
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             if ask(&mut rogue) {
                 rogue = (connect(), 0);
             }

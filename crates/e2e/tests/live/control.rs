@@ -1,4 +1,4 @@
-//! Frontends that keep the control side busy, beside two honest guests. The switch is checked meanwhile.
+//! Frontends that keep the control side busy, next to two honest guests. The switch is checked meanwhile.
 
 use e2e::live::Live;
 use e2e::virtio::rogue::{BUFFERS, HEADER, LENGTH, RX, Rogue, SIZE, START, TX, available, descriptors, used};
@@ -45,7 +45,7 @@ fn besieged(mut say: impl FnMut(&mut Rogue) + Send) {
     let mut rogue = Rogue::connect(&live.home);
     live.millrace.wait_up(&["a"]);
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             say(&mut rogue);
             settle(&rogue);
             attack.strike();

@@ -1,4 +1,4 @@
-//! Hostile controllers, beside two honest guests and an honest controller. The switch is checked meanwhile.
+//! Hostile controllers, next to two honest guests and an honest controller. The switch is checked meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,6 @@ const PACKET_OUT: u8 = 13;
 const BARRIER_REQUEST: u8 = 20;
 const BARRIER_REPLY: u8 = 21;
 
-/// Returns an OpenFlow 1.3 message.
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (8 + body.len() as u16).to_be_bytes();
     [&[4, kind, length[0], length[1], 0, 0, 0, 1], body].concat()
@@ -26,7 +25,7 @@ fn live() -> Live {
     Live::new((vhost_user("a"), vhost_user("b"), bridge, channel))
 }
 
-/// A controller that does as it should.
+/// A controller that keeps to the protocol.
 struct Honest(UnixStream);
 
 impl Honest {
@@ -69,7 +68,7 @@ fn a_controller_sends_packets_without_end() {
     let flood = message(PACKET_OUT, &[&from[..], &to_all, &[0xff; 1000]].concat()).repeat(16);
     let sent = |live: &Live| -> u64 { live.millrace.port("a").drops().values().sum() };
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             controller.write_all(&flood).unwrap();
             attack.strike();
         }
@@ -83,7 +82,7 @@ fn a_controller_sends_packets_without_end() {
 const CROWD: usize = 150;
 
 #[test]
-fn a_crowd_talks_nonsense() {
+fn many_clients_send_nonsense() {
     let live = live();
     let mut honest = Honest::connect(&live.home);
     let nonsense: [Vec<u8>; 6] = [
@@ -97,7 +96,7 @@ fn a_crowd_talks_nonsense() {
     ];
     let (mark, began) = (live.millrace.daemon.log().mark(), Instant::now());
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let crowd: Vec<_> = (0..CROWD).map(|_| UnixStream::connect(live.home.socket("of")).unwrap()).collect();
             for (mut stream, nonsense) in crowd.iter().zip(nonsense.iter().cycle()) {
                 match stream.write_all(nonsense) {

@@ -1,4 +1,4 @@
-//! A guest that changes its frames while the switch decides where they go: what was judged is what is sent.
+//! A guest that changes its frames while the switch decides where they go: the judged bytes are sent.
 
 use e2e::live::Live;
 use e2e::virtio::rogue::{Rogue, SIZE, buffer};
@@ -11,16 +11,16 @@ const VICTIM: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const ROGUE: [u8; 6] = [2, 0, 0, 0, 0, 6];
 
-/// Bytes behind the headers, which nobody judges.
+/// Bytes after the headers, which the switch does not check.
 const PAYLOAD: [u8; 86] = [7; 86];
 
 /// The beginnings between which the rogue's frames change.
 type Beginnings = [Vec<u8>; 2];
 
-/// Part of their rate that honest guests keep: beside two threads of the attacker that are always busy.
+/// Part of their rate that honest guests keep while two threads of the attacker are always busy.
 const KEPT: f64 = 0.4;
 
-/// Keeps the rogue's transmit queue full of frames that change all the time, and passes on what the others receive.
+/// Keeps the rogue's transmit queue full of frames that change all the time, and passes on frames that the others receive.
 fn flip(
     live: &Live,
     rogue: &mut Rogue,
@@ -33,13 +33,13 @@ fn flip(
     live.during_keeping(KEPT, |attack| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                while attack.goes_on() {
+                while attack.continues() {
                     for beginning in beginnings {
                         (0..SIZE).for_each(|slot| scribbler.write(buffer(slot), beginning));
                     }
                 }
             });
-            while attack.goes_on() {
+            while attack.continues() {
                 rogue.send_all();
                 for (number, other) in others.iter_mut().enumerate() {
                     let received = other.receive(64, |frame| {
@@ -77,7 +77,7 @@ fn teach(live: &Live, victim: &mut Guest) {
 }
 
 #[test]
-fn frames_for_a_learned_address_reach_nobody_else() {
+fn frames_for_a_learned_address_reach_no_other_guest() {
     let live = Live::new((["a", "v", "w"].map(vhost_user), bridge("br0", ["a", "v", "w"])));
     let (mut victim, mut other) = (connect(&live, "v"), connect(&live, "w"));
     let mut rogue = Rogue::connect(&live.home);
@@ -117,7 +117,7 @@ fn to_tcp(port: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_flow_drops_passes_in_no_frame() {
+fn headers_that_a_flow_drops_pass_in_no_frame() {
     let flows = (by_flows(bridge("br0", ["a", "v"])), listen("unix:of.sock"));
     let live = Live::new((["a", "v"].map(vhost_user), flows));
     for flow in ["priority=2,tcp,tp_dst=22,actions=drop", "priority=1,actions=NORMAL"] {

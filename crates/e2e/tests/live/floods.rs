@@ -1,4 +1,4 @@
-//! A guest whose frames are dear to forward, on the worker of two honest ones.
+//! A guest whose frames are expensive to forward, on the worker of two honest ones.
 
 use e2e::cable::quiet_namespace;
 use e2e::live::Live;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Ports that each frame is flooded to, with a system call for each.
 const TAPS: usize = 40;
 
-/// The guest sends long frames to an address that nobody has, all the time.
+/// The guest sends long frames to an unknown address, all the time.
 #[test]
 fn long_frames_are_flooded_to_many_ports() {
     let namespace = quiet_namespace().unwrap();
@@ -23,7 +23,7 @@ fn long_frames_are_flooded_to_many_ports() {
     rogue.fill(&[&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 6, 0x90, 0][..], &[0; 1486]].concat());
     live.during(|attack| {
         let mut sent = 0;
-        while attack.goes_on() {
+        while attack.continues() {
             rogue.send_all();
             if std::mem::replace(&mut sent, rogue.used_index(TX)) != sent {
                 attack.strike();

@@ -1,4 +1,4 @@
-//! Guests that attack the switch through their rings, beside two honest ones. The switch is checked during the attack.
+//! Guests that attack the switch through their rings, next to two honest ones. The switch is checked during the attack.
 
 use e2e::live::Live;
 use e2e::virtio::rogue::{Rogue, SIZE, TX};
@@ -14,13 +14,15 @@ fn bad_buffers_without_end() {
         rogue.describe(TX, slot, 0x1000, 100, 0, 0);
     }
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             while rogue.next[TX].wrapping_sub(rogue.used_index(TX)) < SIZE {
                 rogue.offer(TX, rogue.next[TX] % SIZE);
             }
             let used = rogue.used_index(TX);
             rogue.publish(TX, rogue.next[TX]);
-            e2e::wait_for("chains to come back", || (rogue.used_index(TX) != used || !attack.goes_on()).then_some(()));
+            e2e::wait_for("chains to come back", || {
+                (rogue.used_index(TX) != used || !attack.continues()).then_some(())
+            });
             attack.strike();
         }
     });

@@ -1,4 +1,4 @@
-//! Guests with memory that does not exist, or vanishes, beside two honest guests.
+//! Guests with memory that does not exist, or vanishes, next to two honest guests.
 
 use super::sessions::frontend;
 use e2e::Home;
@@ -22,7 +22,7 @@ fn existing(file: &OwnedFd) -> u64 {
     fstat(file).unwrap().st_blocks as u64 * 512
 }
 
-/// Shares so much memory that nobody has touched at port `a`; reports whether the switch takes it.
+/// Shares this much untouched memory at port `a`; reports whether the switch takes it.
 fn is_taken(home: &Home, length: u64) -> bool {
     let frontend = frontend(home);
     let file = memfd_create("sparse", MemfdFlags::CLOEXEC).unwrap();
@@ -39,12 +39,12 @@ fn is_taken(home: &Home, length: u64) -> bool {
 }
 
 #[test]
-fn a_hole_costs_the_guest_its_session_and_nobody_else_anything() {
+fn a_hole_ends_the_session_of_its_guest_only() {
     let mut live = Live::new(patched("a", "b"));
     let mut b = Options::new(live.home.socket("b")).connect().unwrap();
     let mark = live.millrace.daemon.log().mark();
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let mut rogue = Rogue::connect(&live.home);
             assert!(rogue.is_connected(), "the switch has answered: it has all of the memory");
             rogue.blast(&mut b, Duration::from_millis(5));
@@ -63,11 +63,11 @@ fn a_hole_costs_the_guest_its_session_and_nobody_else_anything() {
 }
 
 #[test]
-fn memory_that_nobody_touched_is_allocated_within_limits() {
+fn untouched_memory_is_allocated_within_limits() {
     let mut live = Live::new(patched("a", "b"));
     let mark = live.millrace.daemon.log().mark();
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             assert!(!is_taken(&live.home, 1 << 39), "half of the machine's memory is less");
             attack.strike();
         }
@@ -111,7 +111,7 @@ fn memory_as_large_as_address_spaces() {
     };
     let table = |regions: u64| (0..regions).map(region).collect::<Vec<_>>();
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let frontend = frontend(&live.home);
             frontend.set_mem_table(&table(8)).unwrap();
             frontend.get_features().unwrap();

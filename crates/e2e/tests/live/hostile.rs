@@ -1,7 +1,7 @@
-//! Guests that break the rules of their rings and sockets, on a live Millrace, beside two that do not.
+//! Guests that break the rules of their rings and sockets, on a live Millrace, next to two that do not.
 //!
-//! Each test puts a rogue on port `a`. Afterwards a good guest must be served there, no frame between `c` and `d` may be lost,
-//! and Millrace must have logged the error.
+//! Each test puts a rogue on port `a`. Afterwards a good guest must be served there, no frame between `c` and `d` may be
+//! lost, and Millrace must have logged the error.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -214,11 +214,11 @@ fn a_guest_leaves_in_the_middle_of_a_burst() {
 }
 
 #[test]
-fn half_a_message_holds_nobody_up_for_long() {
+fn half_a_message_blocks_others_only_briefly() {
     let mut scene = Scene::new();
     let mut stalled = UnixStream::connect(scene.live.home.socket("a")).unwrap();
     stalled.write_all(&[1, 0, 0, 0, 1, 0]).unwrap();
-    scene.live.judge();
+    scene.live.check_honest();
     scene.said("sent half a message and then nothing");
     // Still open on this side.
     scene.recovers();

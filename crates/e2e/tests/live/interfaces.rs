@@ -104,7 +104,7 @@ fn an_interface_that_is_missing_is_waited_for() -> Result<()> {
 }
 
 #[test]
-fn one_that_is_made_again_is_used_again() -> Result<()> {
+fn an_interface_that_is_created_again_is_used_again() -> Result<()> {
     for driver in KINDS {
         let (here, there) = two_namespaces()?;
         let (home, far) = (Home::new(), Home::new());
@@ -298,7 +298,7 @@ fn controllers_hear_of_the_carrier() -> Result<()> {
 }
 
 #[test]
-fn what_the_kernel_drops_is_counted() -> Result<()> {
+fn frames_that_the_kernel_drops_are_counted() -> Result<()> {
     const SENT: u64 = 20_000;
     let (here, there) = two_namespaces()?;
     let (home, far) = (Home::new(), Home::new());

@@ -172,7 +172,7 @@ fn dpdk_guests_survive_millrace() -> Result<()> {
 }
 
 #[test]
-fn a_machine_goes_on_after_millrace_was_killed() -> Result<()> {
+fn a_machine_continues_after_millrace_was_killed() -> Result<()> {
     let kernel = Kernel::prepare()?;
     let home = Home::new();
     let bridge = bridge("br0", ["a", "b"]);

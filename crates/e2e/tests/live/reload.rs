@@ -1,4 +1,4 @@
-//! A configuration that changes all the time, beside guests that are not affected.
+//! A configuration that changes all the time, with guests that are not affected.
 
 use e2e::live::Live;
 use e2e::virtio::Options;
@@ -22,7 +22,7 @@ fn recorded(mut config: RawFile, name: &str) -> RawFile {
 }
 
 #[test]
-fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
+fn endless_reloads_disconnect_no_guest_and_lose_no_frame() {
     let live = Live::new(bridged(&[]));
     let mut guest = Options::new(live.home.socket("a")).connect().unwrap();
     live.millrace.wait_up(&["a"]);
@@ -45,7 +45,7 @@ fn reloads_without_end_disconnect_nobody_and_lose_nothing() {
     live.during(|attack| {
         let more: [&[&str]; 4] = [&["x"], &["y", "x"], &["y"], &[]];
         let mut rounds = more.iter().cycle().zip(["a", "c", "d", "c"].iter().cycle());
-        while attack.goes_on() {
+        while attack.continues() {
             let (more, name) = rounds.next().unwrap();
             reload(more, Some(name));
             attack.strike();

@@ -1,4 +1,4 @@
-//! Guests with the most expensive rings, beside two honest ones. The switch is checked during the attack.
+//! Guests with the most expensive rings, next to two honest ones. The switch is checked during the attack.
 
 use e2e::live::{Attack, Live};
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
@@ -56,14 +56,14 @@ fn short_receive_buffers_offered_again_while_they_come_back() {
     let mut rogue = Some(rogue);
     let mut lives = 0;
     live.during(|attack: &Attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let mut guest = rogue.take().unwrap_or_else(|| Rogue::connect(&live.home));
             live.millrace.wait_up(&["a"]);
             (0..SIZE).for_each(|at| guest.set_used_id(RX, at, NOBODY));
             (0..SIZE).for_each(|slot| guest.describe(RX, slot, BUFFERS, HEADER - 1, F_WRITE, 0));
             offer_what_came_back(&mut guest, RX);
             let mut back = 0u16;
-            while attack.goes_on() && guest.is_connected() {
+            while attack.continues() && guest.is_connected() {
                 send(&mut b, 60);
                 for _ in 0..20_000 {
                     // Chains come back in order: the last of a group stands for all of them.
@@ -93,10 +93,12 @@ fn long_chains_of_bad_descriptors() {
     // From a good address beyond the end of its memory.
     tables(&rogue, TX, u32::MAX, 0);
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let used = rogue.used_index(TX);
             offer_what_came_back(&mut rogue, TX);
-            e2e::wait_for("chains to come back", || (rogue.used_index(TX) != used || !attack.goes_on()).then_some(()));
+            e2e::wait_for("chains to come back", || {
+                (rogue.used_index(TX) != used || !attack.continues()).then_some(())
+            });
             attack.strike();
         }
     });
@@ -113,7 +115,7 @@ fn receive_buffers_of_one_byte() {
     let (live, mut rogue, mut b) = scene();
     tables(&rogue, RX, 1, F_WRITE);
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             offer_what_came_back(&mut rogue, RX);
             send(&mut b, 1500);
             attack.strike();

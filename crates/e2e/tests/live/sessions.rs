@@ -1,4 +1,4 @@
-//! Peers that attack the switch through shared descriptors, memory and sockets, beside two honest guests.
+//! Peers that attack the switch through shared descriptors, memory and sockets, next to two honest guests.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn full_notification_counters_in_blocking_mode() {
     rogue.write(BUFFERS, &[0; 2048]);
     rogue.describe(TX, 0, BUFFERS, HEADER + 60, 0, 0);
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             rogue.events().for_each(fill);
             rogue.offer_all(TX, &[0]);
             attack.strike();
@@ -71,7 +71,7 @@ fn notifications_that_wake_twenty_thousand_watchers() {
         same.iter().for_each(|fd| epoll::add(epoll, fd, EventData::new_u64(0), EventFlags::IN).unwrap());
     }
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             rogue.blast(&mut b, Duration::from_millis(1));
             attack.strike();
             // The attacker itself leaves the processor to honest guests.
@@ -99,7 +99,7 @@ fn a_frontend_that_is_refused_comes_back_without_end() {
     let mut live = Live::new((port("a", keys), vhost_user("b"), patch("a", "b")));
     let mark = live.millrace.daemon.log().mark();
     live.during(|attack| {
-        while attack.goes_on() {
+        while attack.continues() {
             let frontend = frontend(&live.home);
             let _ = frontend.set_vring_num(8, 256);
             assert!(frontend.get_features().is_err(), "there is no queue 8");

@@ -1,4 +1,4 @@
-//! Sockets that others remove, beside guests whose sessions go on.
+//! Sockets that others remove, while guests' sessions continue.
 
 use e2e::live::Live;
 use e2e::virtio::Options;
@@ -7,7 +7,7 @@ use lab::millrace::config::*;
 use std::fs;
 
 #[test]
-fn removed_sockets_are_told_and_come_back_at_a_reload() {
+fn removed_sockets_are_reported_and_come_back_at_a_reload() {
     let keys = VirtioUser { socket: "b.sock".into(), mode: Side::Server.into(), ..VirtioUser::default() };
     let listening = port("b", keys);
     let live = Live::new((vhost_user("a"), listening, patch("a", "b")));
@@ -41,7 +41,7 @@ fn removed_sockets_are_told_and_come_back_at_a_reload() {
 }
 
 #[test]
-fn a_socket_that_is_anothers_now_stays_so_and_the_reload_says_it() {
+fn a_socket_taken_by_another_process_stays_and_the_reload_says_so() {
     let live = Live::new(patched("a", "b"));
     fs::remove_file(live.home.socket("a")).unwrap();
     let other = std::os::unix::net::UnixListener::bind(live.home.socket("a")).unwrap();

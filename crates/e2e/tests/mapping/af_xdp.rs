@@ -1,4 +1,4 @@
-//! AF_XDP ports: plain, and what only they can do or refuse as the physical side of a mapping.
+//! AF_XDP ports: plain ones, and abilities and refusals that only they have as the physical side of a mapping.
 //!
 //! The other end of the cable, the "wire", is a second Millrace in a separate namespace, which patches its end to a guest's
 //! port with packet sockets.
@@ -56,7 +56,7 @@ fn every_frame_passes_both_ways() -> Result<()> {
 }
 
 #[test]
-fn a_driver_that_can_not_is_named() -> Result<()> {
+fn a_driver_without_zero_copy_is_named() -> Result<()> {
     let (cable, home) = (Cable::new()?, Home::new());
     let zero_copy = wan_with(AfXdp { mode: MoverKey::ZeroCopy.into(), ..AfXdp::default() });
     for (wan, says) in [(zero_copy, "zero-copy"), (two_queues(), "lower `queues`")] {
@@ -143,7 +143,7 @@ fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
 }
 
 #[test]
-fn what_can_not_be_mapped_is_copied_and_says_why() -> Result<()> {
+fn mappings_that_cannot_be_made_copy_and_say_why() -> Result<()> {
     let record = |port| RawPort { record_to: "seen.pcap".into(), ..port };
     let fw = || vhost_user("fw");
     for (mtu, buffer, ports, why) in [
@@ -201,7 +201,7 @@ fn the_interface_goes_under_load_and_the_guest_stays() -> Result<()> {
 
 /// Interfaces whose drivers do not support XDP: the kernel runs the program itself.
 #[test]
-fn generic_xdp_does_it_too() -> Result<()> {
+fn frames_pass_by_generic_xdp_too() -> Result<()> {
     let (cable, home) = (Cable::new()?, Home::new());
     let virtual_one = ["link", "add", "link", "up0", "name", "mv0", "type", "macvlan", "mode", "passthru"];
     cable.here.run("ip", &virtual_one)?;

@@ -16,7 +16,7 @@ const FRAMES: u64 = 5000;
 /// Every size that fits the usual MTU.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
-/// Rounds of frames to everybody: more than buffers of the switch, which a queue offers first.
+/// Rounds of broadcast frames: more than buffers of the switch, which a queue offers first.
 const GREETINGS: u8 = 70;
 
 const EVERYBODY: [u8; 6] = [0xff; 6];
@@ -79,8 +79,8 @@ impl Stations {
         Ok(Stations { near: [a, b, c], far: [x, y, z] })
     }
 
-    /// Has each of them send a frame to everybody. It reaches all guests but its sender, and, if it is from a guest, the
-    /// far station of the guest's queue.
+    /// Has each of them send a broadcast frame. It reaches all guests but its sender, and, if it is from a guest, the far
+    /// station of the guest's queue.
     fn greet(&mut self, mark: u8) -> Result<()> {
         let Stations { near, far } = self;
         for queue in 0..QUEUES {
@@ -136,7 +136,7 @@ fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
     assert!(detail.contains("driver veth has no rules by MAC address"), "{detail}");
     let mut stations = Stations::connect(&scene, &switches)?;
 
-    // Flooded frames reach everybody once.
+    // Flooded frames reach each member once.
     for mark in 0..GREETINGS {
         stations.greet(mark)?;
         learned(near);

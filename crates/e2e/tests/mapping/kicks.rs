@@ -85,7 +85,7 @@ impl Device {
 }
 
 #[test]
-fn it_is_kicked_for_buffers_though_no_frame_comes() -> Result<()> {
+fn a_device_is_kicked_for_buffers_without_frames() -> Result<()> {
     let home = Home::new();
     let device = Arc::new(Device::default());
     let options = backend::Options::new(home.socket("wan"), Mode::Server, 1);

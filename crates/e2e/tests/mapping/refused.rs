@@ -28,7 +28,7 @@ fn copies(millrace: &Millrace, mapping: usize, why: &str) {
 }
 
 #[test]
-fn frames_are_copied_and_nobody_is_disturbed() -> Result<()> {
+fn frames_are_copied_and_no_other_guest_is_disturbed() -> Result<()> {
     let refused = "the device refused SET_MEM_TABLE";
     let gave_up = "the backend left, or did not answer, 3 times in a row when it was given a guest's memory";
     for (reaction, acknowledges, why, connections) in [

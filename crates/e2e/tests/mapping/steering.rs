@@ -51,7 +51,7 @@ impl Cable {
     }
 }
 
-/// Returns a switch whose port `wan` is this one and mapped to `fw`, so as `how` says, in a bridge with `others`.
+/// Returns a switch whose port `wan` is this one and mapped to `fw` as `how` says, in a bridge with `others`.
 fn config(wan: RawPort, others: &[&str], how: RawMapping, worker: RawWorker) -> RawFile {
     let ports: Vec<_> = others.iter().map(|name| vhost_user(name)).collect();
     let statics = if others.is_empty() { Vec::new() } else { addresses() };
@@ -70,7 +70,7 @@ fn trusting(ports: &[&str]) -> RawMapping {
     RawMapping { trust: Several::List(ports).into(), ..plain() }
 }
 
-/// Returns a mapping that somebody steers frames for.
+/// Returns a mapping whose frames are steered outside the switch.
 fn steered(steering: MappingSteering) -> RawMapping {
     RawMapping { steering: steering.into(), ..plain() }
 }
@@ -185,7 +185,7 @@ fn frames_of_others_stay_out_while_guests_come_and_go() -> Result<()> {
     (1..=2).try_for_each(stay_out)
 }
 
-/// Does so with a NIC of this many queues, the first of which receives into the guest's memory.
+/// Does so with a NIC of this many queues; the first one receives into the guest's memory.
 fn stay_out(queues: u32) -> Result<()> {
     let (cable, home) = (Cable::with_queues(queues)?, Home::new());
     let wan = port("wan", AfXdp { interface: "up0".into(), queues: i64::from(queues).into(), ..AfXdp::default() });

@@ -14,7 +14,7 @@ const FILE: usize = 2 << 20;
 const MAC: &str = "52:54:00:0e:ff:01";
 
 #[test]
-fn it_talks_and_its_frames_are_in_place() -> Result<()> {
+fn a_machine_talks_and_its_frames_are_in_place() -> Result<()> {
     let kernel = Kernel::prepare()?;
     for packed in [false, true] {
         let (cable, home) = (Cable::new()?, Home::new());
@@ -47,7 +47,7 @@ fn it_talks_and_its_frames_are_in_place() -> Result<()> {
 
 /// The machine is killed, or its driver leaves the device, while the far end keeps sending to it.
 #[test]
-fn it_comes_back_while_frames_keep_coming() -> Result<()> {
+fn a_machine_comes_back_while_frames_keep_coming() -> Result<()> {
     let kernel = Kernel::prepare()?;
     let (cable, home) = (Cable::new()?, Home::new());
     cable.there.run("ip", &["address", "add", "192.0.2.1/24", "dev", "up1"])?;
@@ -93,7 +93,7 @@ fn it_answers(cable: &Cable, vm: &Vm, millrace: &Millrace) -> Result<()> {
     Ok(())
 }
 
-/// Waits until frames that arrive for the machine are dropped, and checks what the mapping says.
+/// Waits until frames that arrive for the machine are dropped, and checks the state of the mapping.
 fn frames_go_nowhere(millrace: &Millrace) {
     wait_for("the mapping to end", || (!millrace.mapping().zero_copy).then_some(()));
     let said = millrace.ctl("mappings");

@@ -19,7 +19,7 @@ use super::look;
 /// Frames each way.
 const FRAMES: u64 = 20_000;
 
-/// Returns every size that fits into a buffer of a mapped guest, over this wire, and how many frames may be under way.
+/// Returns every size that fits into a buffer of a mapped guest, over this wire, and how many frames may be in flight.
 fn traffic(kind: Kind) -> (RangeInclusive<usize>, u64) {
     match kind {
         Kind::VirtioUser => (60..=1500, 64),
@@ -86,7 +86,7 @@ fn every_kind_of_dpdk_guest() -> Result<()> {
 }
 
 /// Frames for other guests also land in the mapped guest's buffers, and are copied from there; a guest that posts no buffers
-/// blocks nobody.
+/// blocks no other guest.
 #[test]
 fn others_in_the_bridge_get_theirs() -> Result<()> {
     for kind in KINDS {

@@ -65,7 +65,7 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
 }
 
 #[test]
-fn a_guest_that_leaves_meanwhile() -> Result<()> {
+fn a_guest_that_leaves_while_buffers_are_out() -> Result<()> {
     let (nic_home, mut nic, home, mut millrace) = start();
     let guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();
@@ -77,9 +77,9 @@ fn a_guest_that_leaves_meanwhile() -> Result<()> {
     recovers(&nic_home, nic, &home, millrace)
 }
 
-/// The next guest gets no buffer filled before the NIC is connected anew: it may still fill those of the first.
+/// The next guest gets no buffer filled before the NIC has reconnected: it may still fill those of the first.
 #[test]
-fn a_mapping_that_moves_to_another_guest_meanwhile() -> Result<()> {
+fn a_mapping_that_moves_to_another_guest_while_buffers_are_out() -> Result<()> {
     let (nic_home, mut nic, home, mut millrace) = start();
     let mut guest = Options::new(home.socket("fw")).connect()?;
     millrace.wait_mapped();

@@ -26,7 +26,6 @@ const FEW: u16 = 8;
 
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
-/// Returns the configuration inside the machine.
 fn config(between: impl Part, idle: Idle) -> RawFile {
     let wan = AfXdp { interface: "eth0".into(), mode: MoverKey::ZeroCopy.into(), ..AfXdp::default() };
     let fw = VhostUser { socket: "/tmp/fw.sock".into(), ..VhostUser::default() };
@@ -36,17 +35,17 @@ fn config(between: impl Part, idle: Idle) -> RawFile {
 }
 
 /// The switch in the machine, until it is stopped.
-struct Switch<'v> {
+struct VmSwitch<'v> {
     vm: &'v Vm,
     job: Job,
 }
 
-impl<'v> Switch<'v> {
-    fn start(vm: &'v Vm, between: impl Part, idle: Idle) -> Result<Switch<'v>> {
+impl<'v> VmSwitch<'v> {
+    fn start(vm: &'v Vm, between: impl Part, idle: Idle) -> Result<VmSwitch<'v>> {
         let config = config(between, idle).text();
         vm.check(&format!("cat >/tmp/m.toml <<'end'\n{config}\nend"))?;
         let job = vm.start("exec millrace run --config /tmp/m.toml")?;
-        let switch = Switch { vm, job };
+        let switch = VmSwitch { vm, job };
         wait_for("the port", || switch.ctl("ports").ok()?.contains("zero-copy, native XDP").then_some(()));
         Ok(switch)
     }
@@ -134,10 +133,10 @@ fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
     let (vm, near, far) = machine(&home)?;
     // A worker that notifies the driver only when it must, and one that sleeps.
     for idle in [Idle::Poll, Idle::Sleep] {
-        let switch = Switch::start(&vm, patch("wan", "fw"), idle)?;
+        let switch = VmSwitch::start(&vm, patch("wan", "fw"), idle)?;
         switch.serve("split", SIZE, &far, &near)?;
         switch.stop()?;
-        let switch = Switch::start(&vm, one_wire(), idle)?;
+        let switch = VmSwitch::start(&vm, one_wire(), idle)?;
         // On huge pages all buffers can be lent to the driver, otherwise only those within one page. A worker that sleeps also
         // receives into its own buffers, and drops frames that the guest has no buffer for.
         let few = if idle == Idle::Poll { FEW } else { SIZE };

@@ -94,7 +94,7 @@ fn a_port_may_be_forbidden_to_show_table_misses() -> Result<()> {
     of(&home, "add-flow", &["priority=0,actions=CONTROLLER:65535"]);
     of(&home, "add-flow", &["priority=5,udp,udp_dst=5,actions=CONTROLLER:65535"]);
     let [miss, hit] = [1, 5].map(|port| Packet::udp(1, 2, port).bytes());
-    // Nobody is there, once the switch has noticed that `ovs-ofctl` is gone.
+    // No controller is left once the switch has noticed that `ovs-ofctl` is gone.
     wait_for("packets that nobody wants", || {
         send(&mut a, &[miss.clone(), hit.clone()]);
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -181,7 +181,7 @@ fn idle_flows_end() -> Result<()> {
 /// An os-ken application with two switches, which connect to it: it requests unmatched packets, and for each of them it sets
 /// flows along the chain and sends the packet on.
 #[test]
-fn an_application_lays_a_chain_of_flows() -> Result<()> {
+fn an_application_sets_a_chain_of_flows() -> Result<()> {
     let namespace = Namespace::create()?;
     let homes = [Home::new(), Home::new()];
     let openflow = |id: i64| {

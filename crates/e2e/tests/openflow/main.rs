@@ -117,19 +117,16 @@ fn expect(guests: &mut [Guest], wanted: &[&[Vec<u8>]]) {
     }
 }
 
-/// Returns the answer to `flows`.
 fn shown(home: &Home) -> Flows {
     Client::connect(&home.path("control")).unwrap().call_as("flows").unwrap()
 }
 
-/// Returns the flow with this match.
 fn flow(home: &Home, matches: &str) -> Flow {
     let flows = shown(home).flows;
     let found = flows.iter().find(|flow| flow.matches == matches).cloned();
     found.unwrap_or_else(|| panic!("there is no flow for {matches}: {flows:?}"))
 }
 
-/// Returns the number of frames that a port has dropped for this reason.
 fn dropped(millrace: &Millrace, port: &str, reason: &str) -> u64 {
     millrace.port(port).drops().get(reason).copied().unwrap_or(0)
 }

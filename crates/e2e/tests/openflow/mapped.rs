@@ -6,7 +6,7 @@ use e2e::mapped::trusted;
 use lab::Result;
 
 #[test]
-fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
+fn unchanged_frames_are_delivered_in_place() -> Result<()> {
     let (home, wire) = (Home::new(), Home::new());
     let far = wire.start((patched("wan", "far"), sleeper()));
     let bridge = by_flows(bridge("br0", ["wan", "fw", "lan"]));
@@ -41,7 +41,7 @@ fn what_nobody_changes_is_delivered_in_place() -> Result<()> {
     }
     let mapping = millrace.mapping();
     assert!(in_place() > 200, "{mapping:?}");
-    // The guest could change them after flows have looked at them.
+    // The guest could change them after flows have matched them.
     assert!(mapping.sent_in_place == 0 && mapping.sent_copied >= 400, "{mapping:?}");
     assert_eq!(dropped(&millrace, "wan", "flow-drop"), 200);
     far.stop();

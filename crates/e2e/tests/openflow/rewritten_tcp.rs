@@ -1,4 +1,4 @@
-//! TCP connections of which flows change the addresses, over a cable whose ends leave work to each other.
+//! TCP connections whose addresses are changed by flows, over a cable whose ends leave work to each other.
 
 use super::{channel, of};
 use e2e::cable::two_namespaces;
@@ -21,7 +21,7 @@ fn mac(namespace: &Namespace, interface: &str) -> Result<String> {
 }
 
 #[test]
-fn tcp_goes_on_once_the_offloads_are_off_that_the_port_names() -> Result<()> {
+fn tcp_continues_once_the_named_offloads_are_off() -> Result<()> {
     let ((here, there), home) = (two_namespaces()?, Home::new());
     let bridge = by_flows(bridge("br0", ["tap0", "up"]));
     let millrace =

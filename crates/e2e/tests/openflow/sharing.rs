@@ -5,7 +5,7 @@ use super::*;
 use lab::Result;
 
 #[test]
-fn flows_send_what_workers_share() -> Result<()> {
+fn flows_forward_shared_frames() -> Result<()> {
     const ROUNDS: u64 = 300;
     for way in [RxSharing::StaticRole, RxSharing::Locked] {
         let (home, wire) = (Home::new(), Home::new());

@@ -23,13 +23,13 @@ const BLOCKED: [&str; 2] = ["NO_FWD", "NO_PACKET_IN"];
 /// Ports of each switch: those of its guest, and towards the others.
 const PORTS: [[&str; 3]; 3] = [["a", "x12", "x13"], ["b", "x21", "x23"], ["c", "x31", "x32"]];
 
-/// Returns what is forbidden at the ports of all switches, where anything is.
+/// Returns the port configurations of all switches that are not empty.
 fn forbidden(homes: &[Home; 3]) -> Vec<(String, Vec<String>)> {
     let ports = homes.iter().flat_map(|home| shown(home).datapath.unwrap().ports);
     ports.filter(|port| !port.config.is_empty()).map(|port| (port.name, port.config)).collect()
 }
 
-/// Guests, and what they have received, without the messages of the tree.
+/// Guests, and the frames that they have received, without the messages of the tree.
 struct Talk {
     guests: [Guest; 3],
     came: [Vec<Vec<u8>>; 3],

@@ -1,4 +1,4 @@
-//! Network functions with several workers, beside a switch.
+//! Network functions with several workers, at a switch.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,7 @@ use nf::{Packet, PortOptions, Ports};
 
 const PACKETS: u64 = 4000;
 
-/// Packets under way in each direction, if a guest sends by several queues: fewer than there are buffers.
+/// Packets in flight in each direction, if a guest sends by several queues: fewer than there are buffers.
 const WINDOW: u64 = 96;
 
 /// Starts a network function between the ports `left` and `right`.
@@ -93,7 +93,7 @@ impl End {
     /// Sends the next packet of `stream`, by the queue of its flow.
     fn send(&mut self, stream: u64) {
         let bytes = packet(stream, self.sent, &FLOWS);
-        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are under way");
+        let mut packet = self.ports[0].alloc(bytes.len()).expect("few are in flight");
         packet.copy_from_slice(&bytes);
         packet.set_queue(flow_of(&bytes));
         self.burst.push(packet);
@@ -112,7 +112,6 @@ impl End {
     }
 }
 
-/// Returns the index of a packet's flow.
 fn flow_of(bytes: &[u8]) -> u16 {
     u16::from(bytes[14..16] == FLOWS[1].to_be_bytes())
 }
@@ -159,7 +158,7 @@ fn two_flows_in_two_queues_with_a_worker_each() -> Result<()> {
     Ok(())
 }
 
-/// The kernel, on a cable, pings a host behind a router. Neither it nor the host know of the workers.
+/// The kernel, on a cable, pings a host behind a router. Neither the kernel nor the host knows of the workers.
 #[test]
 fn a_router_with_workers() -> Result<()> {
     for options in
@@ -205,11 +204,11 @@ fn a_worker_under_a_lock() -> Result<()> {
 }
 
 #[test]
-fn one_worker_is_as_ever() -> Result<()> {
+fn one_worker_works_without_sharing() -> Result<()> {
     forwarded(&["--workers", "1", "--cycles", "500"], 0)
 }
 
-/// Runs nf-forward with options that contradict each other, and returns what it says.
+/// Runs nf-forward with options that contradict each other, and returns its output.
 fn refused(options: &[&str]) -> String {
     let output = Command::new(e2e::function("nf-forward")).arg("nobody.sock").args(options).output().unwrap();
     assert!(!output.status.success());

@@ -17,7 +17,6 @@ use lab::process::Daemon;
 use millrace::control::Drops;
 use rustix::process::Signal;
 
-/// Returns the port at the cable.
 fn uplink() -> RawPort {
     af_packet("up", "up0")
 }
@@ -47,7 +46,7 @@ fn a_tap_and_an_interface_talk() -> Result<()> {
     Ok(())
 }
 
-/// The kernel leaves checksums to the end of a virtual cable, which is not there for what bypasses its network stack.
+/// The kernel leaves checksums to the other end of a virtual cable, which programs that bypass its network stack do not have.
 #[test]
 fn checksums_that_the_sender_left_are_finished() -> Result<()> {
     for (driver, says) in [(af_packet as fn(&str, &str) -> RawPort, "copied"), (af_xdp, "ethtool -K END tx off")] {
@@ -118,7 +117,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
         assert!(vlans.iter().any(|(port, vlan)| (port.as_str(), *vlan) == wanted), "{wanted:?} is not in {vlans:?}");
     }
     let heard = || ["tap10", "tap20", "tap30"].map(|port| millrace.port(port).tx());
-    // The kernels ask each other now and then whether they are still there.
+    // The kernels probe each other now and then.
     for namespace in [&here, &there] {
         namespace.run("ip", &["neighbour", "flush", "dev", "tap20"])?;
     }
@@ -127,7 +126,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
         std::thread::sleep(Duration::from_millis(100));
         (heard() == before).then_some(before)
     });
-    // Nobody has this address: the request is heard wherever the VLAN reaches.
+    // No host has this address: the request is heard wherever the VLAN reaches.
     ping(&there, "198.18.10.9", "56").unwrap_err();
     let after = heard();
     assert!(after[0] > before[0], "no broadcast in VLAN 10: {before:?} {after:?}");
@@ -143,7 +142,7 @@ fn vlans_are_kept_apart_across_a_cable() -> Result<()> {
 }
 
 #[test]
-fn tags_are_what_goes_over_the_wire() -> Result<()> {
+fn tags_are_on_the_wire() -> Result<()> {
     let home = Home::new();
     let ports = [access(10, vhost_user("a")), trunk(&[10, 20], vhost_user("t"))];
     let millrace = home.start((ports, bridge("br0", ["a", "t"]), sleeper()));
@@ -222,13 +221,12 @@ fn frames_are_generated_recorded_and_replayed() {
     }
 }
 
-/// Returns the frames in a capture file.
 fn captured(path: &Path) -> Vec<Vec<u8>> {
     Reader::open(path).unwrap().map(|frame| frame.unwrap().bytes).collect()
 }
 
 #[test]
-fn a_loopback_port_returns_what_it_is_sent() {
+fn a_loopback_port_returns_its_frames() {
     let home = Home::new();
     run_to_end(&home, [record("to", "in.pcap"), thousand()], 1000);
     // One worker for both halves of the port, or one for each.

@@ -1,4 +1,4 @@
-//! Ports of each kind, what is between them and forwarding, and workers that share their queues.
+//! Ports of each kind, the stages between them and forwarding, and workers that share their queues.
 
 mod crew;
 mod kinds;

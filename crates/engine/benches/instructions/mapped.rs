@@ -102,7 +102,7 @@ impl Rig {
         assert_eq!(done.frames as usize, MAX_BURST);
     }
 
-    /// Sends what the function got, and posts the buffers of what the NIC has sent.
+    /// Sends the frames that the function got, and posts the buffers of the frames that the NIC has sent.
     fn function_works(&mut self) {
         while let Some(used) = self.sent.pop_used().expect("the switch keeps the rules") {
             self.post(self.in_sent[usize::from(used.id)]);

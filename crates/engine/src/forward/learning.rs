@@ -18,7 +18,7 @@ pub(crate) struct LearningPlan {
     pub(super) outputs: Vec<usize>,
 }
 
-/// Where one frame goes.
+/// Destination of one frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Decision {
     /// To this port of the bridge.
@@ -150,7 +150,7 @@ impl LearningPlan {
         self.send(arrival, judged, &decisions, &tags, room);
     }
 
-    /// Forwards frames of an arrival that flows have looked at, or changed.
+    /// Forwards frames of an arrival that flows have matched, or changed.
     pub(super) fn forward_on(&self, arrival: &Arrival<'_, '_>, frames: Outgoing<'_, '_>, scratch: &mut Scratch) {
         match frames {
             Outgoing::Frames(frames) if arrival.from < self.outputs.len() => {

@@ -31,7 +31,7 @@ impl Tag {
     /// The tag of a frame without one.
     pub(super) const NONE: Tag = Tag { bytes: [TPID[0], TPID[1], 0, 0], carried: Carried::None };
 
-    /// Reads the tag of a frame that begins with these bytes. A frame that ends before the EtherType behind the tag has none.
+    /// Reads the tag of a frame that begins with these bytes. A frame that ends before the EtherType after the tag has none.
     pub(super) fn of(head: &[u8]) -> Tag {
         let found = head.get(..18).map(|b| [b[12], b[13], b[14], b[15]]).filter(|b| b[..2] == TPID);
         found.map_or(Tag::NONE, |bytes| {

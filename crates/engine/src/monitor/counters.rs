@@ -31,7 +31,7 @@ pub(crate) struct WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// Returns the numbers now, and nothing of what else there is to a worker.
+    /// Returns the present numbers, with defaults for all other fields.
     pub(crate) fn stats(&self) -> WorkerStats {
         let (sampled, released) = (self.sampled.get(), self.released.get());
         let each = |frames: u64| move |(name, cycles): (&str, u64)| (name.into(), cycles as f64 / frames.max(1) as f64);

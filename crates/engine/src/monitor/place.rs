@@ -14,7 +14,7 @@ pub(crate) enum Activity {
     Transmit,
     Recycle,
     Notify,
-    /// Taking back what other workers have processed, and sending it.
+    /// Taking back batches that other workers have processed, and sending their frames.
     Release,
     /// Running jobs of the control side.
     Jobs,
@@ -35,7 +35,6 @@ impl Activity {
         Activity::Asleep,
     ];
 
-    /// Returns its name for display.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Activity::Between => "between two rounds",

@@ -2,7 +2,6 @@
 
 use packet::{Frame, Frames};
 
-/// Returns a copy of `frame`.
 pub(crate) fn to_vec(frames: &Frames<'_>, frame: &Frame<'_>) -> Vec<u8> {
     let mut bytes = vec![0; frame.len() as usize];
     frames.copy_to(frame, &mut bytes);

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 /// A receive half whose frames may be in use when it has received more.
 ///
-/// Between [`super::RxQueue::receive`] and [`super::RxQueue::recycle`], its worker leases the frames ([`packet::LeasedFrames`])
-/// and holds their buffers. When they are processed it gives the buffers back, in any order of bursts, and recycles, also if it has
-/// received nothing since. Frames that lie in no buffer that can be held, such as those of another source, are copied when they
-/// are leased, as they lie outside the memories.
+/// Between [`super::RxQueue::receive`] and [`super::RxQueue::recycle`], its worker leases the frames
+/// ([`packet::LeasedFrames`]) and holds their buffers. When they are processed it gives the buffers back, in any order of
+/// bursts, and recycles, also if it has received nothing since. Frames that lie in no buffer that can be held, such as those
+/// of another source, are copied when they are leased, as they lie outside the memories.
 ///
 /// Buffers of a mapped guest are not among those held: they are set aside ([`super::zero_copy::GuestBuffers::set_aside`]).
 ///
-/// All buffers have to be given back before the half leaves its worker: what comes after it may fill them again. Frames that are
+/// All buffers have to be given back before the half leaves its worker: its successor may fill them again. Frames that are
 /// leased then still lie in mapped memory, but may have other bytes.
 pub trait HoldBursts {
     /// Returns the memories that its frames lie in, that of the guest included whose buffers it fills now. They are others only if

@@ -5,7 +5,7 @@ use super::pace::Pace;
 use packet::MacAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use settings::Judge;
+use settings::Checker;
 use settings::written::{At, Field};
 use std::ops::{Deref, DerefMut, Range};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(super) const QUEUE_SIZES: Range<i64> = 64..1025;
 pub(super) const BURSTS: Range<i64> = 1..1025;
 
 /// The configuration that a port's section is a part of. It collects problems.
-pub trait Checks: DerefMut<Target = Judge> {
+pub trait Checks: DerefMut<Target = Checker> {
     /// Returns the path of a socket, which the switch creates if it `listens`.
     fn socket(&mut self, at: &At<String>, listens: bool) -> PathBuf;
 
@@ -46,15 +46,15 @@ pub struct Section<'c> {
 }
 
 impl Deref for Section<'_> {
-    type Target = Judge;
+    type Target = Checker;
 
-    fn deref(&self) -> &Judge {
+    fn deref(&self) -> &Checker {
         self.checks
     }
 }
 
 impl DerefMut for Section<'_> {
-    fn deref_mut(&mut self) -> &mut Judge {
+    fn deref_mut(&mut self) -> &mut Checker {
         self.checks
     }
 }
@@ -77,7 +77,6 @@ impl Section<'_> {
         self.number("queues", field, &QUEUES, 1) as u16
     }
 
-    /// Returns the size of rings.
     pub(super) fn queue_size(&mut self, field: &Field<i64>, default: i64) -> u16 {
         let size = self.number("queue-size", field, &QUEUE_SIZES, default) as u16;
         if let Some(at) = field.as_ref()
@@ -116,7 +115,7 @@ impl Section<'_> {
 pub enum Side {
     /// the switch creates the socket and waits
     Server,
-    /// the switch connects to the socket, and tries again without end
+    /// the switch connects to the socket, and retries forever
     Client,
 }
 
@@ -129,7 +128,6 @@ impl From<Side> for Mode {
     }
 }
 
-/// Returns whether an optional switch is on.
 pub(super) fn is_on(field: &Field<bool>) -> bool {
     field.as_ref().is_some_and(|at| at.value)
 }

@@ -1,4 +1,4 @@
-//! A kind of port: what each folder beside this file implements.
+//! A kind of port: the trait that each sibling folder implements.
 
 use super::Site;
 use super::keys::Section;
@@ -48,7 +48,7 @@ pub(crate) trait Kind {
         Err("is of a driver whose frames the switch cannot steer")
     }
 
-    /// Takes now what the switch cannot take any more once it is confined.
+    /// Takes the resources that the switch cannot take any more once it is confined.
     fn claim(&self) -> Result<(), String> {
         Ok(())
     }
@@ -76,7 +76,7 @@ pub struct Capabilities {
     pub has_guest: bool,
     /// It may face a network, so that a tunnel can end there.
     pub faces_network: bool,
-    /// Somebody behind it can read the frames that it gets.
+    /// A guest or host behind it can read the frames that it gets.
     pub has_peer: bool,
     /// Several workers can process the frames of one of its queues.
     pub shares: bool,

@@ -1,4 +1,4 @@
-//! The kinds of ports: each is a folder beside this file, and one line below.
+//! The kinds of ports: each is a sibling folder, and one line below.
 
 use super::keys::Section;
 use super::kind::{Capabilities, Kind, KindKeys, Opened, PathUse, Queues, Registration};
@@ -61,7 +61,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Returns what ports of its kind can do.
+            /// Returns the capabilities of ports of its kind.
             pub fn capabilities(&self) -> Capabilities {
                 match self {
                     $(Driver::$variant(_) => $folder::KIND.capabilities,)*
@@ -127,7 +127,7 @@ impl Driver {
         self.kind().steers()
     }
 
-    /// Takes now what the switch cannot take any more once it is confined.
+    /// Takes the resources that the switch cannot take any more once it is confined.
     pub fn claim(&self) -> Result<(), String> {
         self.kind().claim()
     }

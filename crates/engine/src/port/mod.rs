@@ -1,11 +1,11 @@
 //! Ports: sources and destinations of frames.
 //!
-//! A port has queues, and a queue has two halves that different workers may drive: frames are received from one
-//! ([`RxQueue`]) and transmitted to the other ([`TxQueue`]). What happens to frames between a half and forwarding are
-//! stages (`stage`), of which a half knows nothing.
+//! A port has queues, and a queue has two halves that different workers may drive: frames are received from one ([`RxQueue`])
+//! and transmitted to the other ([`TxQueue`]). Frames pass stages (`stage`) between a half and forwarding, of which the half
+//! knows nothing.
 //!
-//! Each kind of port is a folder: `spec` (its settings), `control` (opening it, and what happens until it closes), `rx`
-//! and `tx` (the halves of its queues). [`kinds`] registers it. The life of an open port:
+//! Each kind of port is a folder: `spec` (its settings), `control` (opening it, and what happens until it closes), `rx` and
+//! `tx` (the halves of its queues). [`kinds`] registers it. The life of an open port:
 //!
 //! ```text
 //!            open                 attach: workers have its queues
@@ -118,7 +118,7 @@ use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
 /// Maximum number of queue pairs of a port.
 pub const MAX_QUEUES: u16 = 64;
 
-/// Condition for a worker to look at a queue again.
+/// Condition for a worker to poll a queue again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Nothing: there is work.
@@ -181,7 +181,7 @@ pub trait RxQueue: Send {
         None
     }
 
-    /// Returns this half, if there is more to its life than to be dropped.
+    /// Returns this half, if it has life-cycle hooks.
     fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
         None
     }
@@ -192,7 +192,7 @@ pub trait TxQueue: Send {
     /// Sends as many of `frames` as possible, in order. The caller counts the rest as dropped.
     fn transmit(&self, frames: Frames<'_>) -> Sent;
 
-    /// Sends frames with what was judged of them, as [`TxQueue::transmit`] does. This puts both together in `room`, as segments.
+    /// Sends frames with their judged bytes, as [`TxQueue::transmit`] does. This puts both together in `room`, as segments.
     fn transmit_judged(&self, judged: Judged<'_>, room: &mut BurstStorage) -> Sent {
         put_together(judged, room, |frames| self.transmit(frames))
     }
@@ -221,7 +221,7 @@ pub trait TxQueue: Send {
     }
 }
 
-/// Passes frames to `send` as segments: what was judged of each, and the rest.
+/// Passes frames to `send` as segments: the judged bytes of each, and the rest.
 pub(crate) fn put_together(judged: Judged<'_>, room: &mut BurstStorage, send: impl FnOnce(Frames<'_>) -> Sent) -> Sent {
     let mut burst = room.start();
     let too_long = judged.add_to(&mut burst);
@@ -239,8 +239,8 @@ pub trait LifeCycle {
         None
     }
 
-    /// Stops what fills or reads its buffers, if this half owns that. Called once; loans stay known. Returns how many
-    /// frames are lost, which were received but not yet looked at.
+    /// Stops the device that fills or reads its buffers, if this half owns it. Called once; loans stay known. Returns how
+    /// many frames are lost, which were received but not yet processed.
     fn stop(&mut self) -> u64 {
         0
     }

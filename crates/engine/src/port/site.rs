@@ -1,4 +1,4 @@
-//! The switch, as an open port sees it: takes its queues, and is told its state.
+//! The switch, as an open port sees it: it takes the port's queues and learns the port's state.
 
 use super::zero_copy::{GuestEnd, PhysicalEnd};
 use super::{ExchangePlace, RxQueue, SessionFault, TxQueue};
@@ -51,13 +51,13 @@ pub(crate) trait Site: Send + Sync {
     /// Returns the guest's end of a mapping that a queue of the port is.
     fn guest_end(&self, queue: usize) -> Option<&dyn GuestEnd>;
 
-    /// Returns the port's place in a group whose functions exchange buffers.
+    /// Returns the port's membership in a group whose functions exchange buffers.
     fn exchange(&self) -> Option<&ExchangePlace>;
 
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);
 
-    /// Sets what users see of the port's interface: its address, and its speed in megabits per second.
+    /// Sets the properties of the port's interface that users see: its address, and its speed in megabits per second.
     fn set_interface(&self, mac: MacAddr, speed: Option<u32>);
 
     /// Sets the function that ends the present session of the port's peer.
@@ -96,7 +96,6 @@ impl dyn Site + '_ {
         (0..self.queues()).filter_map(|queue| self.physical_end(queue)).for_each(|end| end.physical_down());
     }
 
-    /// Reports whether any queue of the port is mapped.
     pub(crate) fn is_mapped(&self) -> bool {
         (0..self.queues()).any(|queue| self.physical_end(queue).is_some() || self.guest_end(queue).is_some())
     }

@@ -51,7 +51,7 @@ impl FaultInjector {
         probability > 0.0 && ((self.next_random() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// Holds what the faults leave of these frames.
+    /// Holds the frames that the faults leave.
     fn hold(&self, frames: Frames<'_>) {
         let due = Instant::now() + self.faults.delay;
         let mut held = self.held.borrow_mut();
@@ -74,7 +74,7 @@ impl FaultInjector {
         }
     }
 
-    /// Moves the held frames that are due to `burst`, as far as it has room.
+    /// Moves as many of the held frames that are due to `burst` as it has room for.
     fn release<'q>(&'q self, burst: &mut Burst<'_, 'q>) {
         let mut held = self.held.borrow_mut();
         let now = Instant::now();

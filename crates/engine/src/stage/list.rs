@@ -13,7 +13,6 @@ pub(crate) struct Placed<S: ?Sized> {
 pub(crate) struct List<S: ?Sized>(Box<[Placed<S>]>);
 
 impl<S: ?Sized> List<S> {
-    /// Returns a list without stages.
     pub(super) fn new() -> List<S> {
         List(Box::default())
     }
@@ -28,13 +27,11 @@ impl<S: ?Sized> List<S> {
         self.0 = stages.into();
     }
 
-    /// Returns the stages.
     #[inline(always)]
     pub(super) fn as_slice(&self) -> &[Placed<S>] {
         &self.0
     }
 
-    /// Iterates over the stages.
     #[inline(always)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &S> {
         self.0.iter().map(|placed| &*placed.stage)

@@ -1,7 +1,7 @@
 //! Mirrors: copies of a port's frames for another port.
 //!
-//! The frames themselves wait for nothing: a copy that the other port does not take at once is dropped, and counted there. Both
-//! ports get the same headers, even if a guest changes them meanwhile.
+//! The frames themselves are not delayed: a copy that the other port does not take at once is dropped, and counted there.
+//! Both ports get the same headers, even if a guest changes them meanwhile.
 
 use super::running::Running;
 use super::shared::{Shared, Stuck};

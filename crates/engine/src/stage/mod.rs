@@ -1,9 +1,9 @@
-//! Stages: what happens to frames between a port's queue and forwarding.
+//! Stages: processing of frames between a port's queue and forwarding.
 //!
-//! A queue that frames come from is an [`ingress::Ingress`]: the port's receive half, then its stages, each of which takes
-//! a burst and passes on what it leaves of it. A queue that frames go to is an [`egress::Egress`]: its stages, then the
-//! port's transmit half. [`order`] lists all stages in their order. A queue has those that its port needs; one without
-//! stages costs no more than the test of an empty list.
+//! A queue that frames come from is an [`ingress::Ingress`]: the port's receive half, then its stages, each of which takes a
+//! burst and passes on all or part of it. A queue that frames go to is an [`egress::Egress`]: its stages, then the port's
+//! transmit half. [`order`] lists all stages in their order. A queue has those that its port needs; one without stages costs
+//! no more than the test of an empty list.
 
 pub(crate) mod aggregate;
 pub(crate) mod egress;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Makes the stage for a queue of a port, if the port needs it. The stage counts the frames that it drops in these counters.
 type Make<S> = fn(&Setup, usize, &Arc<Drops>) -> Option<Box<S>>;
 
-/// A place in the order: what stands there, if the port needs it.
+/// A row of the order: a stage, and the condition that a port needs it.
 struct Row<S: ?Sized> {
     /// Name of the stage, in statistics and documents.
     name: &'static str,

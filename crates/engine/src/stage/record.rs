@@ -1,5 +1,5 @@
-//! Records frames as they are on the wire: what the port receives before anything changes it, and what it sends even if its
-//! queue has no room for it. The headers in the file are those that are sent.
+//! Records frames as they are on the wire: received frames before any change, and sent frames even if the queue has no room
+//! for them. The headers in the file are those that are sent.
 
 use super::taking::Taking;
 use super::{egress, ingress};

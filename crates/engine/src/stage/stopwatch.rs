@@ -1,9 +1,9 @@
-//! Where the cycles of a worker's sampled bursts go, stage by stage.
+//! The cycles of a worker's sampled bursts, by stage.
 
 use crate::clock::Cycles;
 use crate::counters::Counter;
 
-/// Steps of a worker that are timed beside the stages. Each has the slot of its index.
+/// Steps of a worker that are timed in addition to the stages. Each has the slot of its index.
 pub(crate) const STEPS: [&str; 5] = ["receive", "forward", "recycle", "publish", "release"];
 
 /// Of these, the steps of a parent: their frames are counted apart.
@@ -17,14 +17,14 @@ pub(crate) const FORWARD: usize = 1;
 pub(crate) const RECYCLE: usize = 2;
 /// Slot of receiving a burst for several workers.
 pub(crate) const PUBLISH: usize = 3;
-/// Slot of sending what other workers have processed, and of returning it to its queue.
+/// Slot of sending frames that other workers have processed, and of returning them to their queue.
 pub(crate) const RELEASE: usize = 4;
 
 /// Number of slots.
 pub(crate) const SLOTS: usize = 24;
 
-/// Stopwatch of a worker. One slot at a time gets the cycles that pass: a stage that passes frames on is not charged for
-/// the stages behind it. Only the worker runs it, and anyone reads it.
+/// Stopwatch of a worker. One slot at a time gets the cycles that pass: a stage that passes frames on is not charged for the
+/// stages after it. Only the worker runs it, and anyone reads it.
 pub struct Stopwatch {
     cycles: Cycles,
     is_running: Counter,
@@ -59,7 +59,7 @@ impl Stopwatch {
         self.since.set(since);
     }
 
-    /// Stops it, and forgets what passed since it was started or last changed its slot.
+    /// Stops it, and forgets the time since it was started or last changed its slot.
     pub(crate) fn cancel(&self) {
         self.is_running.set(0);
     }
@@ -79,13 +79,11 @@ impl Stopwatch {
         before
     }
 
-    /// Stops it.
     pub(crate) fn stop(&self) {
         self.enter(RECEIVE);
         self.is_running.set(0);
     }
 
-    /// Returns the cycles that `slot` got.
     pub(crate) fn spent(&self, slot: usize) -> u64 {
         self.spent[slot].get()
     }

@@ -1,4 +1,4 @@
-//! Frames whose heads are taken once, for stages that show them to somebody, or decide by them, and pass them on: all see the
+//! Frames whose heads are taken once, for stages that copy them elsewhere, or decide by them, and pass them on: all see the
 //! same bytes.
 
 use crate::drops::{Drops, Reason};

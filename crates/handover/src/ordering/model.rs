@@ -109,7 +109,7 @@ fn a_relaxed_used_index_is_caught() {
 struct Descriptor {
     addr: AtomicU64,
     tail: AtomicU64,
-    /// The buffer behind it, which the device writes.
+    /// The buffer after it, which the device writes.
     buffer: AtomicU64,
 }
 
@@ -220,12 +220,12 @@ fn event_flags(fence: fn()) {
 }
 
 #[test]
-fn who_sleeps_by_event_index_is_woken() {
+fn a_sleeper_by_event_index_is_woken() {
     loom::model(|| event_index(before_asking));
 }
 
 #[test]
-fn who_sleeps_by_flags_is_woken() {
+fn a_sleeper_by_flags_is_woken() {
     loom::model(|| event_flags(before_asking));
 }
 

@@ -15,7 +15,7 @@ struct Steps {
 
 const STEPS: Steps = Steps { wake: Parking::wake, park: |spot| spot.park(), end: Parking::end };
 
-/// Batches, without the frames: their numbers. `roles` has models of what is in them.
+/// Batches, without the frames: their numbers. `roles` has models of their content.
 struct Batches {
     parking: Parking,
     published: AtomicUsize,
@@ -24,15 +24,14 @@ struct Batches {
 }
 
 impl Batches {
-    /// Returns batches for ever: loom can't end a model in which a thread waits for ever while another one frees memory.
+    /// Returns batches forever: loom can't end a model in which a thread waits for ever while another one frees memory.
     fn new(workers: usize) -> &'static Batches {
         let zero = || AtomicUsize::new(0);
         let parking = Parking::new(workers);
         Box::leak(Box::new(Batches { parking, published: zero(), claimed: zero(), given_back: zero() }))
     }
 
-    /// Claims the oldest batch that nobody has claimed; returns its number. Like the claim of `roles`, one that finds none only
-    /// loads.
+    /// Claims the oldest unclaimed batch; returns its number. Like the claim of `roles`, one that finds none only loads.
     fn claim(&self) -> Option<usize> {
         let mut number = self.claimed.load(Ordering::Relaxed);
         while number < self.published.load(Ordering::Acquire) {
@@ -44,7 +43,7 @@ impl Batches {
         None
     }
 
-    /// A worker's thread. Who claims the last of `count` batches ends the parking.
+    /// A worker's thread. The one that claims the last of `count` batches ends the parking.
     fn work(&self, count: usize, steps: Steps) {
         let mut spot = Spot::new(&self.parking);
         loop {
@@ -71,8 +70,8 @@ impl Batches {
     }
 }
 
-/// Workers claim what a parent publishes, in the interleavings in which a thread is interrupted up to three times, and with
-/// several workers twice: more would take minutes. Each broken twin is found with one interruption.
+/// Workers claim the batches that a parent publishes, in the interleavings in which a thread is interrupted up to three
+/// times, and with several workers twice: more would take minutes. Each broken twin is found with one interruption.
 fn model(workers: usize, count: usize, steps: Steps) {
     let mut most = loom::model::Builder::new();
     most.preemption_bound = Some(if workers > 1 { 2 } else { 3 });
@@ -94,14 +93,14 @@ fn a_worker_that_parks_misses_no_batch() {
 }
 
 #[test]
-fn workers_that_park_leave_no_batch_to_nobody() {
+fn workers_that_park_leave_no_batch_unclaimed() {
     model(2, 1, STEPS);
     model(2, 2, STEPS);
 }
 
 /// A parent that works is a worker that never parks. It takes the batch for which it wakes nobody.
 #[test]
-fn a_parent_that_works_leaves_no_batch_to_nobody() {
+fn a_parent_that_works_leaves_no_batch_unclaimed() {
     loom::model(|| {
         let batches = Batches::new(2);
         let worker = thread::spawn(move || batches.work(1, STEPS));
@@ -181,9 +180,9 @@ fn end_without_lock(parking: &Parking) {
     parking.call.notify_all();
 }
 
-/// The twins differ from the steps in what they leave out only.
+/// The twins only omit something of the steps.
 #[test]
-fn twins_that_are_whole_pass() {
+fn unbroken_twins_pass() {
     model(1, 2, Steps { wake: wake_whole, park: |spot| park_by(spot, true), ..STEPS });
 }
 

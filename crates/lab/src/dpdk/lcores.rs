@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_threads_keep_away_from_the_one_that_polls() {
+    fn other_threads_keep_away_from_the_polling_thread() {
         let lcores = Lcores::polling_on(1);
         assert_eq!(lcores.console(&[0, 1, 2]), "(0,2)");
         assert_eq!(lcores.console(&[1]), "1");

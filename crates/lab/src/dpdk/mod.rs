@@ -14,7 +14,7 @@ mod testpmd;
 pub use console::{Console, READY};
 pub use lcores::Lcores;
 pub use pages::Pages;
-pub use port::{AnyPort, Port, SwitchPort};
+pub use port::{AnyPort, Port, VhostPort};
 pub use sandbox::Sandbox;
 pub use stats::PortStats;
 pub use testpmd::{Builder, Forward, MEGABYTES, Testpmd, version};

@@ -7,11 +7,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Permission of everybody to write.
+/// Permission for all users to write.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Returns a path from which DPDK loads a driver. It refuses one beneath a directory that everybody may write to, such as /tmp: of
-/// that driver, the path is that of a copy in the user's cache.
+/// Returns a path from which DPDK loads a driver. It refuses one beneath a directory that all users may write to, such as
+/// /tmp: the path is then that of a copy in the user's cache.
 pub fn accepted(driver: &Path) -> Result<PathBuf> {
     let driver = driver.canonicalize().map_err(Error::io(format!("looking for the driver {}", driver.display())))?;
     if is_private(&driver) {
@@ -32,7 +32,7 @@ pub fn accepted(driver: &Path) -> Result<PathBuf> {
     Ok(copy)
 }
 
-/// Reports whether nobody else may write to any directory above a file.
+/// Reports whether no other user may write to any directory above a file.
 fn is_private(file: &Path) -> bool {
     let mut directories = file.ancestors().skip(1);
     directories.all(|directory| fs::metadata(directory).is_ok_and(|found| found.mode() & OTHERS_WRITE == 0))

@@ -115,12 +115,12 @@ impl Port {
 
 /// A vhost-user port of a switch.
 #[derive(Debug, Clone)]
-pub struct SwitchPort {
+pub struct VhostPort {
     pub(crate) socket: PathBuf,
     client: bool,
 }
 
-impl SwitchPort {
+impl VhostPort {
     /// Creates a port that creates the socket.
     pub fn new(socket: impl AsRef<Path>) -> Self {
         Self { socket: socket.as_ref().to_owned(), client: false }
@@ -145,7 +145,7 @@ pub enum AnyPort {
     /// The driver of a device.
     Driver(Port),
     /// The device.
-    Switch(SwitchPort),
+    Switch(VhostPort),
 }
 
 impl From<Port> for AnyPort {
@@ -154,8 +154,8 @@ impl From<Port> for AnyPort {
     }
 }
 
-impl From<SwitchPort> for AnyPort {
-    fn from(port: SwitchPort) -> Self {
+impl From<VhostPort> for AnyPort {
+    fn from(port: VhostPort) -> Self {
         AnyPort::Switch(port)
     }
 }
@@ -168,7 +168,6 @@ impl AnyPort {
         }
     }
 
-    /// Returns the path of its socket.
     pub(crate) fn socket(&self) -> &Path {
         match self {
             AnyPort::Driver(port) => &port.socket,
@@ -176,7 +175,6 @@ impl AnyPort {
         }
     }
 
-    /// Sets the path of its socket.
     pub(super) fn set_socket(&mut self, socket: PathBuf) {
         match self {
             AnyPort::Driver(port) => port.socket = socket,

@@ -11,7 +11,6 @@ use super::{AnyPort, Console, Lcores, Pages, READY, Sandbox, stats};
 use crate::process::{self, Daemon, Interrupt, Launch, Usage};
 use crate::{Error, Result, cpu};
 
-/// Its program.
 const PROGRAM: &str = "dpdk-testpmd";
 
 /// Memory in MiB that it uses without huge pages of its own.
@@ -45,7 +44,7 @@ pub enum Forward {
     TxOnly,
     /// Receives only.
     RxOnly,
-    /// Sends packets of many flows and drops what it receives.
+    /// Sends packets of many flows and drops received ones.
     FlowGen,
 }
 
@@ -92,7 +91,7 @@ impl Builder {
         self
     }
 
-    /// Sets what it does with packets; the default is [`Forward::Io`].
+    /// Sets its treatment of packets; the default is [`Forward::Io`].
     pub fn forward(mut self, forward: Forward) -> Self {
         self.forward = forward;
         self

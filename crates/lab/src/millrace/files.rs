@@ -4,7 +4,7 @@ use super::config::Configuration;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
-/// Where a Millrace has its configuration and its control socket. They outlive the process, so that a new one finds what the
+/// Paths of a Millrace's configuration and its control socket. They outlive the process, so that a new one finds what the
 /// old one left.
 #[derive(Clone, Debug)]
 pub struct Files {

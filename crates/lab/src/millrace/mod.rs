@@ -1,4 +1,4 @@
-//! Millrace itself: its configuration, its process, and what it says.
+//! Millrace itself: its configuration, its process, and its answers.
 //!
 //! - [`config`]: configurations, made of the switch's own types;
 //! - [`Start`] starts the program, in a namespace or by a command of the caller's, and waits until it answers;

@@ -81,7 +81,7 @@ impl Millrace {
         &self.files
     }
 
-    /// Returns what it holds of the machine.
+    /// Returns the machine's resources that it holds.
     pub fn usage(&self) -> Result<Usage> {
         self.daemon.usage()
     }

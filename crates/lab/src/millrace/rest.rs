@@ -17,7 +17,7 @@ impl Millrace {
     /// briefly hold more or less.
     pub fn usage_at_rest(&self) -> Result<Usage> {
         let (mut last, mut same) = (self.usage()?, 0);
-        self.wait_for("descriptors and threads to stay as many", || {
+        self.wait_for("the numbers of descriptors and threads to stay the same", || {
             std::thread::sleep(PAUSE);
             let now = self.usage()?;
             same = if (now.fds, now.threads) == (last.fds, last.threads) { same + 1 } else { 0 };

@@ -1,4 +1,4 @@
-//! How Millrace is started.
+//! Starting Millrace.
 
 use super::{Files, Millrace, SOON};
 use crate::Result;

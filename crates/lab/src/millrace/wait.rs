@@ -1,4 +1,4 @@
-//! Waits for what is certain to come.
+//! Waits for events that are certain to come.
 
 use super::{Millrace, Port};
 use crate::Result;

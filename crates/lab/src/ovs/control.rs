@@ -29,7 +29,7 @@ impl Control {
         Control { socket }
     }
 
-    /// Runs a command, and returns what `ovs-appctl` would print.
+    /// Runs a command, and returns the output that `ovs-appctl` would print.
     pub fn call(&self, method: &str, params: &[&str]) -> io::Result<String> {
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.set_read_timeout(Some(LIMIT))?;
@@ -46,7 +46,6 @@ mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixListener;
 
-    /// Returns the parsed answer.
     fn answer(text: &'static str) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("ctl");

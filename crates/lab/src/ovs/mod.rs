@@ -53,7 +53,6 @@ impl Build {
         }
     }
 
-    /// Returns the package of the program.
     fn package(self) -> &'static str {
         match self {
             Build::Dpdk => "openvswitch-switch-dpdk",
@@ -86,7 +85,7 @@ pub struct Options<'o> {
     pub namespace: &'o Namespace,
     /// Its ports.
     pub ports: &'o [Port],
-    /// Where frames go.
+    /// Forwarding of frames.
     pub forwarding: Forwarding,
     /// Processors of its threads. Its other threads share the forwarding thread's processor unless this says otherwise; without
     /// DPDK, all threads do.

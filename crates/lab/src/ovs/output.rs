@@ -17,7 +17,7 @@ pub(super) fn cycles(text: &str) -> Option<f64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Reports whether so many ports have links, in the output of `ovs-ofctl show`. The bridge's own port is not counted.
+/// Reports whether `ports` ports have links, in the output of `ovs-ofctl show`. The bridge's own port is not counted.
 pub(super) fn have_links(text: &str, ports: usize) -> bool {
     let mut linked = 0;
     let mut is_port = false;

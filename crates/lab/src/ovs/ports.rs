@@ -14,7 +14,7 @@ pub enum Port {
     Interface(String),
 }
 
-/// Where frames go.
+/// Forwarding of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forwarding {
     /// From the first port to the second and back, from the third to the fourth, and so on: by flows.
@@ -98,7 +98,7 @@ fn mask(cpu: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dpdk::SwitchPort;
+    use crate::dpdk::VhostPort;
 
     #[test]
     fn processors_are_masks() {
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_port_is_named_by_its_socket_or_interface() {
-        let vhost = Port::Dpdk(SwitchPort::new("/run/x/a.sock").into());
+        let vhost = Port::Dpdk(VhostPort::new("/run/x/a.sock").into());
         let interface = Port::Interface("eth0".to_owned());
         assert_eq!(
             [vhost.name(0, true), interface.name(1, true), interface.name(1, false)],

@@ -11,7 +11,7 @@ use super::log::Stream;
 use super::{Interrupt, Log, Usage, usage};
 use crate::{Error, Result};
 
-/// How many lines of output an error quotes.
+/// Number of lines of output that an error quotes.
 const TAIL: usize = 40;
 
 /// Interval at which a wait checks whether the process is still alive.
@@ -181,7 +181,7 @@ impl Daemon {
         }
     }
 
-    /// Returns the error for a process that has ended instead of doing what was awaited.
+    /// Returns the error for a process that has ended before an awaited event.
     pub fn exited(&self, waiting_for: &str, status: ExitStatus) -> Error {
         Error::Exited {
             name: self.name.clone(),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_taken_whatever_the_status() {
+    fn a_report_is_taken_with_any_exit_status() {
         let daemon = Daemon::spawn("report", shell("echo a; echo no >&2; echo b; exit 1")).unwrap();
         assert_eq!(daemon.finish(SOON).unwrap(), "a\nb");
         let error = Daemon::spawn("silent", shell("echo oh dear >&2; exit 3")).unwrap().finish(SOON).unwrap_err();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn last_words_are_those_of_standard_error() {
+    fn an_error_quotes_the_end_of_standard_error() {
         let script = "trap 'echo goodbye >&2; exit' TERM; echo up; while :; do sleep 0.01; done";
         let mut daemon = Daemon::spawn("polite", shell(script)).unwrap();
         daemon.wait_for_line("up", SOON, |line| line == "up").unwrap();

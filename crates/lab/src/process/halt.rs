@@ -1,4 +1,4 @@
-//! Stopping one thread of a process, while its other threads run on.
+//! Stopping one thread of a process, while its other threads continue.
 
 use std::fs;
 use std::marker::PhantomData;
@@ -12,11 +12,11 @@ use nix::unistd::Pid;
 use super::Daemon;
 use crate::{Error, Result};
 
-/// A thread of another process that is stopped, wherever it was; dropping this lets it go on.
+/// A thread of another process that is stopped, wherever it was; dropping this lets it continue.
 #[derive(Debug)]
 pub struct Halt {
     thread: Pid,
-    /// A signal that arrived as the thread stopped. It is delivered when the thread goes on.
+    /// A signal that arrived as the thread stopped. It is delivered when the thread continues.
     signal: Option<Signal>,
     /// ptrace(2) ties the thread to the one that stopped it, so this stays there.
     _here: PhantomData<*const ()>,
@@ -40,7 +40,7 @@ impl Halt {
         Ok(halt)
     }
 
-    /// Lets the thread execute so many instructions. If one of them is a system call that waits, this waits as well.
+    /// Lets the thread execute this number of instructions. If one of them is a system call that waits, this waits as well.
     pub fn step(&mut self, instructions: usize) -> Result<()> {
         for _ in 0..instructions {
             ptrace::step(self.thread, self.signal.take()).map_err(failed("PTRACE_SINGLESTEP", self.thread))?;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_stops_wherever_it_is_and_goes_on() {
+    fn a_thread_can_be_stopped_anywhere_and_continued() {
         let mut sleeper = Command::new("sleep");
         sleeper.arg("1000");
         let mut busy = Command::new("sh");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_not_there_is_named() {
+    fn a_missing_thread_is_named() {
         let error = Halt::new(std::process::id(), "nobody").unwrap_err().to_string();
         assert!(error.contains("there is no thread nobody"), "{error}");
     }

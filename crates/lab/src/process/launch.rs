@@ -1,4 +1,4 @@
-//! How a daemon is started.
+//! Starting daemons.
 
 use std::io;
 use std::os::unix::process::CommandExt;

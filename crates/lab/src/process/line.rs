@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_shell_would_change_is_quoted() {
+    fn only_special_characters_are_quoted() {
         assert_eq!(line("ip", &["link", "add", "br0"]), "ip link add br0");
         assert_eq!(line("a b", &["", "it's", "(0,2)"]), r"'a b' '' 'it'\''s' '(0,2)'");
     }

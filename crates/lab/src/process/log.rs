@@ -64,7 +64,6 @@ impl Log {
         lines.kept.iter().skip(mark.saturating_sub(lines.dropped)).map(|line| line.text.clone()).collect()
     }
 
-    /// Returns the lines of one stream.
     pub(super) fn lines_of(&self, stream: Stream) -> Vec<String> {
         let lines = self.lock();
         lines.kept.iter().filter(|line| line.stream == stream).map(|line| line.text.clone()).collect()
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_one_stream_does_not_tear_one_of_the_other() {
+    fn lines_of_two_streams_are_not_mixed() {
         let log = Log::default();
         log.append(Stream::Output, b"on");
         log.append(Stream::Errors, b"oops\n");

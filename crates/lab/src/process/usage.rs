@@ -33,7 +33,6 @@ impl Usage {
     }
 }
 
-/// Returns the CPU time of all threads of `pid`.
 pub(super) fn cpu_time_of(pid: u32) -> Result<Duration> {
     cpu_time(&read(pid, "stat")?, rustix::param::clock_ticks_per_second())
 }
@@ -94,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_is_found_behind_any_name() {
+    fn cpu_time_is_found_after_any_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 0 0 20 0 1 0 1000 1 1";
         assert_eq!(cpu_time(stat, 100).unwrap(), Duration::from_secs(2));
         assert!(cpu_time("7 (a) S 1", 100).is_err());

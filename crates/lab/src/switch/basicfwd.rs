@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::contract::{PortKind, Running, Setup, Switch, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, Unavailable};
 use super::sockets::Sockets;
 use crate::process::{self, Daemon, Launch};
 use crate::steps::Steps;
@@ -33,7 +33,7 @@ struct Program {
     _directory: TempDir,
 }
 
-impl Switch for BasicForwarding {
+impl SwitchKind for BasicForwarding {
     fn name(&self) -> &'static str {
         "basicfwd"
     }
@@ -64,7 +64,7 @@ impl Switch for BasicForwarding {
         }
         let missing = |error| {
             Unavailable(format!(
-                "it can't be compiled; it takes Debian's packages gcc, pkg-config and libdpdk-dev: {error}"
+                "it can't be compiled; this needs Debian's packages gcc, pkg-config and libdpdk-dev: {error}"
             ))
         };
         output_of(Command::new("cc").arg("--version")).map_err(missing)?;
@@ -82,7 +82,7 @@ impl Switch for BasicForwarding {
         arguments.extend(setup.pages.arguments().iter().map(|&argument| argument.to_owned()));
         arguments.extend(["-m".to_owned(), self.megabytes().to_string()]);
         for (number, socket) in sockets.paths().enumerate() {
-            arguments.extend(["--vdev".to_owned(), dpdk::SwitchPort::new(socket).device(number, 1)]);
+            arguments.extend(["--vdev".to_owned(), dpdk::VhostPort::new(socket).device(number, 1)]);
         }
         let program = program.display().to_string();
         steps.add(process::line(&program, &arguments));

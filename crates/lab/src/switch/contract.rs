@@ -7,7 +7,7 @@ use crate::process::Interrupt;
 use std::path::{Path, PathBuf};
 
 /// A kind of switch.
-pub trait Switch {
+pub trait SwitchKind {
     /// Returns its name, as in scenarios: `ovs-dpdk`.
     fn name(&self) -> &'static str;
 
@@ -33,7 +33,7 @@ pub trait Switch {
         0
     }
 
-    /// Returns its version if it can run here, and the reason if not, with what to do about it.
+    /// Returns its version if it can run here, and otherwise the reason, with a remedy.
     fn available(&self) -> std::result::Result<String, Unavailable>;
 
     /// Starts it with these ports, and waits until guests can connect.
@@ -94,7 +94,7 @@ pub struct Setup<'s> {
     pub ports: &'s [SwitchPort],
     /// Namespace that it runs in, where its interfaces are.
     pub namespace: &'s Namespace,
-    /// Processors of its threads that poll, as many as [`Switch::processors`] says.
+    /// Processors of its threads that poll, as many as [`SwitchKind::processors`] says.
     pub processors: &'s [usize],
     /// Processor of its other threads, which sleep nearly all the time.
     pub others: usize,
@@ -114,7 +114,7 @@ pub trait Running {
         Ok(true)
     }
 
-    /// Returns its processes, which are also looked at for their CPU time.
+    /// Returns its processes, whose CPU time is measured, too.
     fn processes(&self) -> Vec<u32>;
 
     /// Returns the command lines that started and set it up, as a reader could type them.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use crate::netns::Namespace;
 use crate::steps::Steps;
 use crate::{Error, Result};
@@ -17,7 +17,7 @@ const CALLS: [&str; 3] = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables",
 /// The kernel's own bridge.
 pub struct LinuxBridge;
 
-impl Switch for LinuxBridge {
+impl SwitchKind for LinuxBridge {
     fn name(&self) -> &'static str {
         "linux-bridge"
     }
@@ -41,7 +41,7 @@ impl Switch for LinuxBridge {
     fn available(&self) -> std::result::Result<String, Unavailable> {
         let make = || Namespace::create()?.run("ip", &["link", "add", BRIDGE, "type", "bridge"]);
         make().map_err(|error| {
-            Unavailable(format!("a bridge can't be made; it takes root and CONFIG_BRIDGE: {error}"))
+            Unavailable(format!("a bridge can't be made; this needs root and CONFIG_BRIDGE: {error}"))
         })?;
         Ok(format!("Linux {}", rustix::system::uname().release().to_string_lossy()))
     }

@@ -1,4 +1,4 @@
-//! Virtual switches, behind one trait: whether each is installed, how it is started, and what it uses while it runs.
+//! Virtual switches, behind one trait: availability, start and resource usage of each.
 
 mod basicfwd;
 mod contract;
@@ -12,7 +12,7 @@ mod vale;
 mod vpp;
 
 pub use basicfwd::BasicForwarding;
-pub use contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+pub use contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 pub use linux_bridge::LinuxBridge;
 pub use ovs::OpenVswitch;
 pub use snabb::Snabb;
@@ -24,7 +24,7 @@ pub use vpp::Vpp;
 use crate::ovs::Build;
 
 /// Returns all switches.
-pub fn all() -> Vec<Box<dyn Switch>> {
+pub fn all() -> Vec<Box<dyn SwitchKind>> {
     vec![
         Box::new(LinuxBridge),
         Box::new(OpenVswitch(Build::Dpdk)),

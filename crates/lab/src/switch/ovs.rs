@@ -1,6 +1,6 @@
 //! Open vSwitch with its datapath in user space, with DPDK or without.
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use super::sockets::Sockets;
 use crate::dpdk::{self, Lcores, Pages};
 use crate::ovs::{Build, Forwarding, MEGABYTES, Options, Ovs, Port};
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// Open vSwitch, which learns addresses.
 pub struct OpenVswitch(pub Build);
 
-impl Switch for OpenVswitch {
+impl SwitchKind for OpenVswitch {
     fn name(&self) -> &'static str {
         match self.0 {
             Build::Dpdk => "ovs-dpdk",
@@ -72,7 +72,7 @@ impl OpenVswitch {
     fn port(&self, port: &SwitchPort) -> Result<Port> {
         match port {
             SwitchPort::VhostUser(socket) if self.0 == Build::Dpdk => {
-                Ok(Port::Dpdk(dpdk::SwitchPort::new(socket).into()))
+                Ok(Port::Dpdk(dpdk::VhostPort::new(socket).into()))
             }
             SwitchPort::Interface(name) => Ok(Port::Interface(name.clone())),
             _ => Err(Error::malformed(format!("a port of {}", self.name()), "it has none of this kind")),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use super::sockets::Sockets;
 use crate::process::{self, Daemon, Launch};
 use crate::steps::Steps;
@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Time limit for its end, on which a child that watches it removes its files.
 const END: Duration = Duration::from_secs(10);
 
-/// Interval at which the end of that child is looked for.
+/// Interval of checks for the end of that child.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Memory in MiB that it asks for at first.
@@ -28,7 +28,7 @@ const BEGUN: &str = "forwarding";
 /// Snabb, which learns addresses.
 pub struct Snabb;
 
-impl Switch for Snabb {
+impl SwitchKind for Snabb {
     fn name(&self) -> &'static str {
         "snabb"
     }

@@ -29,7 +29,6 @@ impl Sockets {
         Err(Error::malformed(format!("the ports of {switch}"), "it has vhost-user ports only"))
     }
 
-    /// Returns their paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use crate::process;
 use crate::steps::Steps;
 use crate::{Error, Result, output_of};
@@ -15,13 +15,13 @@ const INTERFACES: &str = "/sys/class/net";
 /// Time limit for the driver of a new virtual function to make its interface.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Interval at which it is looked for.
+/// Interval of checks for it.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The switch in a network card.
 pub struct Sriov;
 
-impl Switch for Sriov {
+impl SwitchKind for Sriov {
     fn name(&self) -> &'static str {
         "sriov"
     }
@@ -73,7 +73,7 @@ struct Card {
 }
 
 impl Card {
-    /// Returns the first card that can have so many virtual functions and has none.
+    /// Returns the first card that can have that many virtual `functions` and has none.
     fn find(interfaces: &Path, functions: usize) -> std::result::Result<Card, Unavailable> {
         let entries = std::fs::read_dir(interfaces).into_iter().flatten().flatten();
         let cards = entries.map(|entry| Card {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_with_enough_functions_that_nobody_uses_is_found() {
+    fn a_card_with_enough_unused_functions_is_found() {
         let interfaces = tempfile::tempdir().unwrap();
         let find = |functions| Card::find(interfaces.path(), functions).map(|card| card.interface);
         std::fs::create_dir(interfaces.path().join("lo")).unwrap();

@@ -1,14 +1,14 @@
 //! DPDK's testpmd, which passes frames between paired ports without looking at them.
 
-use super::contract::{PortKind, Running, Setup, Switch, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, Unavailable};
 use super::sockets::Sockets;
 use crate::Result;
-use crate::dpdk::{self, Lcores, SwitchPort};
+use crate::dpdk::{self, Lcores, VhostPort};
 
 /// DPDK's testpmd in its mode `io`.
 pub struct Testpmd;
 
-impl Switch for Testpmd {
+impl SwitchKind for Testpmd {
     fn name(&self) -> &'static str {
         "testpmd"
     }
@@ -42,7 +42,7 @@ impl Switch for Testpmd {
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>> {
         let sockets = Sockets::only(setup, self.name())?;
         let lcores = Lcores { forwarding: setup.processors[0], others: Some(setup.others) };
-        let switch = sockets.paths().map(SwitchPort::new).fold(dpdk::Testpmd::switch(), dpdk::Builder::port);
+        let switch = sockets.paths().map(VhostPort::new).fold(dpdk::Testpmd::switch(), dpdk::Builder::port);
         let switch = switch.lcores(lcores).memory(setup.pages, self.megabytes()).measured(setup.interrupt);
         // Guests connect later: it would wait for their links.
         let switch = switch.argument("--disable-link-check").argument("--record-core-cycles");

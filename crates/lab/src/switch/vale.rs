@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use crate::netns::Namespace;
 use crate::steps::Steps;
 use crate::{Error, Result, output_of};
@@ -19,7 +19,7 @@ const DEFAULT: &str = "vale0";
 /// VALE, which learns addresses, and runs in the processes that send.
 pub struct Vale;
 
-impl Switch for Vale {
+impl SwitchKind for Vale {
     fn name(&self) -> &'static str {
         "vale"
     }

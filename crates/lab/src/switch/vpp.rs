@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::contract::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use super::contract::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use super::sockets::Sockets;
 use crate::process::{self, Daemon, Launch};
 use crate::steps::Steps;
@@ -19,7 +19,7 @@ const MEGABYTES: u64 = 64;
 /// FD.io's VPP, which learns addresses.
 pub struct Vpp;
 
-impl Switch for Vpp {
+impl SwitchKind for Vpp {
     fn name(&self) -> &'static str {
         "vpp"
     }
@@ -54,7 +54,7 @@ impl Switch for Vpp {
             })
         };
         version("vppctl", "--help").map(drop).or_else(|error| match error {
-            // It is there, and that is all that counts.
+            // It exists, and nothing else matters.
             Error::Failed { .. } => Ok(()),
             error => Err(missing(error)),
         })?;
@@ -142,7 +142,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Runs a command that changes something; returns what it says.
+    /// Runs a command that changes something; returns its output.
     fn set(&mut self, command: &str) -> Result<String> {
         self.steps.add(format!("vppctl -s {} {command}", self.console.display()));
         self.tell(command)

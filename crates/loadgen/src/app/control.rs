@@ -23,7 +23,7 @@ impl Control {
                 match line.trim() {
                     GO => noted.store(BEGIN, Relaxed),
                     STOP => noted.store(END, Relaxed),
-                    other => eprintln!("{other:?} is no request: \"{GO}\" and \"{STOP}\" are"),
+                    other => eprintln!("{other:?} is not a request: \"{GO}\" and \"{STOP}\" are"),
                 }
             }
             let _ = noted.compare_exchange(NOTHING, END, Relaxed, Relaxed);

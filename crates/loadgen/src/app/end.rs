@@ -1,4 +1,4 @@
-//! One end of a pair: an endpoint, and what it does there.
+//! One end of a pair: an endpoint, and its role.
 
 use super::receiving::Receiving;
 use super::sending::{Sending, announce};
@@ -6,7 +6,7 @@ use super::stamp::Phase;
 use super::{AppOptions, FlowReport, Role};
 use crate::endpoint::{Addresses, Endpoint, EndpointError};
 
-/// Checks without an arrival after which packets under way are given up.
+/// Checks without an arrival after which packets in flight are given up.
 const PATIENCE: u32 = 2;
 
 /// An end.
@@ -51,7 +51,7 @@ pub fn place(options: &AppOptions, index: usize) -> (Role, Addresses) {
 impl<E: Endpoint> End<E> {
     /// Creates an end with this task; `hz` is the frequency of the cycle counter.
     pub fn new(endpoint: E, options: &AppOptions, task: Role, addresses: Addresses, hz: f64) -> End<E> {
-        // A client knows by itself what is under way; a sender only together with its receiver.
+        // A client itself knows the packets in flight; a sender only together with its receiver.
         let closed = options.window > 0 && (task == Role::Client || options.role == Role::SenderReceiver);
         let window = if closed { options.window } else { u64::MAX };
         let sending = || Sending::new(options, addresses.own, window, hz);
@@ -80,7 +80,7 @@ impl<E: Endpoint> End<E> {
         }
     }
 
-    /// Sends what is due; all packets before number `arrived` have arrived or are given up.
+    /// Sends due packets; all packets before number `arrived` have arrived or are given up.
     #[inline(always)]
     pub fn send(&mut self, now: u64, phase: Phase, arrived: u64) -> Result<usize, EndpointError> {
         match &mut self.sending {
@@ -108,7 +108,7 @@ impl<E: Endpoint> End<E> {
         self.returned + self.receiving.as_ref().map_or(0, |receiving| receiving.received().packets)
     }
 
-    /// Does what has to be done some times in a second: looks whether the port is still there, and announces itself until it
+    /// Does periodic work, some times in a second: checks that the port still exists, and announces itself until it
     /// hears of its peer.
     pub fn check(&mut self) -> Result<(), EndpointError> {
         self.endpoint.check()?;
@@ -127,7 +127,7 @@ impl<E: Endpoint> End<E> {
         }
     }
 
-    /// Adds what it knows of its flow to the reports.
+    /// Adds its figures of the flow to the reports.
     pub fn report(&mut self, seconds: f64, hz: f64, flows: &mut Vec<FlowReport>) {
         if let Some(sending) = &mut self.sending {
             sending.sent().seconds = seconds;

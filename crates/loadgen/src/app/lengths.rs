@@ -8,7 +8,7 @@ const IMIX: [u16; 12] = [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64];
 
 /// Lengths in the order of packets' numbers.
 pub struct Lengths {
-    /// A period, and behind it as many as are sent at once.
+    /// A period, followed by as many lengths as are sent at once.
     all: Vec<u16>,
     period: u64,
 }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_one_size_are_equal() {
+    fn frames_of_one_size_have_equal_lengths() {
         assert_eq!(Lengths::of(Size::Bytes(700)).from(u64::MAX, 3), [700; 3]);
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What an application does.
+/// Role of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -62,7 +62,7 @@ pub enum Arrivals {
     },
 }
 
-/// How much of every packet is written and read.
+/// Part of every packet that is written and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Touch {
@@ -77,10 +77,10 @@ pub enum Touch {
 /// A traffic application.
 #[derive(Clone, Debug, Args)]
 pub struct AppOptions {
-    /// What it does
+    /// Role of the application
     #[arg(value_enum)]
     pub role: Role,
-    /// How it sends and receives
+    /// Technique to send and receive with
     #[arg(long, value_enum)]
     pub technique: Technique,
     /// Its ports: interfaces (NAME, or NAME@FILE in the network namespace of this file), or vhost-user sockets. Pairs take two
@@ -102,10 +102,10 @@ pub struct AppOptions {
     /// Packets sent at once
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub burst: u16,
-    /// How much of every packet is written and read
+    /// Part of every packet that is written and read
     #[arg(long, value_enum, default_value_t = Touch::Full)]
     pub touch: Touch,
-    /// Packets of a pair under way at most, with the rate `max`, if both of its ends are in this process; 0 is any number
+    /// Maximum number of packets of a pair in flight, with the rate `max`, if both of its ends are in this process; 0 is any number
     #[arg(long, default_value_t = 0)]
     pub window: u64,
     /// Packets that each sender sends at most in the measured seconds, if no rate is given: one burst; 0 is any number
@@ -147,7 +147,7 @@ impl FromStr for Rate {
         match text.parse::<f64>() {
             _ if text == "max" => Ok(Rate::Max),
             Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(Rate::PerSecond(rate)),
-            _ => Err(format!("{text:?} is no rate: give packets per second, such as 1000000 or 1e6, or \"max\"")),
+            _ => Err(format!("{text:?} is not a rate: give packets per second, such as 1000000 or 1e6, or \"max\"")),
         }
     }
 }
@@ -169,7 +169,7 @@ impl FromStr for Size {
         match text.parse::<u16>() {
             _ if text == "imix" => Ok(Size::Imix),
             Ok(bytes) if (SHORTEST..=long).contains(&bytes) => Ok(Size::Bytes(bytes)),
-            _ => Err(format!("{text:?} is no size of a frame: give {SHORTEST} to {long} bytes, or \"imix\"")),
+            _ => Err(format!("{text:?} is not a frame size: give {SHORTEST} to {long} bytes, or \"imix\"")),
         }
     }
 }
@@ -189,7 +189,9 @@ impl FromStr for Arrivals {
 
     fn from_str(text: &str) -> Result<Arrivals, String> {
         let wrong = || {
-            format!("{text:?} are no arrivals: give \"constant\", \"poisson\", or \"on-off:ON/OFF\" in milliseconds")
+            format!(
+                "{text:?} is not an arrival process: give \"constant\", \"poisson\", or \"on-off:ON/OFF\" in milliseconds"
+            )
         };
         match text {
             "constant" => Ok(Arrivals::Constant),
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_are_refused_with_what_is_possible() {
+    fn wrong_values_are_refused_with_the_possible_ones() {
         for text in ["0", "-1", "NaN", "inf", "fast"] {
             assert!(text.parse::<Rate>().unwrap_err().contains("packets per second"), "{text}");
         }

@@ -1,4 +1,4 @@
-//! Bytes behind the stamps of packets, and their sum.
+//! Bytes after the stamps of packets, and their sum.
 
 /// Bytes of noise that payloads are cut from.
 const NOISE: usize = 8192;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_is_that_of_what_was_written() {
+    fn the_sum_covers_the_written_bytes() {
         let noise = Noise::new();
         let mut seen = std::collections::HashSet::new();
         for number in [0, 1, 127, 128, u64::MAX] {

@@ -159,7 +159,7 @@ mod tests {
         for phase in [Phase::WarmUp, Phase::Measured, Phase::CoolDown] {
             assert_eq!(sending.turn(&mut wire, 0, phase, 0).unwrap(), 4);
         }
-        // Of the measured packets, the second comes after the third, and the last one is changed behind its stamp.
+        // Of the measured packets, the second comes after the third, and the last one is changed after its stamp.
         wire.0.swap(6, 7);
         *wire.0[8].last_mut().unwrap() ^= 1;
         wire.0.push(wire.0[6].clone());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Results of one application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppReport {
-    /// What it did.
+    /// Its role.
     pub role: Role,
     /// A report for each flow that it sent or received.
     pub flows: Vec<FlowReport>,

@@ -19,7 +19,7 @@ const CHECK: f64 = 0.1;
 const PROBE: f64 = 0.01;
 /// Seconds in which a first packet comes through.
 const FIRST: f64 = 20.0;
-/// Seconds without a packet after which none is under way any more, and seconds after which this is not waited for.
+/// Seconds without a packet after which none is in flight any more, and seconds after which this is not waited for.
 const DRAIN: (f64, f64) = (0.1, 2.0);
 /// Pause between two rounds before sending begins.
 const REST: Duration = Duration::from_millis(1);
@@ -88,7 +88,7 @@ impl<E: Endpoint> App<E> {
         Ok(self.report(end.since(begin)))
     }
 
-    /// Sends, and takes in what comes back or across.
+    /// Sends, and receives packets that come back or across.
     fn measure(&mut self, options: &AppOptions) -> Result<AppReport, AppError> {
         while !self.control.begins() {
             if self.control.ends() {
@@ -147,7 +147,7 @@ impl<E: Endpoint> App<E> {
         Ok(())
     }
 
-    /// Takes in what is still under way.
+    /// Receives packets that are still in flight.
     fn drain(&mut self) -> Result<(), EndpointError> {
         let begin = self.now;
         let mut last = begin;

@@ -21,7 +21,7 @@ pub struct Sending {
     noise: Option<Noise>,
     /// Number of the next packet.
     next: u64,
-    /// Packets under way at most, if the rate is the greatest possible.
+    /// Maximum number of packets in flight, if the rate is the greatest possible.
     window: u64,
     /// Measured packets at most, if the rate is the greatest possible.
     packets: u64,
@@ -108,8 +108,8 @@ impl Sending {
         }
     }
 
-    /// Sends a burst, as far as one is due, or as the window allows if there is no rate. All packets before number `arrived` have
-    /// arrived or are given up. Returns how many were sent.
+    /// Sends the packets that are due, or those that the window allows if there is no rate, at most a burst. All packets
+    /// before number `arrived` have arrived or are given up. Returns how many were sent.
     #[inline(always)]
     pub fn turn<E: Endpoint>(
         &mut self,

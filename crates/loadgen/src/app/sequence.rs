@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_is_late_when_it_comes() {
+    fn packets_given_up_are_late_when_they_come() {
         let mut sequence = Sequence::new();
         sequence.give_up(3);
         assert_eq!([3, 1, 1, 0].map(|number| sequence.note(number)), [InOrder, Late, Again, Late]);

@@ -14,7 +14,7 @@
 //!   the same ones, on any machine.
 //! - `flow`: the sender's number.
 //! - `mark`: 0x4d52, which tells these packets from others.
-//! - `sum`: the sum of all bytes behind the stamp, modulo 2^16, if the sender fills payloads; else 0.
+//! - `sum`: the sum of all bytes after the stamp, modulo 2^16, if the sender fills payloads; else 0.
 
 /// Bytes of a stamp.
 pub const SIZE: usize = 22;
@@ -47,7 +47,7 @@ pub struct Stamp {
     pub phase: Phase,
     /// The sender's number.
     pub flow: u8,
-    /// Sum of the bytes behind the stamp.
+    /// Sum of the bytes after the stamp.
     pub sum: u16,
 }
 

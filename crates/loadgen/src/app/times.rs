@@ -3,7 +3,7 @@
 use super::Latency;
 use hdrhistogram::Histogram;
 
-/// Cycles of the longest time that is told from longer ones: about 20 seconds.
+/// Cycles of the longest time that is recorded exactly: longer ones count as this one, about 20 seconds.
 const LONGEST: u64 = 1 << 36;
 
 /// Times in cycles.

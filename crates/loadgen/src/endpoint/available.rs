@@ -6,7 +6,7 @@ use packet::ethertype;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use std::path::Path;
 
-/// Tries a technique as far as that needs no port; returns the reason if it can't be used, and what to do about it.
+/// Tries a technique without opening a port; returns the reason if it can't be used, with a remedy.
 pub fn available(technique: Technique) -> Result<(), String> {
     match technique {
         Technique::Udp | Technique::UdpMmsg | Technique::VirtioUser => Ok(()),
@@ -16,7 +16,9 @@ pub fn available(technique: Technique) -> Result<(), String> {
         }
         Technique::AfXdp => match socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None) {
             Ok(_) => Ok(()),
-            Err(error) => Err(format!("can't open an AF_XDP socket: {error}; it takes root, and a kernel with AF_XDP")),
+            Err(error) => {
+                Err(format!("can't open an AF_XDP socket: {error}; this needs root, and a kernel with AF_XDP"))
+            }
         },
         Technique::VirtioUserDpdk => Err("ports of DPDK need a program that is linked with DPDK".to_owned()),
         Technique::Netmap if Path::new("/dev/netmap").exists() => {

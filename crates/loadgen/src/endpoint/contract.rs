@@ -49,7 +49,7 @@ pub trait Endpoint: Sized {
     /// peer's packets are skipped.
     fn receive(&mut self, take: &mut impl FnMut(&[u8], bool)) -> Result<usize, EndpointError>;
 
-    /// Returns received packets of its peer to it, at most a burst, with their payloads unchanged; what there is no room for is
+    /// Returns received packets of its peer to it, at most a burst, with their payloads unchanged; packets without room are
     /// lost. Returns how many were received and how many were sent.
     fn reflect(&mut self) -> Result<Reflected, EndpointError>;
 
@@ -74,13 +74,13 @@ pub struct Reflected {
 pub struct EndpointError {
     /// Interface or socket.
     pub port: String,
-    /// How it sends and receives.
+    /// Technique that it sends and receives with.
     pub technique: Technique,
     /// The cause.
     pub reason: String,
 }
 
-/// How an application sends and receives packets.
+/// A technique by which an application sends and receives packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Technique {

@@ -71,7 +71,6 @@ impl Headers {
         Headers { to_peer: Template::new(own, peer), from_peer: Template::new(peer, own), checked }
     }
 
-    /// Writes the headers of a frame to the peer.
     #[inline(always)]
     pub(super) fn write(&self, frame: &mut [u8]) {
         let headers = self.to_peer.of(frame.len());

@@ -70,7 +70,7 @@ impl<S: Socket> Endpoint for InBursts<S> {
         let mut own = 0;
         for index in 0..self.count(outcome)? {
             if self.socket.payload(self.into.message(index)).is_some() {
-                // Strays go behind the packets.
+                // Strays go after the packets.
                 self.into.swap(own, index);
                 self.socket.begin(self.into.message_mut(own));
                 own += 1;

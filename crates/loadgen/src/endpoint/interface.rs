@@ -7,8 +7,8 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd;
 
-/// Opens something on the interface that a port names: `NAME`, or `NAME@FILE` in the network namespace of this file. What is
-/// opened there stays there.
+/// Opens something on the interface that a port names: `NAME`, or `NAME@FILE` in the network namespace of this file. Sockets
+/// that are opened there stay there.
 pub(super) fn open_on<T: Send>(
     port: &str,
     technique: Technique,
@@ -28,7 +28,7 @@ fn within<T: Send>(file: &str, work: impl FnOnce() -> Result<T, String> + Send) 
     let namespace = File::open(file).map_err(|error| format!("can't open the network namespace {file}: {error}"))?;
     let enter = || {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-            .map_err(|error| format!("can't enter the network namespace {file}: {error}; it takes root"))?;
+            .map_err(|error| format!("can't enter the network namespace {file}: {error}; this needs root"))?;
         work()
     };
     std::thread::scope(|scope| scope.spawn(enter).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))

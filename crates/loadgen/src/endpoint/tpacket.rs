@@ -39,7 +39,7 @@ impl Tpacket {
         }
     }
 
-    /// Has the kernel send the frames in the transmit ring. What the interface refuses is lost there.
+    /// Has the kernel send the frames in the transmit ring. Frames that the interface refuses are lost.
     #[inline(always)]
     fn flush(port: &str, tx: &PacketTx) -> Result<(), EndpointError> {
         tx.flush().map(drop).map_err(|error| Tpacket::failed(port, error))

@@ -115,7 +115,7 @@ impl FixedRing {
         ring
     }
 
-    /// Returns the buffers, of which each slot has one.
+    /// Returns the buffers, one for each slot.
     #[inline(always)]
     pub fn buffers(&self) -> &Buffers {
         &self.buffers
@@ -293,7 +293,7 @@ impl FixedRing {
         unsafe { self.driver.cast().add(usize::from(word)).as_ref() }
     }
 
-    /// Split: returns one of the two words in front of the used ring: flags, index.
+    /// Split: returns one of the two words before the used ring: flags, index.
     #[inline(always)]
     fn device_word(&self, word: usize) -> &AtomicU16 {
         debug_assert!(self.format == Format::Split && word < 2);

@@ -1,4 +1,4 @@
-//! The load's frames, and how much of them it touches.
+//! The load's frames, and the parts of them that it touches.
 //!
 //! Ethernet, IPv4 and UDP headers, and at byte 48 the frame's sequence number, so that the first cache line holds everything
 //! that a network function reads. The rest is payload: bytes derived from the sequence number.
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_byte_of_the_frame_is_seen_and_none_behind_it() {
+    fn every_changed_byte_of_the_frame_is_seen_and_none_after_it() {
         for size in [60, 64, 65, 71, 512, 1518] {
             let (bytes, shape) = sent::<Payload>(size, 77);
             assert_eq!(Payload::read(&bytes, &shape, 77), (77, true), "size {size}");

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use virtqueue::{MAX_QUEUE_SIZE, features};
 
-/// How much of every frame the load touches.
+/// Part of every frame that the load touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum TouchLevel {
@@ -42,7 +42,7 @@ pub struct LoadOptions {
     /// Bytes of a frame, without its checksum
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,
-    /// How much of every frame is touched
+    /// Part of every frame that is touched
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
     /// Ask for packed rings
@@ -64,7 +64,7 @@ pub struct LoadOptions {
     /// them on in the same buffer
     #[arg(long)]
     pub chain: bool,
-    /// Frames under way in each direction at most
+    /// Maximum number of frames in flight in each direction
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     pub window: u64,
     /// Seconds to measure
@@ -73,7 +73,7 @@ pub struct LoadOptions {
     /// Seconds to run before that
     #[arg(long, default_value_t = 0.5)]
     pub warmup: f64,
-    /// Seconds without any frame after which those under way count as lost: more, where the switch loses none, and may have to wait
+    /// Seconds without any frame after which those in flight count as lost: more, where the switch loses none, and may have to wait
     /// for a processor
     #[arg(long, default_value_t = 0.2)]
     pub patience: f64,
@@ -83,7 +83,6 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Returns who sends to whom.
     pub(super) fn topology(&self) -> Topology {
         if self.chain { Topology::Chain } else { Topology::Pairs }
     }

@@ -132,7 +132,7 @@ impl Port {
         Ok(count)
     }
 
-    /// Prefetches the next buffers to send in, as far as they are known: a slot that the device has may come back with another.
+    /// Prefetches the next buffers to send in, if they are known: a slot that the device has may come back with another.
     #[inline(always)]
     fn fetch_ahead<T: Touch>(&mut self) {
         let ring = &self.transmit.ring;

@@ -46,7 +46,7 @@ impl Tally {
     }
 }
 
-/// Who sends to whom.
+/// Pairs of ports that send to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// Ports 0 and 1 are each other's peers, as are 2 and 3; a single port is its own.
@@ -155,8 +155,8 @@ impl<'a> Pump<'a> {
             };
             moved += self.ports[port].receive::<T>().map_err(broken)?;
             let arrived = self.ports[peer].sequence().next();
-            let under_way = self.ports[port].sent().saturating_sub(arrived);
-            moved += self.ports[port].send::<T>(self.window.saturating_sub(under_way)).map_err(broken)?;
+            let in_flight = self.ports[port].sent().saturating_sub(arrived);
+            moved += self.ports[port].send::<T>(self.window.saturating_sub(in_flight)).map_err(broken)?;
         }
         Ok(moved)
     }

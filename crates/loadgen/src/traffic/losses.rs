@@ -1,4 +1,4 @@
-//! Lost packets, and how many of them in a row.
+//! Lost packets, and the lengths of runs of them.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_was_a_loss_and_is_not_received() {
+    fn late_packets_are_lost_and_not_received() {
         let mut losses = Losses::default();
         [0, 2, 1, 2, 3].into_iter().for_each(|number| assert!(losses.note(number)));
         losses.end(4);

@@ -53,7 +53,7 @@ pub struct Passed {
     pub offered: u64,
     /// Packets among these for which the node had no buffers.
     pub refused: u64,
-    /// How often packets were sent.
+    /// Number of times that packets were sent.
     pub turns: u64,
     /// Number of times that this thread was not running.
     pub stalls: u64,

@@ -7,10 +7,10 @@ pub const CHAIN: u16 = 100;
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 /// EtherType of a VLAN tag (802.1Q).
 const TAG: [u8; 2] = [0x81, 0x00];
-/// Offsets behind the EtherType of the number and of the cycle count.
+/// Offsets after the EtherType of the number and of the cycle count.
 const NUMBER: usize = 2;
 const SENT: usize = 10;
-/// Offset of the EtherType, with the tag in front of it.
+/// Offset of the EtherType, with the tag before it.
 const TYPE: usize = 16;
 
 /// Length of a packet in bytes, without its checksum.

@@ -11,7 +11,7 @@ use paflow::decode::{MOST, Piece, locate};
 use virtqueue::Fatal;
 use virtqueue::device::Dequeue;
 
-/// Longest time that is told apart from longer ones, in cycles: minutes.
+/// Longest time that is recorded, in cycles: minutes. Longer ones count as this one.
 const LONGEST: u64 = 1 << 40;
 
 /// Returns an empty histogram of times in cycles, accurate to a thousandth.

@@ -99,7 +99,6 @@ impl Source {
     }
 }
 
-/// Returns the frames of a joined train.
 fn joined(train: u16, rules: &Rules) -> Vec<Frame> {
     let blank = packet::blank();
     let packets = vec![&blank[..]; train.into()];
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_sent_and_what_has_no_room_is_refused() {
+    fn due_packets_are_sent_and_those_without_room_refused() {
         let (mut driver, to) = Driver::new(5);
         let mut source = Source::new(1, None);
         let mut pace = Pace::new(0, 1e6, 1e9, 1, Intervals::Equal);

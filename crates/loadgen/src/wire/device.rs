@@ -17,7 +17,7 @@ pub struct Broken(#[from] Fatal);
 pub struct Device {
     nic: Nic,
     storage: Box<BurstStorage>,
-    /// One frame for each slot of a burst, behind the headers of a tunnel if there is one.
+    /// One frame for each slot of a burst, after the headers of a tunnel if there is one.
     slots: Vec<Vec<u8>>,
     /// Length of these headers.
     outer: usize,
@@ -90,7 +90,7 @@ impl Device {
             }
             from.recycle();
         }
-        let room = window.saturating_sub(self.under_way()).min(MAX_BURST as u64);
+        let room = window.saturating_sub(self.in_flight()).min(MAX_BURST as u64);
         if room == 0 {
             return Ok(received);
         }
@@ -113,7 +113,7 @@ impl Device {
 
     /// Returns the number of frames in flight, as far as known.
     #[inline(always)]
-    pub fn under_way(&self) -> u64 {
+    pub fn in_flight(&self) -> u64 {
         self.sent.saturating_sub(self.sequence.next())
     }
 

@@ -107,7 +107,7 @@ fn measure<T: Touch>(wire: &WireOptions, mut device: Device, mut connected: Conn
 fn drain<T: Touch>(device: &mut Device, function: &mut Function, hz: f64) -> Result<(), WireError> {
     for _ in 0..DRAINS {
         pump::<T>(0, device, function, (DRAIN * hz) as u64, &mut Tally::default())?;
-        if device.under_way() == 0 {
+        if device.in_flight() == 0 {
             break;
         }
     }

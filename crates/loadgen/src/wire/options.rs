@@ -15,7 +15,7 @@ pub struct WireOptions {
     /// Bytes of a frame, without its checksum
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,
-    /// How much of every frame the network function touches, and the wire checks
+    /// Part of every frame that the network function touches and the wire checks
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
     /// Ask for packed rings for the network function
@@ -25,7 +25,7 @@ pub struct WireOptions {
     /// it sends to, or of both
     #[arg(long, value_name = "RX[:TX]", default_value = "256", value_parser = queue_sizes)]
     pub queue_size: QueueSizes,
-    /// Count the frames that come back without judging them: for switches that leave copies out
+    /// Count the frames that come back without checking them: for switches that leave copies out
     #[arg(long)]
     pub unchecked: bool,
     /// Frames on their way at most

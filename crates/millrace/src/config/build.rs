@@ -9,7 +9,7 @@ use super::types::Config;
 use super::value::ListenAddress;
 use super::{aggregation, confinement, exchanges, forwarding, mappings, mirrors, openflow, ports, workers};
 use engine::spec::{AggregationSpec, FailMode, Spec};
-use settings::{Judge, Report};
+use settings::{Checker, Report};
 use std::path::{Path, PathBuf};
 
 /// Reads, checks and builds; `reach` is that of the running switch, if there is one and it is confined. It `examines` what is in the
@@ -21,7 +21,7 @@ pub(super) fn build(
     examines: bool,
 ) -> Result<(Config, Report), Report> {
     let read = settings::read_tagged::<RawFile>(text, &raw::tagged());
-    let mut check = Check::new(path, reach, examines, Judge::new(read.problems, read.unread));
+    let mut check = Check::new(path, reach, examines, Checker::new(read.problems, read.unread));
     let config = read.file.map(|file| config(&mut check, path, &file));
     let report = Report::new(path, text, check.into_problems());
     match config {

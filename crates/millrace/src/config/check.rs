@@ -7,7 +7,7 @@ use super::reach::{Purpose, Reach};
 use super::value::{ListenAddress, is_interface_name};
 use engine::port::files;
 use engine::port::keys::Checks;
-use settings::{Judge, Problem};
+use settings::{Checker, Problem};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut, Range};
@@ -22,7 +22,7 @@ const SOCKET_PATH_LIMIT: usize = 107;
 pub(super) struct Check<'r> {
     pub(super) directory: PathBuf,
     reach: Option<&'r Reach>,
-    judge: Judge,
+    checker: Checker,
     /// Unix sockets that this configuration creates.
     listeners: HashMap<PathBuf, Range<usize>>,
     /// Capture files of ports.
@@ -32,16 +32,16 @@ pub(super) struct Check<'r> {
 }
 
 impl Deref for Check<'_> {
-    type Target = Judge;
+    type Target = Checker;
 
-    fn deref(&self) -> &Judge {
-        &self.judge
+    fn deref(&self) -> &Checker {
+        &self.checker
     }
 }
 
 impl DerefMut for Check<'_> {
-    fn deref_mut(&mut self) -> &mut Judge {
-        &mut self.judge
+    fn deref_mut(&mut self) -> &mut Checker {
+        &mut self.checker
     }
 }
 
@@ -51,23 +51,21 @@ const LONGEST: Duration = Duration::from_secs(10);
 impl<'r> Check<'r> {
     /// Creates a check of `file`, to whose directory paths are relative; `reach` is that of the running switch, if there is one
     /// and it is confined. It `examines` what is in the files of ports, if asked.
-    pub(super) fn new(file: &Path, reach: Option<&'r Reach>, examines: bool, judge: Judge) -> Check<'r> {
+    pub(super) fn new(file: &Path, reach: Option<&'r Reach>, examines: bool, checker: Checker) -> Check<'r> {
         Check {
             directory: Origin(file).directory().to_owned(),
             reach,
-            judge,
+            checker,
             listeners: HashMap::new(),
             files: Files::new(file, examines),
             interfaces: HashMap::new(),
         }
     }
 
-    /// Returns all problems.
     pub(super) fn into_problems(self) -> Vec<Problem> {
-        self.judge.problems
+        self.checker.problems
     }
 
-    /// Parses a time.
     pub(super) fn time(&mut self, key: &str, at: &At<String>) -> Option<Duration> {
         match humantime::parse_duration(at) {
             Ok(time) if time <= LONGEST => return Some(time),
@@ -144,7 +142,7 @@ impl<'r> Check<'r> {
 
     /// Warns of capture files that a process records to, but for the switch that has this control socket.
     pub fn recorded_elsewhere(&mut self, control: &Path) {
-        self.files.recorded_elsewhere(&mut self.judge, control);
+        self.files.recorded_elsewhere(&mut self.checker, control);
     }
 
     /// Reports a path that a confined running switch cannot open.
@@ -198,14 +196,14 @@ impl Checks for Check<'_> {
     fn read_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         self.reachable(at, &path, Purpose::Read);
-        self.files.add(&mut self.judge, at, &path, files::Purpose::Replay);
+        self.files.add(&mut self.checker, at, &path, files::Purpose::Replay);
         path
     }
 
     fn written_file(&mut self, at: &At<String>) -> PathBuf {
         let path = self.path(at);
         self.reachable(at, &path, Purpose::Create);
-        self.files.add(&mut self.judge, at, &path, files::Purpose::Record);
+        self.files.add(&mut self.checker, at, &path, files::Purpose::Record);
         path
     }
 }

@@ -4,7 +4,6 @@ use super::check::Check;
 use super::raw::{At, RawConfinement, Table};
 use super::types::Confinement;
 
-/// Builds the settings.
 pub(super) fn build(check: &mut Check<'_>, raw: Option<&At<Table<RawConfinement>>>) -> Confinement {
     let Some(raw) = raw else {
         return Confinement { enabled: true, user: None, directories: Vec::new() };

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns the default path of the control socket: see the `control` section of the reference. `beside` is the directory of the
-/// configuration file.
+/// Returns the default path of the control socket: see the `control` section of the reference. `beside` is the directory of
+/// the configuration file.
 pub fn default_control_socket(beside: &Path) -> PathBuf {
     const NAME: &str = "millrace.sock";
     if let Some(runtime) = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {

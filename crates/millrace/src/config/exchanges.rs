@@ -10,13 +10,12 @@ use engine::spec::{ExchangeMode, ExchangeSpec};
 use settings::Problem;
 use std::collections::HashMap;
 
-/// Builds all exchanges.
 pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Vec<ExchangeSpec> {
     let mut places = HashMap::new();
     let built = file.exchanges.iter().filter_map(|raw| {
         let listed = check.required(&raw.span, "ports", &raw.ports, "ports = [\"fw\", \"nat\"]")?;
         if listed.len() < 2 {
-            check.error(&listed.span, "nobody is there to exchange buffers with", "name at least two ports");
+            check.error(&listed.span, "there is no other port to exchange buffers with", "name at least two ports");
         }
         for at in &listed.value {
             let Some(port) = ports.find(check, at, &at.span) else { continue };
@@ -46,7 +45,7 @@ pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Ve
     built.collect()
 }
 
-/// Builds what changes hands, and refuses keys of the other mode.
+/// Builds the mode of an exchange, and refuses keys of the other mode.
 fn mode(check: &mut Check, raw: &RawExchange) -> ExchangeMode {
     match raw.mode.as_ref().map_or(RawMode::Group, |at| at.value) {
         RawMode::Group => {

@@ -65,7 +65,7 @@ pub(super) fn build(
     (patches, bridges)
 }
 
-/// Warns about each of these ports; once about many, so that they do not hide what matters more.
+/// Warns about each of these ports; once about many, so that they do not hide more important warnings.
 fn warn_of_unused(check: &mut Check, unused: &[&BuiltPort]) {
     const HELP: &str = "of a [[patch]] or [[bridge]]";
     if let [first, ..] = unused

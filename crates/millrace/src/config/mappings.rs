@@ -11,7 +11,6 @@ use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, PortQueues, Tenancy, V
 use settings::Problem;
 use std::ops::Range;
 
-/// Builds all mappings. A mapping in pass-through mode also joins its ports by a patch.
 pub(super) fn build(
     check: &mut Check,
     file: &RawFile,
@@ -57,7 +56,7 @@ fn rest(check: &mut Check, ports: &BuiltPorts, built: &[MappingSpec], Use { queu
     let free = (0..port.spec.driver.queues()).filter(is_free);
     let free: Vec<_> = free.map(|queue| format!("`{}`", PortQueues::one(&end.port, queue))).collect();
     if !free.is_empty() {
-        let message = format!("what arrives in {} is dropped", free.join(", "));
+        let message = format!("frames that arrive in {} are dropped", free.join(", "));
         check.warn(span, message, "map these queues, too, or keep frames out of them by rules of the NIC");
     }
 }
@@ -219,7 +218,8 @@ fn end<'a, 'b>(
             true => "join two guests by a [[patch]], which copies each frame once",
             false => "name a port with that driver",
         };
-        let message = format!("port `{}` is no port that {wanted}: a port of driver {}", at.value, kinds.join(" or "));
+        let message =
+            format!("port `{}` is not a port that {wanted}: a port of driver {}", at.value, kinds.join(" or "));
         check.error(&at.span, message, help);
         return None;
     }
@@ -251,7 +251,7 @@ mod tests {
     const OTHERS: &str = "[[bridge.static]]\nmac = \"02:00:00:00:00:01\"\nport = \"other\"";
 
     #[test]
-    fn what_may_be_said() {
+    fn valid_mappings_are_accepted() {
         for (mapping, tenancy) in [
             ("", Tenancy::Trust(vec![])),
             ("trust = []", Tenancy::Trust(vec![])),
@@ -285,7 +285,7 @@ mod tests {
     fn queues_of_one_nic_go_to_several_guests() {
         let (ends, report) = parse_queues(&(pass("wan.0", "fw") + &pass("wan.2", "dpi.1"))).unwrap();
         assert_eq!(ends, ["wan.0 fw", "wan.2 dpi.1"]);
-        assert!(report.contains("what arrives in `wan.1` is dropped"), "{report}");
+        assert!(report.contains("frames that arrive in `wan.1` are dropped"), "{report}");
         let (_, report) =
             parse_queues(&(pass("wan.0", "fw.0") + &pass("wan.1", "fw.1") + &pass("wan.2", "dpi"))).unwrap();
         assert!(!report.contains("is dropped"), "{report}");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not() {
+    fn invalid_mappings_are_refused() {
         let zero_copy = [XDP, "\nmode = \"zero-copy\""].concat();
         let vlan = [XDP, "\ntrunk = \"all\""].concat();
         let many: String = (0..=MOST_STEERED)

@@ -16,7 +16,6 @@ pub(super) struct Joined<'s> {
     pub(super) mappings: &'s [MappingSpec],
 }
 
-/// Builds all mirrors.
 pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts, joined: Joined<'_>) -> Vec<MirrorSpec> {
     let mirrored: HashMap<&str, &Range<usize>> =
         file.mirrors.iter().flat_map(from).map(|at| (at.as_str(), &at.span)).collect();

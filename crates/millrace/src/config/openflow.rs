@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 
-/// Builds the channel's settings; `control` is the path of the control socket.
 pub(super) fn build(check: &mut Check, file: &RawFile, control: &Path) -> Option<Openflow> {
     let Some(section) = file.openflow.as_ref() else {
         for (span, _) in bridges(file) {
@@ -61,7 +60,6 @@ fn bridges(file: &RawFile) -> impl Iterator<Item = (&Range<usize>, &str)> {
     })
 }
 
-/// Parses a controller's address.
 fn controller(check: &mut Check, at: &At<String>) -> Option<ListenAddress> {
     if let Some(path) = at.strip_prefix("unix:") {
         let at = At { value: path.to_owned(), span: at.span.clone() };

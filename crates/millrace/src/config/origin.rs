@@ -1,4 +1,4 @@
-//! Where a configuration comes from: what its relative paths are relative to, and what has to be readable to read it again.
+//! The origin of a configuration: the base of its relative paths, and the places that must be readable to read it again.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
@@ -14,7 +14,7 @@ pub struct Origin<'p>(pub &'p Path);
 
 impl Origin<'_> {
     /// Reports whether it can be read more than once: a pipe is empty after that, and a reload would find no ports. True also if
-    /// nothing is there: reading it tells more.
+    /// it does not exist: reading it reports that.
     pub fn is_file(&self) -> bool {
         fs::metadata(self.0).map_or(true, |meta| meta.is_file())
     }
@@ -26,8 +26,8 @@ impl Origin<'_> {
         if names_descriptors(directory) { Path::new("") } else { directory }
     }
 
-    /// Returns the directories to read it from, now and after changes: a file may be replaced, and so may any link on the way to it,
-    /// usually by one to a neighbour of what it led to (`current -> releases/42`).
+    /// Returns the directories to read it from, now and after changes: a file may be replaced, and so may any link on the way
+    /// to it, usually by one to a neighbour of its target (`current -> releases/42`).
     pub fn places(&self) -> Vec<PathBuf> {
         if !self.is_file() {
             return Vec::new();
@@ -50,7 +50,7 @@ fn names_descriptors(directory: &Path) -> bool {
     directory.canonicalize().is_ok_and(|directory| directory == Path::new("/dev") || directory.starts_with("/proc"))
 }
 
-/// Returns what the links on the way to a file lead to, each by the way so far.
+/// Returns the targets of the links in the path of a file, each resolved up to there.
 fn links(path: &Path) -> Vec<PathBuf> {
     let (Ok(mut path), mut targets) = (absolute(path), Vec::new()) else { return Vec::new() };
     while let Some((link, target)) = first_link(&path).filter(|_| targets.len() < MOST_LINKS) {
@@ -61,7 +61,7 @@ fn links(path: &Path) -> Vec<PathBuf> {
     targets
 }
 
-/// Returns the first link in a path, and what it leads to.
+/// Returns the first link in a path, and its target.
 fn first_link(path: &Path) -> Option<(PathBuf, PathBuf)> {
     let mut prefixes: Vec<_> = path.ancestors().collect();
     prefixes.reverse();
@@ -77,7 +77,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn links_lead_to_the_neighbours_of_what_they_lead_to() {
+    fn links_lead_to_the_neighbours_of_their_targets() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
         for directory in ["etc", "srv/releases/1", "store/a", "elsewhere"] {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn links_without_end_end() {
+    fn endless_links_end() {
         let root = tempfile::tempdir().unwrap();
         symlink("b", root.path().join("a")).unwrap();
         symlink("a", root.path().join("b")).unwrap();

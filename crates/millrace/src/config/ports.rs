@@ -77,7 +77,7 @@ pub(super) fn split(name: &str) -> (&str, Option<&str>) {
     name.split_once('.').map_or((name, None), |(name, number)| (name, Some(number)))
 }
 
-/// Builds all ports of a file with so many `workers`.
+/// Builds all ports of a file that has `workers` workers.
 pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>], workers: usize) -> BuiltPorts {
     let mut built = BuiltPorts { list: Vec::new(), by_name: HashMap::new() };
     for at in raw {

@@ -49,29 +49,29 @@ pub const DEFAULT_LEARNED_LIMIT: i64 = 4096;
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Configuration")]
 pub struct RawFile {
-    /// A port: one place where frames enter and leave the switch.
+    /// A port: frames enter and leave the switch here.
     #[serde(rename = "port", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Section<RawPort>>,
-    /// A patch: two ports joined back to back. What one receives, the other transmits.
+    /// A patch: two ports joined back to back. Each transmits the frames that the other one receives.
     #[serde(rename = "patch", skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<Section<RawPatch>>,
-    /// A bridge: any number of ports, between which frames go by destination MAC address. As soon as one of its
+    /// A bridge: any number of ports, between which frames are forwarded by destination MAC address. As soon as one of its
     /// ports has `vlan` or `trunk`, the bridge keeps VLANs apart and each of its ports must say which it carries.
     #[serde(rename = "bridge", skip_serializing_if = "Vec::is_empty")]
     pub bridges: Vec<Section<RawBridge>>,
     /// Receive queue mapping: a physical port receives into the buffers that a guest has posted, queue by queue, so that
-    /// frames for that guest are not copied. `millrace ctl mappings` tells whether it does, or why not.
+    /// frames for that guest are not copied. `millrace ctl mappings` shows whether it does, or why not.
     #[serde(rename = "mapping", skip_serializing_if = "Vec::is_empty")]
     pub mappings: Vec<Section<RawMapping>>,
-    /// Buffers change hands: frames between the functions of these ports are not copied, as all functions have buffers of one
-    /// memory and get each other's instead. The functions must trust each other. docs/exchange.md explains it, and `millrace ctl
-    /// exchange` shows what is exchanged, and why the rest is not.
+    /// Exchange of buffers: frames between the functions of these ports are not copied, as all functions have buffers in one
+    /// memory and swap them. The functions must trust each other. docs/exchange.md explains it, and `millrace ctl exchange`
+    /// shows what is exchanged, and why the rest is not.
     #[serde(rename = "exchange", skip_serializing_if = "Vec::is_empty")]
     pub exchanges: Vec<Section<RawExchange>>,
-    /// A mirror: copies of what ports receive and send go to another port, for a monitor. docs/mirror.md explains it.
+    /// A mirror: copies of frames that ports receive and send go to another port, for a monitor. docs/mirror.md explains it.
     #[serde(rename = "mirror", skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Section<RawMirror>>,
-    /// Packet aggregation: short packets to one next hop leave as one frame by ports with `aggregate`, and come back out of
+    /// Packet aggregation: short packets to one next hop leave as one frame by ports with `aggregate`, and are split from
     /// such frames there. docs/aggregation.md explains it.
     pub aggregation: Field<Table<RawAggregation>>,
     /// A worker: one thread that polls queues. Without this section there is one worker, unpinned, idle policy
@@ -80,7 +80,7 @@ pub struct RawFile {
     pub workers: Vec<Section<RawWorker>>,
     /// The control socket, which `millrace ctl` talks to.
     pub control: Field<Table<RawControl>>,
-    /// The OpenMetrics endpoint, for Prometheus and the like. Without this section there is none.
+    /// The OpenMetrics endpoint, for Prometheus and similar collectors. Without this section there is none.
     pub metrics: Field<Table<RawMetrics>>,
     /// The OpenFlow 1.3 channel, over which controllers set the flows of a bridge with `openflow`, and the aggregation
     /// table. Without this section there is none. A change takes effect when the switch is started again, those of
@@ -118,11 +118,12 @@ pub struct RawPort {
     /// Faults to inject at this port, for tests.
     pub fault: Field<Table<RawFault>>,
     /// The end of a VXLAN tunnel, on a port of driver `af_xdp`, `af_packet`, `virtio-user` or `tap`: behind the port,
-    /// everything is inside of VXLAN, and what is not from the other end is dropped. Excludes `aggregate`. docs/vxlan.md
-    /// explains it.
+    /// everything is inside VXLAN, and frames that are not from the other end are dropped. Excludes `aggregate`.
+    /// docs/vxlan.md explains it.
     pub vxlan: Field<Table<RawVxlan>>,
-    /// How several workers share the receive queues of the port. Without it, one worker polls each queue. `static-role` and
-    /// `locked` are for ports of driver `af_xdp`, `virtio-user`, `pcap` or `generator`. docs/sharing.md explains it.
+    /// Way for several workers to share the receive queues of the port. Without it, one worker polls each queue.
+    /// `static-role` and `locked` are for ports of driver `af_xdp`, `virtio-user`, `pcap` or `generator`. docs/sharing.md
+    /// explains it.
     pub rx_sharing: Field<RxSharing>,
     /// The workers that share the receive queues, by the place of their `[[worker]]` sections in the file, from 0 on. Required
     /// with `rx-sharing`.
@@ -134,8 +135,8 @@ pub struct RawPort {
     /// With static roles: the order in which frames leave the port's workers.
     #[schemars(extend("default" = "per-flow"))]
     pub order: Field<FrameOrder>,
-    /// With static roles: time after which a worker that holds the oldest frames counts as stalled, e.g. `"100ms"`; from 1 ms to
-    /// 10 seconds. The others go on without it, and frames that it held are dropped.
+    /// With static roles: time after which a worker that holds the oldest frames counts as stalled, e.g. `"100ms"`; from 1 ms
+    /// to 10 seconds. The others continue without it, and frames that it held are dropped.
     #[schemars(extend("default" = "1s"))]
     pub stalled_after: Field<String>,
 }
@@ -147,8 +148,8 @@ pub struct RawPort {
 pub enum RxSharing {
     /// Queue by queue: the workers take turns, and each polls queues of its own. The NIC spreads flows over the queues.
     Rss,
-    /// Frame by frame, with one parent: it alone receives, and all `workers` process what they claim. This also spreads a
-    /// single flow.
+    /// Frame by frame, with one parent: it alone receives, and all `workers` process the batches that they claim. This also
+    /// spreads a single flow.
     StaticRole,
     /// Frame by frame, under a lock that each worker takes to receive. For comparison.
     Locked,
@@ -206,17 +207,17 @@ pub struct RawMapping {
     /// The port of the guest, of driver `vhost-user`, or one queue of it. It is not offered VIRTIO_F_IN_ORDER. If both are
     /// ports, equal queues go together; beside one queue, a port lends the buffers of its queue 0.
     pub to: Field<String>,
-    /// How frames get from the one to the other.
+    /// Path of frames between the two.
     #[schemars(extend("default" = "bridge"))]
     pub mode: Field<MappingMode>,
-    /// In a bridge: ports whose frames the guest may see, as they are received into its buffers too. The mapping copies as
-    /// long as there are others in the bridge with somebody behind them.
+    /// In a bridge: ports whose frames the guest may see, as they are also received into its buffers. The mapping copies as
+    /// long as the bridge has other ports with guests.
     #[schemars(extend("default" = []))]
     pub trust: Field<Several<String>>,
-    /// In a bridge: who keeps frames for others out of the guest's buffers. Excludes `trust`.
+    /// In a bridge: the component that keeps frames for others out of the guest's buffers. Excludes `trust`.
     pub steering: Field<MappingSteering>,
-    /// Bytes from which on a frame of the guest is sent from where it lies; shorter ones are copied, which is faster than to
-    /// keep a buffer and give it back later.
+    /// Length in bytes from which a frame of the guest is sent from the guest's memory; shorter frames are copied, which is
+    /// faster than keeping a buffer and giving it back later.
     #[schemars(
         range(min = COPY_BREAKS.start, max = COPY_BREAKS.end - 1),
         extend("default" = DEFAULT_COPY_BREAK)
@@ -229,20 +230,21 @@ pub struct RawMapping {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MappingMode {
-    /// Through the bridge that both ports are in. Frames for somebody else are copied out of the guest's buffers, if
-    /// `trust` lets them in.
+    /// Through the bridge that both ports are in. Frames for others are copied out of the guest's buffers, if `trust` admits
+    /// them.
     Bridge,
     /// Without a look-up. The two ports are joined back to back, and must not be joined to anything else.
     PassThrough,
 }
 
-/// Who keeps frames for others out of a mapped guest's buffers.
+/// The component that keeps frames for others out of a mapped guest's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum MappingSteering {
     /// The switch, at an af_xdp port in copy mode: only frames to the guest's `[[bridge.static]]` addresses, to multicast
-    /// addresses and to everybody are received into its buffers. Others take another way, with one more copy.
+    /// addresses and to the broadcast address are received into its buffers. Other frames take another path, with one more
+    /// copy.
     Mac,
     /// The NIC: it brings only frames for this guest to the port, by a rule (`ethtool -N`) or because it is a virtual
     /// function or a virtio NIC of the guest's own. Nothing checks that.
@@ -273,8 +275,8 @@ pub struct RawBridge {
     /// controllers forward them anyway, but for `NORMAL`, and so do patches.
     #[schemars(extend("default" = false))]
     pub forward_reserved: Field<bool>,
-    /// Controllers say where its frames go, by flows of OpenFlow; at most one bridge of a file. Needs the
-    /// section `[openflow]`. docs/openflow.md explains it.
+    /// Controllers decide by OpenFlow flows where its frames go; at most one bridge of a file. Needs the section
+    /// `[openflow]`. docs/openflow.md explains it.
     #[schemars(extend("default" = false))]
     pub openflow: Field<bool>,
     /// A MAC address that is never learned, moved or forgotten. At most 4096 of them.
@@ -304,17 +306,17 @@ pub struct RawWorker {
     /// CPU to pin the thread to. Without it the kernel chooses.
     #[schemars(range(min = 0, max = 1023))]
     pub cpu: Field<i64>,
-    /// How the worker rests while there are no frames.
+    /// Idle policy: behaviour of the worker while there are no frames.
     #[schemars(extend("default" = "backoff"))]
     pub idle: Field<Idle>,
-    /// How long the worker polls on after the last frame before it backs off or sleeps, e.g. `"0s"`; at most 10 seconds. To
-    /// wake up costs microseconds, so the default suits a worker that has its CPU to itself; where others wait for the
-    /// CPU, less is better.
+    /// Time that the worker keeps polling after the last frame before it backs off or sleeps, e.g. `"0s"`; at most 10
+    /// seconds. Waking up costs microseconds, so the default suits a worker that has its CPU to itself; if others wait for
+    /// the CPU, less is better.
     #[schemars(extend("default" = "50us"))]
     pub patience: Field<String>,
-    /// Time that a port may take of this worker at a time while other ports have more to do than they get, however many queues it has and
-    /// whatever its frames cost; at most four bursts. Ports whose bursts take less send equal numbers of frames, so that none are lost
-    /// between the functions of a chain on one worker. A shorter turn keeps ports apart whose frames cost much.
+    /// Time of this worker that a port with any number of queues may take before other busy ports have their turn, however
+    /// costly its frames are; at most four bursts. Ports whose bursts take less send equal numbers of frames, so that none
+    /// are lost between the functions of a chain on one worker. A shorter turn isolates ports whose frames are costly.
     #[schemars(extend("default" = "20us"))]
     pub turn: Field<String>,
     /// Ports (`"a"`) or single queues (`"a.1"`) that this worker polls. Queues that no worker names are spread
@@ -337,7 +339,7 @@ pub struct RawControl {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "metrics", extend("required" = ["listen"]))]
 pub struct RawMetrics {
-    /// Where to answer `GET /metrics`: a loopback address and port such as `"127.0.0.1:9464"`, or
+    /// Address at which to answer `GET /metrics`: a loopback address and port such as `"127.0.0.1:9464"`, or
     /// `"unix:metrics.sock"`. Other addresses are refused: the endpoint has no authentication.
     pub listen: Field<String>,
 }
@@ -347,15 +349,15 @@ pub struct RawMetrics {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "openflow")]
 pub struct RawOpenflow {
-    /// Where to wait for controllers: loopback addresses and ports such as `"127.0.0.1:6653"`, or `"unix:openflow.sock"`.
-    /// Other addresses are refused: there is neither authentication nor encryption. At least one of `listen` and
-    /// `controllers` is required.
+    /// Addresses at which to wait for controllers: loopback addresses and ports such as `"127.0.0.1:6653"`, or
+    /// `"unix:openflow.sock"`. Other addresses are refused: there is neither authentication nor encryption. At least one of
+    /// `listen` and `controllers` is required.
     pub listen: Field<Vec<At<String>>>,
-    /// Controllers to connect to, and again when a connection ends: IP addresses and ports such as
+    /// Controllers to connect to, and to reconnect to when a connection ends: IP addresses and ports such as
     /// `"tcp:192.0.2.1:6653"`, or `"unix:controller.sock"`. There is neither authentication nor encryption.
     pub controllers: Field<Vec<At<String>>>,
-    /// How a bridge with `openflow` treats frames while there are no flows at all. As soon as there is one, frames that match
-    /// none are dropped.
+    /// Treatment of frames in a bridge with `openflow` while there are no flows at all. As soon as there is one, frames that
+    /// match none are dropped.
     #[schemars(extend("default" = "standalone"))]
     pub fail_mode: Field<FailMode>,
     /// Take flows for the aggregation table that other switches relay in frames: those that come in at ports with
@@ -363,7 +365,7 @@ pub struct RawOpenflow {
     /// next hops.
     #[schemars(extend("default" = false))]
     pub relay: Field<bool>,
-    /// How controllers tell this switch from others.
+    /// Number by which controllers identify this switch.
     #[schemars(range(min = 1), extend("x-default" = "made up from the path of the control socket"))]
     pub datapath_id: Field<i64>,
 }
@@ -373,7 +375,7 @@ pub struct RawOpenflow {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum FailMode {
-    /// they go as through any bridge
+    /// they are forwarded as in any bridge
     #[default]
     Standalone,
     /// they are dropped, with reason `no-flow`
@@ -385,14 +387,14 @@ pub enum FailMode {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "confinement")]
 pub struct RawConfinement {
-    /// Give up privileges that are not needed, and refuse system calls and files that are not.
+    /// Give up unneeded privileges, and refuse unneeded system calls and files.
     #[schemars(extend("default" = true))]
     pub enabled: Field<bool>,
-    /// User to go on as, with its groups; the switch must then be started as root. Directories of sockets and capture
+    /// User to continue as, with its groups; the switch must then be started as root. Directories of sockets and capture
     /// files that the switch creates must be that user's. The default is the user that starts the switch.
     pub user: Field<String>,
-    /// Directories, which must exist, beneath which a configuration that is changed later may name sockets and capture
-    /// files. Those that the sockets and files of the configuration are in when the switch starts need not be listed.
+    /// Directories, which must exist, beneath which a later configuration may name sockets and capture files. Directories of
+    /// the sockets and files in the configuration at the start need not be listed.
     pub directories: Field<Vec<At<String>>>,
 }
 
@@ -401,9 +403,9 @@ pub struct RawConfinement {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum Idle {
-    /// polls on: lowest latency, one CPU always busy
+    /// polls all the time: lowest latency, one CPU always busy
     Poll,
-    /// polls ever more rarely, and sleeps in the end
+    /// polls less and less often, and finally sleeps
     #[default]
     Backoff,
     /// sleeps at once until a queue has something

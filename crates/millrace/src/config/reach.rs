@@ -1,4 +1,4 @@
-//! Places in the file system that a configuration needs, and for what: a confined switch keeps access to these only.
+//! Places in the file system that a configuration needs, each with its use: a confined switch keeps access to these only.
 //!
 //! A directory is identified by device and inode, not by name, as in landlock (kernel
 //! Documentation/userspace-api/landlock.rst): everything beneath it is accessible under any name.
@@ -67,7 +67,7 @@ pub struct ReachError {
 }
 
 impl Reach {
-    /// Collects what `config`, read from `file`, needs now and what it grants for later.
+    /// Collects the places that `config`, read from `file`, needs now, and those that it grants for later.
     pub fn of(config: &Config, file: &Path) -> Result<Self, ReachError> {
         let mut reach = Self::default();
         // Editors replace a file rather than change it, so its directory must stay readable.
@@ -133,7 +133,7 @@ impl Reach {
         place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(place, &meta)))
     }
 
-    /// Returns places that are others now than those that were granted, though they have the same names.
+    /// Returns the places that were replaced since they were granted, under the same names.
     pub fn replaced(&self) -> impl Iterator<Item = &Grant> {
         let is_other =
             |grant: &&Grant| fs::metadata(&grant.path).is_ok_and(|meta| Identity::of(&meta) != grant.identity);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_place_is_for_what_it_was_named_for() {
+    fn each_path_is_granted_for_its_use_only() {
         let root = tempfile::tempdir().unwrap();
         for name in ["sockets/deep", "captures", "elsewhere", "extra"] {
             fs::create_dir_all(root.path().join(name)).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_made_again_is_another_one_of_its_name() {
+    fn a_recreated_directory_is_another_one() {
         let root = tempfile::tempdir().unwrap();
         let captures = root.path().canonicalize().unwrap().join("captures");
         fs::create_dir(&captures).unwrap();

@@ -13,12 +13,12 @@ const INTRODUCTION: &str = "\
 
 <!-- Made by `millrace schema --markdown`; change the doc comments in crates/millrace/src/config/raw.rs, crates/engine/src/port/*/spec.rs and crates/settings/src/aggregation/raw.rs instead. -->
 
-Millrace reads one TOML file: `millrace run --config FILE`. `millrace check FILE` judges it without starting anything
-and reports all that is wrong with it at once. `millrace schema` prints this reference as a JSON schema, for editors.
+Millrace reads one TOML file: `millrace run --config FILE`. `millrace check FILE` checks it without starting anything
+and reports all errors at once. `millrace schema` prints this reference as a JSON schema, for editors.
 
 Relative paths are relative to the directory of the file, or to the working directory if it comes from a pipe. Unknown
-keys are errors. `millrace ctl reload`, or SIGHUP, applies a changed file to a running switch; what did not change is not touched, and a file with an error changes nothing:
-[reload.md](reload.md).
+keys are errors. `millrace ctl reload`, or SIGHUP, applies a changed file to a running switch; unchanged
+parts are not touched, and a file with an error changes nothing: [reload.md](reload.md).
 
 ";
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Default of `stalled-after`: longer than a busy machine keeps a thread from its CPU.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 
-/// Builds the sharing of a port. There are so many `workers` in the file.
+/// Builds the sharing of a port, in a file that has `workers` workers.
 pub(super) fn build(check: &mut Check, raw: &Section<RawPort>, driver: &Driver, workers: usize) -> Option<SharingSpec> {
     let Some(way) = raw.rx_sharing.as_ref() else {
         if !check.is_unread(&raw.span, "rx-sharing") {
@@ -33,7 +33,7 @@ pub(super) fn build(check: &mut Check, raw: &Section<RawPort>, driver: &Driver, 
     let delay = raw.fault.as_ref().and_then(|fault| fault.delay.as_ref());
     if let Some(delay) = delay.filter(|_| way.value == RxSharing::StaticRole) {
         let help =
-            "what a worker holds back would leave with later frames only: remove `delay`, or share by \"locked\"";
+            "frames that a worker holds back would only leave with later ones: remove `delay`, or share by \"locked\"";
         check.error(&delay.span, "`delay` means nothing to workers with a parent", help);
     }
     let list = check.required(&raw.span, "workers", &raw.workers, "workers = [0, 1]")?;
@@ -99,7 +99,7 @@ fn listed(check: &mut Check, list: &At<Vec<At<i64>>>, workers: usize) -> Vec<usi
     known.into_iter().map(|at| at.value as usize).collect()
 }
 
-/// Reports a worker that there is not. Workers go by their place in the file.
+/// Reports a worker that does not exist. Workers are numbered by their place in the file.
 fn exists(check: &mut Check, at: &At<i64>, workers: usize) -> bool {
     let exists = usize::try_from(at.value).is_ok_and(|index| index < workers);
     if !exists {
@@ -116,7 +116,7 @@ fn stalled_after(check: &mut Check, raw: &RawPort) -> Duration {
     let Some(at) = raw.stalled_after.as_ref() else { return STALLED_AFTER };
     let time = check.time("stalled-after", at);
     if time.is_some_and(|time| time < Duration::from_millis(1)) {
-        let help = "give at least \"1ms\": the kernel may take a worker's CPU for so long";
+        let help = "give at least \"1ms\": the kernel may take a worker's CPU for that long";
         check.error(&at.span, format!("`stalled-after` cannot be {}", at.value), help);
     }
     time.unwrap_or(STALLED_AFTER)

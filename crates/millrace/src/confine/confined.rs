@@ -19,7 +19,7 @@ pub struct Confined {
     /// File access restrictions.
     pub landlock: Layer,
     /// Places still accessible.
-    pub places: Vec<Place>,
+    pub places: Vec<PermittedPath>,
 }
 
 /// One kernel mechanism.
@@ -33,7 +33,7 @@ pub struct Layer {
 
 /// A directory with everything beneath it, or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct PermittedPath {
     /// Its path.
     pub path: String,
     /// Permitted use.

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 /// access, so check what a newer version takes away before raising this.
 const VERSION: ABI = ABI::V6;
 
-/// Places that any switch may need besides those of its configuration, and for what.
+/// Places that any switch may need besides those of its configuration, each with its use.
 pub(super) const SYSTEM: [(&str, &str); 6] = [
     ("/dev/net/tun", "create taps"),
     ("/sys/class/net", "look at interfaces"),
@@ -56,7 +56,7 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
         .create()?;
     for grant in reach.grants() {
         match (&mut rules).add_rules(path_beneath_rules([&grant.path], rights(grant.purpose))) {
-            // A pipe and the like are in no file system that is mounted: no rule can name them, and none is needed.
+            // Pipes and similar objects are in no mounted file system: no rule can name them, and none is needed.
             Err(RulesetError::AddRules(AddRulesError::Fs(AddRuleError::AddRuleCall { source, .. })))
                 if source.raw_os_error() == Some(Errno::BADFD.raw_os_error()) => {}
             added => drop(added?),
@@ -79,7 +79,7 @@ fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
             let sockets = AccessFs::MakeSock | AccessFs::RemoveFile;
             sockets | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::ReadFile
         }
-        // Sockets of the services, which a reload makes again when others have removed them.
+        // Sockets of the services, which a reload recreates when other processes have removed them.
         Purpose::Listen => AccessFs::MakeSock | AccessFs::RemoveFile,
         Purpose::Read => AccessFs::ReadFile.into(),
         Purpose::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
@@ -99,7 +99,7 @@ mod tests {
     const PORTS: &str = "port = [{name='a', driver='vhost-user', socket='sockets/a'},
                                  {name='b', driver='pcap', record='captures/b', replay='replays/b'}]";
 
-    /// Runs `check` on a thread confined to what a configuration in `root` needs. (A landlock domain is per thread.)
+    /// Runs `check` on a thread confined to the places that a configuration in `root` needs. (A landlock domain is per thread.)
     fn confined(root: &Path, check: impl FnOnce(&Path) + Send) {
         for name in ["sockets", "captures", "replays", "elsewhere"] {
             fs::create_dir(root.join(name)).unwrap();
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn places_serve_their_purpose_and_no_other() {
+    fn paths_serve_their_purpose_and_no_other() {
         let root = tempfile::tempdir().unwrap();
         confined(root.path(), |root| {
             let denied = |error: std::io::Error| error.kind() == PermissionDenied;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_landlock_is_told_from_one_that_has_it_off() {
+    fn a_kernel_without_landlock_differs_from_one_with_landlock_off() {
         use seccompiler::{SeccompAction, SeccompFilter, apply_filter};
         for (errno, expected) in [(libc::ENOSYS, "does not offer it"), (libc::EOPNOTSUPP, "was not enabled")] {
             let without = move || {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ports_need_of_the_system_is_left() {
+    fn system_files_that_ports_need_stay_accessible() {
         let root = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(root.path().join("guest")).unwrap();
         confined(root.path(), |root| {

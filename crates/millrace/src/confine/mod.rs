@@ -11,13 +11,13 @@ mod landlock;
 mod privileges;
 mod seccomp;
 
-pub use confined::{Confined, Layer, Place};
+pub use confined::{Confined, Layer, PermittedPath};
 pub use privileges::PrivilegeError;
 
 use crate::config::{Confinement, Reach};
 
-/// Confines this thread and all that it starts later, as `settings` say, to the places in `reach`. Skips what the kernel does
-/// not offer, and says so in the result; failing to become the user is an error.
+/// Confines this thread and all that it starts later, as `settings` say, to the places in `reach`. Skips mechanisms that the
+/// kernel does not offer, and says so in the result; failing to become the user is an error.
 pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, PrivilegeError> {
     // The switch starts no programs, so this can't break anything.
     let no_new_privs = rustix::thread::set_no_new_privs(true).is_ok();
@@ -42,8 +42,8 @@ pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, Privil
     Ok(Confined { enabled: true, no_new_privs, capabilities, user, seccomp, landlock, places })
 }
 
-fn places(reach: &Reach) -> Vec<Place> {
-    let place = |(path, purpose): (String, String)| Place { path, purpose };
+fn places(reach: &Reach) -> Vec<PermittedPath> {
+    let place = |(path, purpose): (String, String)| PermittedPath { path, purpose };
     let own = reach.grants().iter().map(|grant| (grant.path.display().to_string(), grant.purpose.to_string()));
     let controllers = reach.controllers().iter().map(|port| (format!("TCP port {port}"), "connect".to_owned()));
     let system = landlock::SYSTEM.map(|(path, purpose)| (path.to_owned(), purpose.to_owned()));

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_that_is_not_there_is_named() {
+    fn a_missing_user_is_named() {
         let error = become_user("no-such-user").unwrap_err().to_string();
         assert!(error.starts_with("`user` of [confinement] names \"no-such-user\", and there is no such user; "));
     }

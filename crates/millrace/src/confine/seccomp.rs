@@ -171,7 +171,7 @@ const TYPING: [u64; 2] = [0x5412, 0x541c];
 /// Requests of ioctl(2) that change attributes of files (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`).
 const FILE_FLAGS: [u64; 2] = [0x4008_6602, 0x401c_5820];
 
-/// Which processes ioprio_set(2) is about: one.
+/// Target of ioprio_set(2): one process.
 const IOPRIO_WHO_PROCESS: u64 = 1;
 
 /// Mode bits that make a program run with the rights of the file's user or group.

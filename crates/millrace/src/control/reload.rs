@@ -24,7 +24,7 @@ pub struct ReloadReport {
 pub struct Mended {
     /// Its path.
     pub path: String,
-    /// Why it could not be made again.
+    /// Error that kept it from being recreated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -32,8 +32,8 @@ pub struct Mended {
 impl fmt::Display for Mended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.error {
-            None => write!(f, "made socket {} again, which was gone", self.path),
-            Some(error) => write!(f, "socket {} is gone, and making it again FAILED: {error}", self.path),
+            None => write!(f, "recreated socket {}, which was gone", self.path),
+            Some(error) => write!(f, "socket {} is gone, and recreating it FAILED: {error}", self.path),
         }
     }
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_was_done_why_and_what_failed() {
+    fn a_line_has_the_action_the_reason_and_the_failure() {
         assert_eq!(ReloadReport::default().to_string(), "nothing changed");
         let report = ReloadReport {
             actions: vec![
@@ -123,8 +123,8 @@ mod tests {
         };
         assert_eq!(
             report.to_string(),
-            "made socket /run/c.sock again, which was gone; \
-             socket /run/m.sock is gone, and making it again FAILED: no; \
+            "recreated socket /run/c.sock, which was gone; \
+             socket /run/m.sock is gone, and recreating it FAILED: no; \
              reopened port b (vxlan); added port c, which FAILED: no such device; removed bridge br; kept 1 port, 2 patches, \
              1 worker; \
              [metrics] changed, which takes effect when the switch is started again; warning: it is late"

@@ -101,7 +101,7 @@ mod tests {
     use engine::stats::{AggregationPort, NextHopStats};
 
     #[test]
-    fn it_shows_next_hops_ports_and_histograms() {
+    fn next_hops_ports_and_histograms_are_shown() {
         let hop = NextHopStats { nfi: 7, aggregates: 9, packets: 198, ..NextHopStats::default() };
         let mut sent = AggregationSide { packets: 220, frames: 10, aggregates: 9, ..AggregationSide::default() };
         (sent.sizes[5], sent.held[5]) = (10, 9);

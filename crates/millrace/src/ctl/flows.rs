@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_shows_ports_and_flows() {
+    fn ports_and_flows_are_shown() {
         let port = DatapathPort { name: "wan".into(), number: 3, config: vec!["NO_FWD".into()] };
         let drops = [("no-flow".to_owned(), 2)].into();
         let datapath =

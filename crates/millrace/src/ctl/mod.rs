@@ -103,8 +103,8 @@ fn read<T: DeserializeOwned>(result: Value) -> Result<T, ClientError> {
     serde_json::from_value(result).map_err(|error| ClientError::Unintelligible(error.to_string()))
 }
 
-/// Prints the rates of each interval. Connects anew each time, so that it holds no connection and survives a restart of the
-/// switch.
+/// Prints the rates of each interval. Opens a new connection each time, so that it holds no connection and survives a restart
+/// of the switch.
 fn watch(
     socket: &Path,
     interval: Duration,

@@ -270,7 +270,7 @@ pub(crate) fn scaled(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::confine::Place;
+    use crate::confine::PermittedPath;
     use engine::stats::{LearningStats, QueueStats, RecordingStats};
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bridge_does_not_learn_is_shown() {
+    fn unlearned_addresses_are_shown() {
         let learning = LearningStats { learned: 3, limit: 4, over_limit: 5, no_room: 6, flooded: 7 };
         let port = PortStats { name: "a".into(), learning: Some(learning), ..PortStats::default() };
         let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn recordings_are_shown_with_what_they_miss() {
+    fn recordings_are_shown_with_their_losses() {
         let port = PortSummary { name: "a".into(), ..PortSummary::default() };
         assert_eq!(ports(std::slice::from_ref(&port)).lines().count(), 2);
         let lost = [("no-file".to_owned(), 3), ("no-room".to_owned(), 4)].into();
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_hangs_is_shown_where_it_does() {
+    fn the_position_of_a_hanging_worker_is_shown() {
         let place = "port \"a\" queue 0 (transmit)".to_owned();
         let hangs = WorkerStats { place: place.clone(), hung_seconds: Some(1.24), ..WorkerStats::default() };
         let shown = workers(&[WorkerStats { place, ..WorkerStats::default() }, hangs]);
@@ -341,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn confinement_names_what_is_left() {
+    fn confinement_names_the_remaining_rights() {
         let off = confinement(&Confined::default());
         assert!(!off.contains("WITHIN REACH") && off.lines().count() == 4, "{off}");
-        let place = Place { path: "/run/m".into(), purpose: "create sockets".into() };
+        let place = PermittedPath { path: "/run/m".into(), purpose: "create sockets".into() };
         let capabilities = vec!["CAP_NET_RAW".to_owned()];
         let confined = Confined { enabled: true, capabilities, places: vec![place], ..Confined::default() };
         let shown = confinement(&confined);

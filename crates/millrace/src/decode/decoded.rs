@@ -38,7 +38,7 @@ pub(super) struct Packet {
     /// VID of the outermost tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) vlan: Option<u16>,
-    /// EtherType behind the tag.
+    /// EtherType after the VLAN tag.
     pub(super) ethertype: String,
 }
 

@@ -33,7 +33,8 @@ pub enum DecodeError {
     Output(#[from] io::Error),
 }
 
-/// Prints the aggregates of a file to `out`, as text or as one line of JSON each. Returns what to know of the file, a sentence each.
+/// Prints the aggregates of a file to `out`, as text or as one line of JSON each. Returns remarks on the file, a sentence
+/// each.
 pub fn run(options: &DecodeOptions, out: &mut dyn Write) -> Result<Vec<String>, DecodeError> {
     match decode(options, out) {
         // The reader of the output (a pager, `head`) has closed it.

@@ -64,7 +64,7 @@ fn output(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn it_prints_what_aggregates_hold() {
+fn aggregates_are_printed_with_their_packets() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
     capture(&path);
@@ -90,7 +90,7 @@ fn it_prints_what_aggregates_hold() {
 }
 
 #[test]
-fn a_file_that_is_cut_off_is_decoded_as_far_as_it_goes() {
+fn a_truncated_file_is_decoded_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
     capture(&path);
@@ -105,7 +105,7 @@ fn a_file_that_is_cut_off_is_decoded_as_far_as_it_goes() {
     assert!(String::from_utf8(out).unwrap().contains("4 frames: 3 aggregates"));
     let offset = bytes.len() - 109;
     assert!(remarks[0].ends_with("(snapped): 1"), "{remarks:?}");
-    let cut = format!("it is cut off: its last 109 bytes, from offset {offset} on, are no whole packet");
+    let cut = format!("it is cut off: its last 109 bytes, from offset {offset} on, are not a whole packet");
     assert_eq!(remarks[1..], [cut]);
 }
 

@@ -28,13 +28,13 @@ const ETHERTYPE: u16 = 0x88b5;
 pub enum Role {
     /// Sends every frame back with its addresses exchanged.
     Echo,
-    /// Sends frames and checks what comes back.
+    /// Sends frames and checks those that come back.
     Source,
     /// Is source and sink of two ports, and checks the first line of each frame: faster than any network function.
     Load,
 }
 
-/// How a network function of the demonstration is started.
+/// Arguments of a network function of the demonstration.
 #[derive(Clone, Debug, Args)]
 pub struct FunctionOptions {
     /// Its task

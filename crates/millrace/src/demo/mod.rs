@@ -66,7 +66,7 @@ pub fn run(seconds: f64, json: bool) -> Result<(), DemoError> {
     let sandbox = Sandbox::detect();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut report = Report::new(sandbox.describe(), cpus);
-    // If the reader has gone, the checks go on, and count.
+    // If the reader has gone, the checks continue, and count.
     let print = |text: &str| _ = writeln!(std::io::stdout(), "{text}");
     let say = |text: &str| {
         if !json {

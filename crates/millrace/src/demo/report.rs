@@ -91,7 +91,7 @@ impl Report {
 
     pub(super) fn introduction(&self) -> String {
         let cpus = match self.cpus {
-            1 => "All on the one processor there is, so rates are low",
+            1 => "Everything on a single processor, so rates are low",
             _ => "The switch on processor 0, the load on processor 1",
         };
         format!(

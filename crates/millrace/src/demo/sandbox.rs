@@ -66,12 +66,10 @@ impl Function {
         Ok(Function { child, output })
     }
 
-    /// Waits until it is connected.
     pub(super) fn wait_ready(&mut self) -> Result<(), String> {
         if self.line()? == "ready" { Ok(()) } else { Err("it is not ready".to_owned()) }
     }
 
-    /// Starts it.
     pub(super) fn go(&mut self) -> io::Result<()> {
         self.child.stdin.as_mut().map_or(Ok(()), |stdin| stdin.write_all(b"go\n"))
     }

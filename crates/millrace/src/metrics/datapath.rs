@@ -16,9 +16,11 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, stats: &DatapathStats)
             |stats| stats.searched,
         ),
         Counter::new("openflow_packet_ins", "Packets taken for controllers", |stats| stats.packet_ins),
-        Counter::new("openflow_packet_ins_lost", "Packets that controllers did not get, for want of room", |stats| {
-            stats.packet_ins_lost
-        }),
+        Counter::new(
+            "openflow_packet_ins_lost",
+            "Packets that controllers did not get because their room was full",
+            |stats| stats.packet_ins_lost,
+        ),
     ];
     for Counter { family, read } in counters {
         family.encode(encoder, [stats], labels, |stats, sample| count(sample, read(stats)))?;

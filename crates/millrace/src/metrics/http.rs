@@ -44,7 +44,7 @@ pub(super) fn answer(connection: &Connection, metrics: impl FnOnce() -> String) 
         return reply(connection, deadline, "400 Bad Request", PLAIN, "", "this is not HTTP\n", true);
     };
     if !version.starts_with("HTTP/1.") {
-        let body = "HTTP/1.1 is spoken here\n";
+        let body = "this server speaks HTTP/1.1\n";
         return reply(connection, deadline, "505 HTTP Version Not Supported", PLAIN, "", body, true);
     }
     if method != "GET" && method != "HEAD" {
@@ -87,7 +87,7 @@ fn reply(
     let _ = connection.write_all(message.as_bytes(), deadline);
 }
 
-/// Reads what the client still sends: closing with unread bytes would reset the connection and lose the reply.
+/// Reads the rest of the client's data: closing with unread bytes would reset the connection and lose the reply.
 fn drain(connection: &Connection) {
     let deadline = Instant::now() + LINGER;
     let mut chunk = [0; 4096];

@@ -17,10 +17,12 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -
             "Frames whose source was not learned because of the limit",
             |stats| stats.over_limit,
         ),
-        Counter::new("port_unlearned_no_room", "Frames whose source was not learned for want of room", |stats| {
-            stats.no_room
-        }),
-        Counter::new("port_flooded", "Frames from the port whose destination nobody knew", |stats| stats.flooded),
+        Counter::new(
+            "port_unlearned_no_room",
+            "Frames whose source was not learned because the table was full",
+            |stats| stats.no_room,
+        ),
+        Counter::new("port_flooded", "Frames from the port with an unknown destination", |stats| stats.flooded),
     ];
     for Counter { family, read } in counters {
         family.encode(encoder, learning(), labels, |(_, stats), sample| count(sample, read(stats)))?;

@@ -11,9 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-struct Switch;
+struct MetricsHandler;
 
-impl Handler for Switch {
+impl Handler for MetricsHandler {
     fn snapshot(&self) -> Snapshot {
         let mut bursts = [0; BURST_BOUNDS.len()];
         (bursts[0], bursts[2], bursts[6]) = (5, 2, 1);
@@ -87,7 +87,7 @@ impl Handler for Switch {
 
 #[test]
 fn the_page_has_every_metric_and_ends_as_it_must() {
-    let page = render(&Switch.snapshot());
+    let page = render(&MetricsHandler.snapshot());
     let expected = [
         "# TYPE millrace_queue_rx_packets counter",
         "millrace_queue_rx_packets_total{port=\"a\",queue=\"1\"} 45",
@@ -145,7 +145,7 @@ fn with_exporter(address: &ListenAddress, client: impl FnOnce(Option<SocketAddr>
     let exporter = Exporter::bind(address).unwrap();
     let tcp = exporter.tcp_address();
     let stop = Stop::new().unwrap();
-    let handler: Arc<dyn Handler> = Arc::new(Switch);
+    let handler: Arc<dyn Handler> = Arc::new(MetricsHandler);
     std::thread::scope(|scope| {
         scope.spawn(|| exporter.serve(&handler, &stop));
         // Set also if the client panics, or the scope would wait forever.
@@ -182,7 +182,7 @@ fn http_is_answered_on_loopback() {
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"));
         assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
-        assert_eq!(body, render(&Switch.snapshot()));
+        assert_eq!(body, render(&MetricsHandler.snapshot()));
 
         let head = ask("HEAD /metrics?x=1 HTTP/1.0\n\n");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
@@ -212,7 +212,7 @@ fn http_is_answered_on_a_unix_socket() {
 }
 
 #[test]
-fn a_taken_port_is_reported_with_what_to_do() {
+fn a_taken_port_is_reported_with_a_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = ListenAddress::Tcp(taken.local_addr().unwrap());
     let error = Exporter::bind(&address).unwrap_err().to_string();

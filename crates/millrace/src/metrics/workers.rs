@@ -12,7 +12,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats
     };
     let counters: [Counter<WorkerStats>; 5] = [
         Counter::new("worker_busy_cycles", "Cycles in rounds that moved frames", |worker| worker.busy_cycles),
-        Counter::new("worker_idle_cycles", "Cycles of polling in vain", |worker| worker.idle_cycles),
+        Counter::new("worker_idle_cycles", "Cycles spent polling without finding frames", |worker| worker.idle_cycles),
         Counter::new("worker_busy_rounds", "Rounds that moved frames", |worker| worker.busy_rounds),
         Counter::new("worker_sleeps", "Times the worker went to sleep", |worker| worker.sleeps),
         Counter::new("worker_packets", "Frames that the worker received", |worker| worker.packets),
@@ -20,7 +20,7 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats
     for Counter { family, read } in counters {
         family.encode(encoder, workers, labels, |worker, sample| count(sample, read(worker)))?;
     }
-    let hung = Family::gauge("worker_hung_seconds", "How long the worker has made no round, if it hangs");
+    let hung = Family::gauge("worker_hung_seconds", "Time since the last round of a worker that hangs");
     hung.encode(encoder, workers, labels, |worker, sample| {
         sample.encode_gauge(&worker.hung_seconds.unwrap_or_default())
     })?;

@@ -22,7 +22,6 @@ impl Connection {
         Self { fd, stop }
     }
 
-    /// Returns the socket.
     pub(super) fn socket(&self) -> &OwnedFd {
         &self.fd
     }

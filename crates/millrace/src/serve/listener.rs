@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use vhost_user::{Access, SocketError};
 
-/// Permissions of unix sockets: for their owner, and for nobody else from the beginning.
+/// Permissions of unix sockets: for their owner only, from the beginning.
 const PRIVATE: Access = Access { mode: Some(0o600), owner: None, group: None };
 
 /// Error that keeps a service from listening.
@@ -72,7 +72,8 @@ impl Listener {
         }
     }
 
-    /// Makes a unix socket again that others have removed or replaced. Returns its path if that was so, and why it failed.
+    /// Recreates a unix socket that another process has removed or replaced. Returns its path if that was the case, and the
+    /// error if it failed.
     pub fn mend(&self) -> Option<(&Path, Result<(), SocketError>)> {
         let Self::Unix(listener) = self else { return None };
         match listener.mend() {

@@ -1,4 +1,4 @@
-//! A stop signal that any number of threads can wait for, beside other descriptors.
+//! A stop signal that any number of threads can wait for, together with other descriptors.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;

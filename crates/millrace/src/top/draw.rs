@@ -22,10 +22,10 @@ const KEYS: &str = "←→ view  ↑↓ row  s sort  r reverse  / filter  p paus
 
 const HELP: [(&str, &str); 7] = [
     ("← → Tab 1-5", "another view"),
-    ("↑ ↓ PgUp PgDn Home End", "another row; the lines below the table say all about it"),
+    ("↑ ↓ PgUp PgDn Home End", "select another row; the lines below the table show its details"),
     ("s, r", "sort by the next column, reverse the order"),
     ("/", "only rows with a text; Enter ends typing, Esc shows all"),
-    ("p", "pause: keep the figures; p again goes on"),
+    ("p", "pause: freeze the figures; p again resumes"),
     ("?", "this help, or back"),
     ("q, Ctrl-C", "leave"),
 ];
@@ -51,7 +51,6 @@ impl Surroundings {
     }
 }
 
-/// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, around: &Surroundings) {
     let rows = [1, 1, 1].map(Constraint::Length);
     let [head, summary, tabs, body, detail, foot] =

@@ -11,7 +11,7 @@ pub(super) struct Column {
     pub(super) meaning: &'static str,
 }
 
-/// Whether a user should look at something.
+/// Urgency of a cell for the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tone {
     #[default]
@@ -53,7 +53,7 @@ pub(super) struct Row {
     /// Name by which it is found again in the next interval.
     pub(super) key: String,
     pub(super) cells: Vec<Cell>,
-    /// All that there is to say about it, in words.
+    /// Its details, in words.
     pub(super) detail: String,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Sort {
 }
 
 impl Sort {
-    /// Goes on to the next of `columns` columns, or from the last one to none.
+    /// Moves to the next of `columns` columns, or from the last one to none.
     pub(super) fn next(self, columns: usize) -> Sort {
         let column = self.column.map_or(0, |column| column + 1);
         Sort { column: (column < columns).then_some(column), is_reversed: false }

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_passed_over() {
+    fn unknown_keys_are_skipped() {
         assert_eq!(keys(b"\x13\x1b[15~\x1b[1;5Cx\xff\xc3x"), [Key::Char('x'), Key::Char('x')]);
     }
 

@@ -35,7 +35,7 @@ enum Report<'r> {
     Gone { error: String },
 }
 
-/// Writes a report of each interval to `out`, `count` of them if that is given. A switch that is gone is tried again.
+/// Writes a report of each interval to `out`, `count` of them if that is given. A switch that is gone is retried.
 pub(super) fn run(
     socket: &Path,
     first: Sample,
@@ -75,7 +75,7 @@ fn show(time: &str, rates: Result<Rates, &ClientError>, form: Form) -> io::Resul
 
 /// Returns the tables of all views that have something to show, below a line with the time.
 fn block(time: &str, mut rates: Rates) -> String {
-    // A log has what happened in the interval.
+    // A log has the events of the interval.
     rates.drops.retain(|drop| drop.drops_per_second > 0.0);
     let up = humantime::format_duration(Duration::from_secs(rates.uptime_seconds as u64));
     let grids = View::ALL.map(|view| view.grid(&rates));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_the_time_and_what_happened() {
+    fn a_block_has_the_time_and_the_rates() {
         let shown = show("now", Ok(rates()), Form::Plain).unwrap();
         let lines: Vec<_> = shown.lines().collect();
         assert_eq!(lines[0], "now  up 1m 1s");

@@ -1,7 +1,7 @@
-//! `millrace top`: what a running switch does, live.
+//! `millrace top`: a live view of a running switch.
 //!
 //! Two samples of the switch's counters (`sample`) become rates (`rates`), and rates become tables (`view`, `grid`). On a
-//! terminal, `model` knows which table is shown and what keys do, and `draw` draws it; `screen` and `keyboard` have the
+//! terminal, `model` has the shown table and the effects of keys, and `draw` draws it; `screen` and `keyboard` control the
 //! terminal. Elsewhere, `lines` prints.
 
 mod draw;
@@ -27,7 +27,7 @@ use lines::Form;
 use sample::Sample;
 use std::io::{self, IsTerminal};
 
-/// Error that keeps `top` from going on.
+/// Error that ends `top`.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
     /// The switch did not answer at the start.
@@ -44,7 +44,7 @@ pub enum TopError {
 /// Shows a running switch as the command line says, until the user leaves or the intervals have passed.
 pub fn run(options: &TopOptions) -> Result<(), TopError> {
     let socket = options.socket.clone().unwrap_or_else(find_socket);
-    // A switch that goes away later is tried again, but a wrong path should be reported at once.
+    // A switch that goes away later is retried, but a wrong path should be reported at once.
     let first = Sample::take(&socket)?;
     let is_interactive = io::stdin().is_terminal() && can_redraw(&io::stdout());
     let form = match (options.json, options.plain || !is_interactive) {

@@ -28,7 +28,7 @@ pub(super) enum Key {
     Char(char),
 }
 
-/// Whether the program goes on after a key.
+/// Whether the program continues after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
     Stay,
@@ -87,7 +87,7 @@ impl Model {
         }
     }
 
-    /// Does what the user wants.
+    /// Executes a user's command.
     pub(super) fn press(&mut self, key: Key) -> Flow {
         if key == Key::Interrupt {
             return Flow::Leave;
@@ -201,7 +201,6 @@ impl Model {
         self.trouble.as_deref()
     }
 
-    /// Returns when the switch last answered.
     pub(super) fn answered(&self) -> Instant {
         self.latest.answered
     }
@@ -213,7 +212,7 @@ pub(super) mod tests {
     use super::*;
     use engine::stats::{PortStats, QueueStats, Snapshot};
 
-    /// Returns the sample of second `at`, of ports that receive so many packets a second.
+    /// Returns the sample of second `at`, of ports that receive packets at these `rates` per second.
     pub(in crate::top) fn ports(at: f64, rates: &[(&str, u64)]) -> Sample {
         let port = |&(name, rate): &(&str, u64)| {
             let packets = rate * at as u64;

@@ -140,7 +140,7 @@ pub(super) struct Joined {
 }
 
 impl Rates {
-    /// Computes what happened from `before` to `now`. Counters of a switch, port or worker started in between count from 0.
+    /// Computes the rates from `before` to `now`. Counters of a switch, port or worker started in between count from 0.
     pub(super) fn between(before: &Sample, now: &Sample) -> Rates {
         let restarted = now.is_of_a_switch_started_after(before);
         let nothing = Snapshot::default();

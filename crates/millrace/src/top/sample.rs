@@ -1,4 +1,4 @@
-//! A look at the switch: all of its counters, and when they were read.
+//! A sample of the switch: all of its counters, and the time of reading them.
 
 use crate::control::{Client, ClientError};
 use engine::stats::Snapshot;
@@ -17,8 +17,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Asks the switch at `socket`. Connects anew each time, so that it holds no connection and survives a restart of the
-    /// switch.
+    /// Asks the switch at `socket`. Opens a new connection each time, so that it holds no connection and survives a restart
+    /// of the switch.
     pub(super) fn take(socket: &Path) -> Result<Sample, ClientError> {
         let asked = Instant::now();
         let snapshot = Client::connect(socket)?.call_as("stats")?;

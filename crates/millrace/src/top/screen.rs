@@ -1,4 +1,4 @@
-//! The live view on a terminal. Whatever happens, the terminal is as before when the program has ended.
+//! The live view on a terminal. The terminal is restored however the program ends.
 
 use super::draw::{Surroundings, draw};
 use super::keyboard::Keyboard;
@@ -21,7 +21,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use std::{panic, thread};
 
-/// Time that a signal leaves for the last output, which a terminal that nobody reads never takes.
+/// Time that a signal leaves for the last output, which a terminal without a reader never takes.
 const LAST_OUTPUT: Duration = Duration::from_millis(500);
 
 /// Shows the switch at `socket` until the user leaves, or `count` intervals have passed.
@@ -83,7 +83,7 @@ fn restore_at_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // This never waits, unlike all output to a terminal that nobody reads.
+            // This never waits, unlike all output to a terminal without a reader.
             let _ = disable_raw_mode();
             let (restored, is_restored) = channel();
             thread::spawn(move || {

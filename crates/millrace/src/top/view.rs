@@ -1,4 +1,4 @@
-//! The views: what is shown of the rates, as tables.
+//! The views: rates, as tables.
 
 use super::grid::{Cell, Column, Grid, Row, Tone};
 use super::rates::{Aggregation, Dropped, Joined, Mapping, Port, PortMapping, Rates, Worker};
@@ -37,7 +37,6 @@ impl View {
         Self::ALL[(self as usize + steps) % Self::ALL.len()]
     }
 
-    /// Returns its table.
     pub(super) fn grid(self, rates: &Rates) -> Grid {
         let (columns, numbers, rows, empty) = match self {
             View::Ports => (PORTS, 2..7, rates.ports.iter().map(port).collect(), "No ports are configured."),
@@ -314,7 +313,7 @@ mod tests {
         let rates = Rates { drops: vec![drop("busy", 0.0), drop("no-buffers", 5.0)], ..Rates::default() };
         let (cells, row) = first(View::Drops, &rates);
         assert!(has(&cells, "REASON", "no-buffers") && has(&cells, "DROPS/s", "5"), "{cells:?}");
-        assert!(row.detail.contains("slower than what is sent to it"), "{}", row.detail);
+        assert!(row.detail.contains("slower than the traffic to it"), "{}", row.detail);
     }
 
     #[test]

@@ -156,7 +156,7 @@ fn a_path_elsewhere_is_refused_by_name_and_granted_by_the_configuration() {
 }
 
 #[test]
-fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
+fn a_recreated_directory_is_distinguished_from_the_old_one() {
     require_root();
     let [root, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let guests = elsewhere.path().canonicalize().unwrap().join("guests");
@@ -181,7 +181,7 @@ fn a_directory_that_was_made_anew_is_told_from_the_old_one() {
         assert!(line.contains(&format!("{sockets}/{port}.sock: Permission denied")), "{line}");
     }
     assert!(report.contains("added port t\n"), "{report}");
-    let warning = format!("warning: {sockets} was removed and made again");
+    let warning = format!("warning: {sockets} was removed and recreated");
     assert!(report.contains(&warning) && report.contains("when it is started again"), "{report}");
 }
 
@@ -242,7 +242,7 @@ fn a_configuration_from_a_pipe_is_confined_and_read_once() {
     fs::remove_file(directory.path().join("c.sock")).unwrap();
     let mark = switch.daemon.log().mark();
     switch.daemon.signal(Signal::HUP).unwrap();
-    switch.wait_said(mark, "which is no file and cannot be read again: start the switch with a file").unwrap();
+    switch.wait_said(mark, "which is not a file and cannot be read again: start the switch with a file").unwrap();
     assert_eq!(text(&ctl(&switch, &["ports"]).stdout), ports);
     assert_eq!(ctl(&switch, &["reload"]).status.code(), Some(1));
     assert_eq!(end(&mut switch, Signal::TERM), 0);
@@ -274,7 +274,7 @@ fn sockets_come_back_under_confinement() {
     }
     let log = switch.daemon.log().since(mark);
     for path in &sockets[1..] {
-        let line = format!("made socket {} again, which was gone", path.display());
+        let line = format!("recreated socket {}, which was gone", path.display());
         assert_eq!(log.iter().filter(|said| said.contains(&line)).count(), 1, "{log:?}");
     }
     let again = text(&ctl(&switch, &["reload"]).stdout);
@@ -328,7 +328,7 @@ fn another_user_has_less() {
 }
 
 #[test]
-fn without_confinement_all_is_as_it_was() {
+fn without_confinement_nothing_is_restricted() {
     require_root();
     let [here, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let away = elsewhere.path().display();

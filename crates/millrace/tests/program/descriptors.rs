@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn ports_that_are_too_many_are_named_in_one_line_and_control_goes_on() {
+fn excess_ports_are_named_in_one_line_and_the_control_socket_works() {
     let directory = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_millrace");
     let mut limited = Command::new("sh");

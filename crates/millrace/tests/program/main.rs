@@ -30,7 +30,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Returns the files of a switch.
 fn files(directory: &Path) -> Files {
     Files { configuration: directory.join("m.toml"), control: directory.join("c.sock") }
 }
@@ -46,7 +45,7 @@ fn start_by(start: Start, directory: &Path, configuration: impl Configuration) -
     start.start(files).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns what `millrace ctl` says to these arguments.
+/// Returns the output of `millrace ctl` with these arguments.
 fn ctl(switch: &Millrace, arguments: &[&str]) -> Output {
     switch.control(arguments).output().unwrap()
 }
@@ -67,7 +66,7 @@ fn two_sinks() -> RawFile {
 }
 
 #[test]
-fn check_judges_and_its_status_says_so() {
+fn the_status_of_check_is_its_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("m.toml");
     let name = file.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! Outputs that can't be written, and signals that nobody should send: the switch goes on.
+//! Outputs that can't be written, and signals that are not meant for it: the switch continues.
 
 use super::terminal::Terminal;
 use super::{end, files, start, two_sinks};
@@ -22,13 +22,12 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Reports whether the switch answers.
 fn answers(directory: &std::path::Path) -> bool {
     UnixStream::connect(files(directory).control).is_ok()
 }
 
 #[test]
-fn a_log_that_nobody_reads_ends_nothing() {
+fn a_log_without_a_reader_does_not_stop_the_switch() {
     let directory = tempfile::tempdir().unwrap();
     files(directory.path()).configure(two_sinks()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
@@ -53,7 +52,7 @@ fn a_log_that_nobody_reads_ends_nothing() {
 }
 
 #[test]
-fn a_full_disk_behind_the_log_ends_nothing() {
+fn a_log_on_a_full_disk_does_not_stop_the_switch() {
     let directory = tempfile::tempdir().unwrap();
     files(directory.path()).configure(two_sinks()).unwrap();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
@@ -81,7 +80,7 @@ fn a_check_says_its_verdict_though_its_warnings_are_lost() {
 
 /// As `timeout` of the GNU core utilities does.
 #[test]
-fn a_signal_that_comes_twice_at_once_is_one() {
+fn two_simultaneous_signals_count_as_one() {
     let directory = tempfile::tempdir().unwrap();
     let mut switch = start(directory.path(), two_sinks());
     switch.daemon.signal(Signal::TERM).unwrap();

@@ -59,14 +59,14 @@ fn frames(path: &Path) -> u64 {
     frames.unwrap_or_else(|error| panic!("{}: {error}", path.display())).len() as u64
 }
 
-/// Returns what `ctl reload` says, and whether it did all of it.
+/// Returns the output of `ctl reload`, and whether all of it was done.
 fn reload(switch: &Millrace) -> (String, bool) {
     let output = ctl(switch, &["reload"]);
     (text(&output.stdout) + &text(&output.stderr), output.status.success())
 }
 
 #[test]
-fn a_file_that_cant_be_opened_is_told_and_recorded_to_when_it_can() {
+fn a_file_that_cannot_be_opened_is_reported_and_recorded_to_once_it_can() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("x.pcap");
     let held = File::create(&path).unwrap();
@@ -103,7 +103,7 @@ fn a_file_that_cant_be_opened_is_told_and_recorded_to_when_it_can() {
 }
 
 #[test]
-fn two_switches_do_not_record_to_one_file() {
+fn two_switches_do_not_record_to_the_same_file() {
     let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let path = one.path().join("x.pcap");
     let mut first = start(one.path(), source(0, "x.pcap"));
@@ -126,7 +126,7 @@ fn two_switches_do_not_record_to_one_file() {
 }
 
 #[test]
-fn what_others_use_is_not_overwritten_whatever_leads_to_it() {
+fn files_in_use_are_not_overwritten_by_any_path() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("x.pcap");
     let replayed = home.path().join("in.pcap");
@@ -138,7 +138,7 @@ fn what_others_use_is_not_overwritten_whatever_leads_to_it() {
     let switch = start(home.path(), config);
     let links: [fn(&Path, &Path) -> io::Result<()>; 2] = [|to, at| fs::hard_link(to, at), |to, at| symlink(to, at)];
     let intact = [files(home.path()).configuration, replayed].map(|path| (fs::read(&path).unwrap(), path));
-    // The switch tries again to open what is at the path.
+    // The switch tries again to open the file at the path.
     for ((before, target), why) in intact.iter().zip(["it is the configuration", "port \"r\" replays it"]) {
         for link in links {
             fs::remove_file(&path).unwrap();
@@ -167,7 +167,7 @@ fn a_file_that_is_moved_away_is_opened_again_by_a_reload() {
     fs::rename(&path, &moved).unwrap();
     fs::remove_file(&second).unwrap();
     let at_move = recording(&switch).written;
-    // Frames go to the moved file as long as nobody says more.
+    // Frames go to the moved file until the switch is told otherwise.
     wait_for(&switch, "frames in the moved file", |recording| recording.written > at_move);
     assert!(!path.exists());
     let mark = switch.daemon.log().mark();
@@ -181,7 +181,7 @@ fn a_file_that_is_moved_away_is_opened_again_by_a_reload() {
         })
         .unwrap();
 
-    // A file that somebody else empties starts again (copytruncate of logrotate).
+    // A file that another process empties starts again (copytruncate of logrotate).
     let mark = switch.daemon.log().mark();
     OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
     switch.wait_said(mark, &format!("port \"a\": somebody else has shortened {}", path.display())).unwrap();
@@ -289,7 +289,7 @@ fn tcpdump(pipe: &Path, packets: usize) -> Child {
 }
 
 #[test]
-fn a_pipe_is_recorded_to_while_somebody_reads_it() {
+fn a_pipe_is_recorded_to_while_it_has_a_reader() {
     let home = tempfile::tempdir().unwrap();
     let [pipe, file] = ["pipe", "whole.pcap"].map(|name| home.path().join(name));
     mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();
@@ -306,14 +306,14 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
         wait_state(&switch, "nobody reads the pipe");
         assert_eq!(recording(&switch).lost.keys().collect::<Vec<_>>(), ["no-file"]);
     }
-    // One that does not read holds up nobody: frames pass, and are lost.
+    // One that does not read blocks no forwarding: frames pass, and are missing in the recording.
     let idle = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&pipe).unwrap();
     let busy = wait_for(&switch, "the pipe to be full", |recording| recording.lost.contains_key("busy"));
     assert!(busy.records, "{busy:?}");
     let passed = || switch.port("b").unwrap().tx();
     let before = passed();
     switch.wait_for("frames that pass", || Ok((passed() > before + 1000).then_some(()))).unwrap();
-    // What it reads then are frames again.
+    // It reads frames again then.
     rustix::fs::fcntl_setfl(&idle, OFlags::empty()).unwrap();
     let mut copy = File::create(&file).unwrap();
     let reader = std::thread::spawn(move || io::copy(&mut &idle, &mut copy).unwrap());
@@ -325,7 +325,7 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
     assert!(!done && said.contains("nobody reads the pipe"), "{said}");
     let mut other = tcpdump(&pipe, 100);
     reader.join().unwrap();
-    // A pipe that is full when it is closed has a part only of the last frame: nobody waits for its reader.
+    // A pipe that is full when it is closed contains only part of the last frame: the switch does not wait for the reader.
     assert!(capture::Reader::open(&file).unwrap().take_while(Result::is_ok).count() > 0);
     other.kill().unwrap();
     other.wait().unwrap();
@@ -333,7 +333,7 @@ fn a_pipe_is_recorded_to_while_somebody_reads_it() {
 }
 
 #[test]
-fn a_port_that_records_to_a_pipe_is_up_once_somebody_reads_it() {
+fn a_port_that_records_to_a_pipe_is_up_once_it_has_a_reader() {
     let home = tempfile::tempdir().unwrap();
     let pipe = home.path().join("pipe");
     mkfifoat(CWD, &pipe, Mode::RWXU).unwrap();

@@ -32,13 +32,14 @@ fn tcpdump(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_is_not_replayed_is_counted_and_told() {
+fn skipped_packets_are_counted_and_reported() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("in.pcap");
     let mut bytes = packets(&[60, 61, 13, 14, 65_536, 0, 1514]);
     bytes.truncate(bytes.len() - 100);
     fs::write(&path, &bytes).unwrap();
-    let cut = format!("it is cut off: its last 1430 bytes, from offset {} on, are no whole packet", bytes.len() - 1430);
+    let cut =
+        format!("it is cut off: its last 1430 bytes, from offset {} on, are not a whole packet", bytes.len() - 1430);
     let remarks = ["longer than 65535): 3", "(snapped): 1", &cut];
 
     files(home.path()).configure(replayed("in.pcap")).unwrap();
@@ -52,7 +53,7 @@ fn what_is_not_replayed_is_counted_and_told() {
     for remark in remarks {
         switch.wait_said(0, remark).unwrap();
         assert!(shown.contains(remark) && port.0.detail.contains(remark), "no {remark:?} in {shown}");
-        // Wrapped lines begin anew.
+        // Wrapped lines are joined.
         assert!(text(&checked.stderr).contains(remark), "no {remark:?} in {}", text(&checked.stderr));
     }
     assert_eq!(switch.drops().unwrap()["r"]["queue"], [("not-a-frame".to_owned(), 3)].into());

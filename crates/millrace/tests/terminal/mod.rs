@@ -30,7 +30,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts a program on a terminal of so many columns and rows, which is its controlling terminal: the one that the tests
+    /// Starts a program on a terminal of this size, which is its controlling terminal: the one that the tests
     /// run on is left alone.
     pub fn start(program: impl AsRef<OsStr>, arguments: &[&str], columns: u16, rows: u16) -> Terminal {
         let mut command = Command::new("setsid");
@@ -129,7 +129,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Reads what the program writes, until the terminal is closed.
+/// Reads the program's output, until the terminal is closed.
 fn read(mut master: File, output: &Mutex<Vec<u8>>, is_closed: &AtomicBool) {
     let mut bytes = [0; 4096];
     while !is_closed.load(Ordering::Relaxed) {

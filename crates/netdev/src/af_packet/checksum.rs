@@ -14,7 +14,6 @@ impl Unfinished {
     /// Length of the header, which lacks the number of buffers here.
     pub(super) const BYTES: usize = size_of::<[u16; 5]>();
 
-    /// Parses the header.
     pub(super) fn parse(header: &[u8; Self::BYTES]) -> Unfinished {
         let word = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         Unfinished { start: word(6), offset: word(8) }
@@ -35,7 +34,7 @@ mod tests {
     use packet::checksum::Sum;
 
     #[test]
-    fn what_is_completed_sums_up_to_all_ones() {
+    fn completed_checksums_sum_up_to_all_ones() {
         for len in 10..80 {
             let mut frame: Vec<u8> = (0..len).map(|i| (i * 37) as u8).collect();
             let pseudo = u16::from_be_bytes([frame[8], frame[9]]);

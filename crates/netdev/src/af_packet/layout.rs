@@ -68,7 +68,7 @@ pub(super) struct RxLayout {
 }
 
 impl RxLayout {
-    /// Checks the configuration for frames of up to `longest` bytes; the error says what is wrong with it.
+    /// Checks the configuration for frames of up to `longest` bytes; the error describes its fault.
     pub(super) fn new(config: &RxConfig, page: usize, longest: usize) -> Result<Self, String> {
         let RxConfig { block_bytes, blocks } = *config;
         if block_bytes == 0 || !block_bytes.is_multiple_of(page) {
@@ -134,7 +134,7 @@ pub(super) struct TxLayout {
 }
 
 impl TxLayout {
-    /// Lays out at least the configured number of slots; the error says what is wrong with the configuration.
+    /// Lays out at least the configured number of slots; the error describes the configuration's fault.
     pub(super) fn new(config: &TxConfig, page: usize) -> Result<Self, String> {
         // The kernel's length field could hold more, but no Ethernet interface sends more.
         const MAX_FRAME: usize = 1 << 17;

@@ -172,7 +172,6 @@ unsafe impl Plain for u32 {}
 // SAFETY: an array of integers.
 unsafe impl Plain for [u32; 3] {}
 
-/// Reads a socket option.
 pub(super) fn get<T: Plain>(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;

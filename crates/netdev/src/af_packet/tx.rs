@@ -18,7 +18,7 @@ use crate::link::Link;
 use crate::segment::RawSegment;
 use packet::header_len::{ETHERNET, MAC_ADDRESSES, VLAN_TAG};
 
-/// Frames that one flush moves up behind lost ones before it leaves the rest to the next flush. A burst of 45 frames,
+/// Frames that one flush moves up after lost ones before it leaves the rest to the next flush. A burst of 45 frames,
 /// all refused, stays below; a whole ring of them must not stall a worker for milliseconds.
 const MAX_MOVES_PER_FLUSH: usize = 1024;
 
@@ -144,7 +144,7 @@ impl PacketTx {
         self.pushed.get() - self.sent.get()
     }
 
-    /// Returns the longest frame that can be pushed, header included: MTU + 14, or what a slot holds if that is less. A
+    /// Returns the longest frame that can be pushed, header included: MTU + 14, or the size of a slot if that is less. A
     /// frame with an 802.1Q tag may be 4 bytes longer, if the slot holds it.
     pub fn max_frame(&self) -> usize {
         (self.state.mtu.load(Ordering::Relaxed) + ETHERNET).min(self.layout.max_frame())

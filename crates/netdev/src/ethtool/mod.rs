@@ -42,7 +42,7 @@ struct Channels {
 struct DriverInfo {
     command: u32,
     driver: [u8; 32],
-    /// Versions, bus, and counts of statistics and the like.
+    /// Versions, bus, and counts of statistics, among others.
     rest: [u8; 32 * 4 + 12 + 5 * 4],
 }
 

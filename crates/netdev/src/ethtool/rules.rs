@@ -23,7 +23,7 @@ const FINDS_LOCATION: u64 = 0x8000_0000;
 /// `RX_CLS_LOC_ANY`: ... if it is asked to by this one.
 const ANY_LOCATION: u32 = 0xffff_ffff;
 
-/// The mask of an address of which every bit counts.
+/// The mask under which every bit of an address counts.
 const ALL_BITS: MacAddr = MacAddr([0xff; 6]);
 
 /// `struct ethtool_rx_flow_spec`.
@@ -120,8 +120,7 @@ impl Drop for Rule {
 }
 
 /// The rules of an interface's hardware.
-trait Rules {
-    /// Makes a request.
+trait RuleTable {
     fn ask(&mut self, request: &mut Request) -> io::Result<()>;
     /// Returns the size of the table, and the locations of all rules, `count` of which were there before.
     fn list(&mut self, count: u32) -> io::Result<(u64, Vec<u32>)>;
@@ -129,7 +128,7 @@ trait Rules {
 
 struct Hardware<'l>(&'l Link);
 
-impl Rules for Hardware<'_> {
+impl RuleTable for Hardware<'_> {
     fn ask(&mut self, request: &mut Request) -> io::Result<()> {
         ethtool(self.0, (&raw mut *request).cast())
     }
@@ -155,7 +154,7 @@ impl Rules for Hardware<'_> {
 }
 
 /// Inserts a rule, and returns its location.
-fn insert(rules: &mut impl Rules, mac: MacAddr, queue: u32) -> io::Result<u32> {
+fn insert(rules: &mut impl RuleTable, mac: MacAddr, queue: u32) -> io::Result<u32> {
     let mut table = Request::new(COUNT, FlowSpec::at(0));
     rules.ask(&mut table)?;
     let (size, taken) = rules.list(table.count)?;
@@ -191,7 +190,7 @@ mod tests {
         finds_location: bool,
     }
 
-    impl Rules for Table {
+    impl RuleTable for Table {
         fn ask(&mut self, request: &mut Request) -> io::Result<()> {
             match request.command {
                 COUNT => {

@@ -20,8 +20,8 @@ struct Value {
 #[derive(Debug)]
 pub struct TagsInFrames(Link);
 
-/// Has the hardware of an interface leave VLAN tags in received frames (`ethtool -K eth1 rxvlan off`). Returns what undoes it, if it did not do
-/// so already. An error if it can't: "Operation not supported", mostly.
+/// Has the hardware of an interface leave VLAN tags in received frames (`ethtool -K eth1 rxvlan off`). Returns a guard that
+/// undoes it, if it did not do so already. An error if it can't: "Operation not supported", mostly.
 pub fn leave_tags(link: &Link) -> io::Result<Option<TagsInFrames>> {
     let before = flags(link)?;
     if before & TAKES_TAGS == 0 {

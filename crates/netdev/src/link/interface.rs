@@ -35,7 +35,7 @@ impl Link {
         }
     }
 
-    /// Returns what is known of it once it was moved into another network namespace.
+    /// Returns its remaining data after it was moved into another network namespace.
     pub(crate) fn elsewhere(&self, name: String, is_up: bool) -> Link {
         Link { name, is_up, has_carrier: is_up, is_elsewhere: true, ..self.clone() }
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_their_cause() {
         let link = |is_up, has_carrier| Link {
             index: 2,
             name: "eth0".into(),

@@ -8,7 +8,6 @@ const REASONS: usize = 19;
 pub struct Drops([(&'static str, u64); REASONS]);
 
 impl Drops {
-    /// Adds `count` to a reason.
     #[cold]
     pub(crate) fn add(&mut self, reason: &'static str, count: u64) {
         let slot = self.0.iter_mut().find(|(name, _)| *name == reason || name.is_empty());

@@ -1,7 +1,7 @@
 //! Sending: packets to one next hop leave as one frame.
 //!
-//! The frame is built in the buffer of the first packet: headers go into its headroom, and the other packets are copied
-//! behind it.
+//! The frame is built in the buffer of the first packet: headers go into its headroom, and the other packets are copied after
+//! it.
 
 use super::Aggregation;
 use crate::memory::{Inside, Packet, Pool};
@@ -22,7 +22,7 @@ pub(crate) struct Join {
     rooms: Vec<Room>,
     /// Length from which no two packets fit into an aggregate.
     too_long: usize,
-    /// Whether every packet has to be looked at.
+    /// Whether every packet has to be examined.
     looks_at_all: bool,
     planner: Box<Planner>,
     /// Packets waiting for the end of the burst, or for as many as can be planned.
@@ -35,7 +35,6 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    /// Creates the state of the port with this name.
     pub(crate) fn new(aggregation: &Aggregation, port: &str) -> Join {
         let rules = aggregation.rules.clone();
         let rooms: Vec<Room> = rules.hops.iter().map(|hop| hop.room(port)).collect();
@@ -54,7 +53,6 @@ impl Join {
         }
     }
 
-    /// Sends a burst.
     #[inline]
     pub(crate) fn transmit(&mut self, port: &mut Port, burst: &mut Vec<Packet>) {
         if !self.looks_at_all && self.all_alone(burst) {
@@ -180,7 +178,7 @@ fn join(
 ) -> Option<Packet> {
     let (first, size) = (group.first(), group.size() as usize);
     let queue = waiting[first].as_ref()?.queue();
-    // The first packet stays in place, behind the headers and its length, if possible.
+    // The first packet stays in place, after the headers and its length, if possible.
     let in_place = waiting[first].take_if(|packet| {
         let front = template.len() + LENGTH_LEN;
         packet.reframe(0, front, size - LENGTH_LEN).is_some()
@@ -212,7 +210,7 @@ fn join(
     Some(out)
 }
 
-/// Writes the headers of `number` packets, which take `size` bytes behind them.
+/// Writes the headers of `number` packets, which take the `size` bytes after them.
 #[inline]
 fn write_headers(frame: &mut [u8], template: &Template, around: Around, number: u16, size: u32) {
     let (headers, entries) = frame.split_at_mut(template.len());
@@ -220,7 +218,7 @@ fn write_headers(frame: &mut [u8], template: &Template, around: Around, number: 
     if template.wants_sum() {
         sum.add(entries);
     }
-    // Only routers look at the class.
+    // Only routers read the class.
     let class = if template.is_routed() { around.class() } else { 0 };
     headers.copy_from_slice(&template.headers_of_class(class, number, size, sum));
 }

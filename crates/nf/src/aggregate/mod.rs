@@ -1,9 +1,9 @@
 //! Packet aggregation at a port of a network function: aggregates cross the link to the switch, see
 //! `docs/aggregation.md`.
 //!
-//! - [`Placement::Nf`]: received aggregates are split, each packet into a separate buffer; the network function sees no
+//! - [`Splitter::Nf`]: received aggregates are split, each packet into a separate buffer; the network function sees no
 //!   aggregates.
-//! - [`Placement::Native`]: received aggregates are delivered as they are, and [`crate::Packet::embedded`] iterates over
+//! - [`Splitter::Native`]: received aggregates are delivered as they are, and [`crate::Packet::embedded`] iterates over
 //!   the packets in them.
 //!
 //! Sending is the same with both: packets of a burst to one next hop are joined, in the buffer of the first one, and
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// The component that splits received aggregates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Placement {
+pub enum Splitter {
     /// This library.
     #[default]
     Nf,
@@ -36,7 +36,7 @@ pub struct Aggregation {
     /// The rules in force.
     pub rules: Arc<Rules>,
     /// The component that splits received aggregates.
-    pub placement: Placement,
+    pub splitter: Splitter,
 }
 
 impl Aggregation {

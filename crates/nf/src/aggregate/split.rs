@@ -1,6 +1,6 @@
 //! Receiving: aggregates are checked, then split or marked.
 
-use super::{Aggregation, Placement};
+use super::{Aggregation, Splitter};
 use crate::memory::{Inside, Packet, Pool};
 use crate::port::{BURST, Broken, Counters, Pair};
 use paflow::Rules;
@@ -22,7 +22,7 @@ pub(crate) const SPLIT_BUFFERS: u16 = (ENOUGH + MOST + BURST) as u16;
 /// The receiving state of a port that aggregates.
 pub(crate) struct Split {
     rules: Arc<Rules>,
-    placement: Placement,
+    splitter: Splitter,
     /// Received frames that wait to be split, the first one last.
     wire: Vec<Packet>,
     /// Whether the last frame was a single packet, as most of the next ones are likely to be.
@@ -32,10 +32,10 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn new(aggregation: &Aggregation) -> Split {
-        let Aggregation { rules, placement } = aggregation.clone();
+        let Aggregation { rules, splitter } = aggregation.clone();
         Split {
             rules,
-            placement,
+            splitter,
             wire: Vec::with_capacity(BURST),
             singles: false,
             pieces: Box::new([Piece::default(); MOST]),
@@ -57,7 +57,7 @@ impl Split {
             let most = if self.singles { BURST } else { FRAMES };
             let outcome = pair.receive(burst, most, &mut counters.malformed);
             if outcome.is_err() || burst.len() == before {
-                // A broken device's frames are not looked at any more.
+                // Frames of a broken device are ignored.
                 burst.truncate(before);
                 return outcome;
             }
@@ -71,8 +71,8 @@ impl Split {
         self.split(pair, pool, burst, counters, singles, is_last)
     }
 
-    /// Leaves single packets from index `first` on where they are, if such are likely; the first other frame and those behind it
-    /// wait. Returns the number of the former.
+    /// Leaves single packets from index `first` on where they are, if such are likely; the first other frame and those after
+    /// it wait. Returns the number of the former.
     #[inline(never)]
     fn keep_singles(&mut self, burst: &mut Vec<Packet>, first: usize, counters: &mut Counters) -> usize {
         let receiver = self.rules.receiver();
@@ -86,7 +86,7 @@ impl Split {
         singles
     }
 
-    /// Splits the frames that wait, behind `singles`, and receives further ones unless they are the last of this turn.
+    /// Splits the frames that wait, after `singles`, and receives further ones unless they are the last of this turn.
     #[inline(never)]
     fn split(
         &mut self,
@@ -103,7 +103,7 @@ impl Split {
             while burst.len() - before < ENOUGH
                 && let Some(packet) = self.wire.pop()
             {
-                self.singles = take(&self.rules, self.placement, &mut self.pieces[..], packet, pool, burst, counters);
+                self.singles = take(&self.rules, self.splitter, &mut self.pieces[..], packet, pool, burst, counters);
                 frames += 1;
             }
             if is_last || frames >= BURST || burst.len() - before >= ENOUGH {
@@ -117,7 +117,6 @@ impl Split {
         Ok(())
     }
 
-    /// Reports whether frames wait to be split.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         !self.wire.is_empty()
@@ -134,7 +133,7 @@ fn is_single(rules: &Rules, packet: &Packet) -> bool {
 #[inline]
 fn take(
     rules: &Rules,
-    placement: Placement,
+    splitter: Splitter,
     pieces: &mut [Piece],
     mut packet: Packet,
     pool: &Rc<Pool>,
@@ -163,7 +162,7 @@ fn take(
     let pieces = &pieces[..number];
     counters.received += number as u64;
     // A mark of the network has to be written to each packet.
-    if placement == Placement::Native && !found.congested && packet.mark(Inside::of(pieces)) {
+    if splitter == Splitter::Native && !found.congested && packet.mark(Inside::of(pieces)) {
         burst.push(packet);
         return false;
     }

@@ -4,7 +4,7 @@ use clap::Parser;
 use nf::cli::Common;
 use nf::function::Responder;
 use nf::wire::MacAddr;
-use nf::{Packet, Placement, Ports};
+use nf::{Packet, Ports, Splitter};
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let responder = Responder::new(arguments.mac, arguments.addresses);
     let mut burst: Vec<Packet> = Vec::new();
-    arguments.common.run(Placement::Nf, |ports: &mut Ports| {
+    arguments.common.run(Splitter::Nf, |ports: &mut Ports| {
         let mut received = 0;
         for port in ports.iter_mut() {
             if port.receive(&mut burst) == 0 {

@@ -5,7 +5,7 @@ use nf::cli::{Common, Workers};
 use nf::crew::{Verdict, View};
 use nf::function::{Interface, Network, Route, Router, SharedRouter, Surroundings};
 use nf::wire::MacAddr;
-use nf::{Packet, Placement, Ports};
+use nf::{Packet, Ports, Splitter};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 
     let count = arguments.common.sockets.len();
     if arguments.addresses.len() != count {
-        wrong(format!("{count} ports, but {} addresses: --address wants one a port", arguments.addresses.len()));
+        wrong(format!("{count} ports, but {} addresses: --address needs one for each port", arguments.addresses.len()));
     }
     let interfaces = (0..).zip(&arguments.addresses).map(|(index, &network)| Interface {
         mac: *arguments.macs.get(index).unwrap_or(&MacAddr([2, 0, 0, 0, 1, index as u8 + 1])),
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     if let Some(crew) = arguments.workers.crew() {
         let router = SharedRouter::new(interfaces, &arguments.routes);
         let router = router.unwrap_or_else(|unreachable| wrong(unreachable.to_string()));
-        return arguments.common.run_crew(crew, Placement::Nf, || {
+        return arguments.common.run_crew(crew, Splitter::Nf, || {
             let mut worker = router.worker();
             move |frame: &mut View| match worker.handle(frame.port().into(), frame, coarse_time()) {
                 Ok(Some(port)) => Verdict::Send(port as u16),
@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     let start = Instant::now();
     let mut burst: Vec<Packet> = Vec::new();
     let mut output: Vec<Vec<Packet>> = (0..count).map(|_| Vec::new()).collect();
-    arguments.common.run(Placement::Nf, |ports: &mut Ports| {
+    arguments.common.run(Splitter::Nf, |ports: &mut Ports| {
         let mut received = 0;
         for port in 0..count {
             if ports[port].receive(&mut burst) == 0 {

@@ -48,7 +48,6 @@ impl Batch {
         Batch { packets: Vec::with_capacity(BURST), from: 0, to: [NOWHERE; BURST] }
     }
 
-    /// Returns the number of packets.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.packets.len()
@@ -108,7 +107,6 @@ impl<'p, P: DerefMut<Target = [Port]>> Devices<'p, P> {
         Devices { ports, turn: 0, rest: Vec::new(), waiting }
     }
 
-    /// Returns the number of ports.
     pub(super) fn count(&self) -> u16 {
         self.waiting.len() as u16
     }
@@ -185,7 +183,7 @@ impl<'p, P: DerefMut<Target = [Port]>> Devices<'p, P> {
         }
     }
 
-    /// Shows the devices what was sent; joins packets before.
+    /// Joins packets, and shows sent ones to the devices.
     #[inline]
     pub(super) fn flush(&mut self) {
         for (port, waiting) in self.ports.iter_mut().zip(&mut self.waiting) {

@@ -91,11 +91,11 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Adds the packets of a batch, which took so many cycles together.
+    /// Adds the packets of a batch, which took `cycles` together.
     #[inline]
     pub fn add(&mut self, cycles: u64, packets: usize) {
         let packets = packets as u64;
-        // A few cycles at most are missing from what can be as long as this.
+        // At most a few cycles are missing from times of this length.
         let each = cycles.min(u32::MAX.into()) as u32 / (packets as u32).max(1);
         self.packets[bucket(u64::from(each).min(END - 1))] += packets;
     }

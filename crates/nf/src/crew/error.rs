@@ -1,4 +1,4 @@
-//! Why a crew could not start, or ended.
+//! Errors that keep a crew from starting, or end it.
 
 use crate::run::RunError;
 

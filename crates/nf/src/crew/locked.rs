@@ -31,7 +31,7 @@ struct Turns<'p> {
 }
 
 impl Turns<'_> {
-    /// Fills a batch from the next port that has frames; returns its length. Rests if no port has any, and nobody is busy.
+    /// Fills a batch from the next port that has frames; returns its length. Rests if no port has any and no worker is busy.
     fn receive(&mut self, batch: &mut Batch, stop: &AtomicBool) -> usize {
         let mut received = 0;
         for _ in 0..self.devices.count() {

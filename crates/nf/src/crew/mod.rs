@@ -1,35 +1,35 @@
 //! Crews: several workers process the frames of all ports. [`Sharing`] says how they share these.
 //!
 //! With [`Sharing::StaticRole`], one thread, the *parent*, alone talks to the devices: it receives, refills, transmits,
-//! reclaims and notifies. It publishes received bursts as *batches*. *Workers* claim batches by themselves, process the frames
-//! where they lie, and say by a [`Verdict`] where each goes. The parent sends the batches in the order in which it published
-//! them, so that all frames keep their order, and those of each flow with them. The parent is one more thread, or one of the
-//! workers ([`ParentRole`]): then it processes a batch in each round in which one is unclaimed, and serves the devices between
-//! two batches.
+//! reclaims and notifies. It publishes received bursts as *batches*. *Workers* claim batches by themselves, process the
+//! frames where they lie, and say by a [`Verdict`] where each goes. The parent sends the batches in the order in which it
+//! published them, so that all frames keep their order, and those of each flow with them. The parent is one more thread, or
+//! one of the workers ([`ParentRole`]): then it processes a batch in each round in which one is unclaimed, and serves the
+//! devices between two batches.
 //!
 //! With [`Sharing::Locked`], there is no parent: workers take turns at the ports. Each locks them, receives a batch, unlocks,
 //! processes it, locks again, and sends it. Frames of different batches may leave in another order. This is the usual way to
 //! share a queue, and there for comparison.
 //!
 //! With [`Sharing::Rss`], each worker has queue pairs of its own of each port, and buffers, and does all itself. Frames of a
-//! queue keep their order. The device decides which queue a frame comes in by: a flow that it leaves in one queue has one worker,
-//! whatever the others do.
+//! queue keep their order. The device decides which queue a frame comes in by: all frames of a flow that stays in one queue
+//! are processed by one worker.
 //!
 //! Packets never leave the thread that has their ports. A worker's function gets a [`View`] of each: its bytes, in all of its
 //! buffers. After the start nothing allocates, and nothing calls the kernel while all threads are busy.
 //!
-//! Ports may aggregate. What a port splits is handed out in several batches if one is too small. Packets that are sent at a time
-//! are joined: those of all batches that the parent has released, or of one batch.
+//! Ports may aggregate. The packets of a split aggregate are handed out in several batches if one is too small. Packets that
+//! are sent at a time are joined: those of all batches that the parent has released, or of one batch.
 //!
 //! # Workers that fail
 //!
 //! A worker that holds the oldest batch for longer than [`CrewOptions::patience`] delays all frames behind it. The parent
-//! then goes on without this batch. Once it comes back, its frames are dropped and counted as `worker-stalled`, because they
-//! would be out of order. At the end, the crew waits for workers that have stalled. If the function of a parent that works
-//! stalls, nobody serves the devices. With [`Sharing::Rss`], a worker that stalls holds up its own queues, and when a device has
-//! left, all wait for it before they reconnect.
+//! then continues without this batch. Once it comes back, its frames are dropped and counted as `worker-stalled`, because
+//! they would be out of order. At the end, the crew waits for workers that have stalled. If the function of a parent that
+//! works stalls, no thread serves the devices. With [`Sharing::Rss`], a worker that stalls holds up its own queues, and when
+//! a device has left, all wait for it before they reconnect.
 //!
-//! If a worker panics, the frames of its batch are dropped and counted as `worker-panicked`, what was received before is sent,
+//! If a worker panics, the frames of its batch are dropped and counted as `worker-panicked`, frames received before are sent,
 //! and the crew ends with an error.
 //!
 //! # Example

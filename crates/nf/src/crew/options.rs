@@ -9,7 +9,7 @@ const MOST: u16 = 64;
 /// Batches for each worker: one that it processes, and some that wait for it or for an earlier batch.
 const BATCHES: u16 = 4;
 
-/// How the workers share the ports.
+/// Ways for workers to share the ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Sharing {
     /// One thread, the parent, alone talks to the devices; frames keep their order
@@ -36,11 +36,11 @@ pub enum ParentRole {
 pub struct CrewOptions {
     /// Number of workers: with a parent that works, of all threads.
     pub workers: u16,
-    /// How they share the ports.
+    /// The way in which they share the ports.
     pub sharing: Sharing,
     /// The part of the parent, if there is one.
     pub parent: ParentRole,
-    /// How long a worker may hold the oldest batch before the parent goes on without it.
+    /// Time that a worker may hold the oldest batch before the parent continues without it.
     pub patience: Duration,
     /// Processors: the parent's, if there is one, and each other worker's. Threads run on any if there are none.
     pub cpus: Vec<usize>,
@@ -58,8 +58,8 @@ impl CrewOptions {
         usize::from(self.workers * BATCHES).next_power_of_two()
     }
 
-    /// Returns options of ports with what the crew needs: spare buffers for the packets of its batches, or ports of its own for
-    /// each worker.
+    /// Returns options of ports that meet the needs of the crew: spare buffers for the packets of its batches, or ports of
+    /// its own for each worker.
     pub fn adapt(&self, options: Options) -> Options {
         let batches = if self.sharing == Sharing::Rss { 1 } else { self.room() + usize::from(self.workers) };
         let spare_buffers = options.spare_buffers.max((batches * BURST) as u16);

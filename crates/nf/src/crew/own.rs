@@ -1,4 +1,4 @@
-//! The parent's own worker: processes batches if the parent works, and claims what no other worker is left for.
+//! The parent's own worker: processes batches if the parent works, and claims batches that no other worker is left to claim.
 
 use super::batch::Batch;
 use super::error::CrewError;
@@ -25,13 +25,12 @@ impl<'c, W: FnMut(&mut View<'_>) -> Verdict> Own<'c, W> {
         Own { worker, work, panicked: None }
     }
 
-    /// Reports whether the parent works.
     #[inline]
     pub(super) fn works(&self) -> bool {
         self.work.is_some()
     }
 
-    /// If the parent works, processes the oldest batch that nobody has claimed. Reports whether there was one.
+    /// If the parent works, processes the oldest unclaimed batch. Reports whether there was one.
     #[inline]
     pub(super) fn process_one(&mut self, ports: u16, cycles: &Cycles) -> bool {
         let Some(work) = &mut self.work else { return false };
@@ -44,7 +43,7 @@ impl<'c, W: FnMut(&mut View<'_>) -> Verdict> Own<'c, W> {
         true
     }
 
-    /// Abandons all batches that nobody has claimed.
+    /// Abandons all unclaimed batches.
     pub(super) fn abandon_all(&mut self) {
         while let Some(claim) = self.worker.claim() {
             drop(claim);

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// Batches that a parent that works receives in a round for each worker: one that the worker processes while the parent does, and
 /// one for the time in which the parent receives and sends.
 const BATCHES_AHEAD: u16 = 2;
-/// Rounds between two looks for a worker that has stalled.
+/// Rounds between two checks for a worker that has stalled.
 const LOOK_ROUNDS: u32 = 64;
 /// Rounds in which the parent only waits for workers, before it lets others have the processor.
 const WAITS: u32 = 64;
@@ -97,7 +97,7 @@ struct Parent<'p, 'c, W> {
     idle: Idle,
     patience: Duration,
     /// Ports that it polls in a round, at most: each once, or again if the parent works and some have more than a batch. It
-    /// processes one batch of a round, and the others are for other workers: they go on while it receives and sends.
+    /// processes one batch of a round, and the others are for other workers: they continue while it receives and sends.
     visits: u16,
     rounds: u32,
     /// Rounds, one after the other, that only waited for workers.
@@ -124,7 +124,7 @@ impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
         Ok(())
     }
 
-    /// Sends what was received, and waits for all workers; `are_finished` reports whether all have panicked.
+    /// Sends the received packets, and waits for all workers; `are_finished` reports whether all have panicked.
     fn finish(&mut self, are_finished: impl Fn() -> bool) {
         while self.batches.outstanding() > 0 || self.devices.has_rest() {
             while self.devices.has_rest() && self.publish().is_some() {}
@@ -132,7 +132,7 @@ impl<W: FnMut(&mut View<'_>) -> Verdict> Parent<'_, '_, W> {
             let released = self.release();
             self.wait(processed + released);
             if !self.own.works() && are_finished() {
-                // Nobody else can claim them any more.
+                // No worker is left to claim them.
                 self.own.abandon_all();
             }
             if self.waited_for() == 0 && self.batches.outstanding() > 0 {

@@ -1,4 +1,4 @@
-//! How a worker spends the time between batches.
+//! Idling of a worker between batches.
 
 use crate::run::Idle;
 use handover::{Parking, Spot};

@@ -1,8 +1,8 @@
-//! Queue pairs of its own for each worker: the device spreads frames over them, and workers have nothing in common.
+//! Queue pairs of its own for each worker: the device spreads frames over them, and workers share nothing.
 //!
-//! Each worker runs its queue pairs of all ports to completion, on a thread of its own. The calling thread only looks whether
-//! the devices are still there. When a link has broken, all workers end: between two rounds, when none has a packet. The
-//! calling thread then reconnects, and starts them again with the new ports.
+//! Each worker runs its queue pairs of all ports to completion, on a thread of its own. The calling thread only checks that
+//! the devices still exist. When a link has broken, all workers end: between two rounds, when none has a packet. The calling
+//! thread then reconnects, and starts them again with the new ports.
 
 use super::batch::{Batch, Devices};
 use super::error::CrewError;
@@ -11,7 +11,7 @@ use super::threads;
 use super::view::{Verdict, View};
 use super::worker::Work;
 use crate::cycles::Cycles;
-use crate::port::{Parts, Port, Ports};
+use crate::port::{Port, Ports, WorkerPorts};
 use crate::run::{Idle, Rounds, RunError};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use vhost_user::frontend::Link;
 
-/// Interval between two looks at the devices.
+/// Interval between two checks of the devices.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs a crew whose workers have queue pairs of their own.
@@ -34,7 +34,7 @@ where
     W: FnMut(&mut View<'_>) -> Verdict + Send,
 {
     loop {
-        run_while_connected(ports.parts(), options, idle, stop, &mut works)?;
+        run_while_connected(ports.worker_ports(), options, idle, stop, &mut works)?;
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -44,7 +44,7 @@ where
 
 /// Runs the workers until `stop` is set, a worker fails, or a device has left.
 fn run_while_connected<W>(
-    parts: Parts<'_>,
+    worker_ports: WorkerPorts<'_>,
     options: &CrewOptions,
     idle: Idle,
     stop: &AtomicBool,
@@ -53,7 +53,7 @@ fn run_while_connected<W>(
 where
     W: FnMut(&mut View<'_>) -> Verdict + Send,
 {
-    let Parts { links, ports } = parts;
+    let WorkerPorts { links, ports } = worker_ports;
     let over = &AtomicBool::new(false);
     let is_over = move || over.load(Ordering::Relaxed) || stop.load(Ordering::Relaxed);
     thread::scope(|scope| {

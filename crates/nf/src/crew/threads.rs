@@ -12,7 +12,6 @@ pub(super) struct Thread<'scope, T> {
 }
 
 impl<T> Thread<'_, T> {
-    /// Reports whether the worker has ended.
     pub(super) fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -49,7 +48,7 @@ pub(super) fn pin(cpu: usize) -> Result<(), CrewError> {
     sched_setaffinity(None, &set).map_err(|error| failed(error.into()))
 }
 
-/// Waits for the threads to end, and returns what they return. Fails if one has panicked.
+/// Waits for the threads to end, and returns their values. Fails if one has panicked.
 pub(super) fn join<T>(threads: Vec<Thread<'_, T>>) -> Result<Vec<T>, CrewError> {
     let outcomes: Vec<_> = threads.into_iter().map(|thread| (thread.number, thread.handle.join())).collect();
     let outcome =
@@ -57,7 +56,6 @@ pub(super) fn join<T>(threads: Vec<Thread<'_, T>>) -> Result<Vec<T>, CrewError> 
     outcomes.into_iter().map(outcome).collect()
 }
 
-/// Returns the error of a worker that has panicked.
 pub(super) fn panicked(number: usize, payload: &(dyn Any + Send)) -> CrewError {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -1,9 +1,9 @@
-//! A frame as a worker sees it, and what the worker decides.
+//! A frame as a worker sees it, and the worker's decision.
 
 use crate::memory::{Embedded, Packet};
 use std::ops::{Deref, DerefMut};
 
-/// Where a worker sends a frame.
+/// A worker's decision about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Back to the port that it came from.

@@ -1,7 +1,7 @@
 //! Neighbours that several workers know together.
 //!
 //! A worker looks a neighbour up in a table of its own, which is immutable and shares its entries with the tables of all
-//! others: the MAC address that one worker learns is there for all. Only a neighbour that the worker's table does not have
+//! others: a MAC address that one worker learns is known to all. Only a neighbour that the worker's table does not have
 //! takes the lock, and so do ARP messages.
 //!
 //! The words of an entry are independent, and no other memory depends on them: a worker that sees a new address and an old time, or
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long an address is used beyond its lifetime while its neighbour is asked again. A request costs a frame here, and more
-/// frames would be lost until the reply.
+/// Time for which an address is used beyond its lifetime while its neighbour is asked again. A request costs a frame here,
+/// and more frames would be lost until the reply.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A neighbour: its port and its address.
@@ -27,7 +27,7 @@ pub(super) type Key = (usize, Ipv4Addr);
 pub(super) enum Answer {
     /// It sends the frame to this address.
     Known(MacAddr),
-    /// It asks for the address. Nobody else does.
+    /// It asks for the address. No other worker does.
     Ask,
     /// It drops the frame: a request is pending, or there are too many neighbours.
     Unknown,
@@ -39,7 +39,7 @@ struct Entry {
     mac: AtomicU64,
     /// When it was learned.
     since: AtomicU64,
-    /// When somebody last asked for it, plus one; zero if nobody has.
+    /// When it was last asked for, plus one; zero if never.
     asked: AtomicU64,
 }
 
@@ -89,7 +89,7 @@ impl Entry {
         self.since.store(now, Ordering::Relaxed);
     }
 
-    /// Returns what to do with a frame, which can become a request if it `may_ask`.
+    /// Decides about a frame, which can become a request if it `may_ask`.
     #[inline]
     fn answer(&self, now: u64, may_ask: bool) -> Answer {
         match self.mac(now, FRESH) {
@@ -126,7 +126,7 @@ impl Neighbours {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a neighbour's address if somebody has asked for it: neither requests nor unsolicited replies can fill the table.
+    /// Stores a neighbour's address if it was asked for: neither requests nor unsolicited replies can fill the table.
     pub(super) fn learn(&self, key: Key, mac: MacAddr, now: Duration) {
         if let Some(entry) = self.lock().get(&key) {
             entry.learn(mac, millis(now));
@@ -181,7 +181,7 @@ impl<'n> Acquaintances<'n> {
         Acquaintances { all, table: all.lock().clone() }
     }
 
-    /// Returns what to do with a frame for a neighbour. It can become a request if it `may_ask`.
+    /// Decides about a frame for a neighbour. It can become a request if it `may_ask`.
     #[inline]
     pub(super) fn find(&mut self, key: Key, may_ask: bool, now: Duration) -> Answer {
         let now = millis(now);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_finds_what_another_one_learned_first() {
+    fn a_worker_finds_addresses_that_another_learned_first() {
         let all = Neighbours::default();
         let [mut one, mut other] = [(); 2].map(|()| Acquaintances::new(&all));
         assert_eq!(one.find(key(1), true, at(0)), Answer::Ask);

@@ -1,4 +1,4 @@
-//! Decides about a frame by a router's tables, which never change. Neighbours are for others.
+//! Decides about a frame by a router's tables, which never change. Other modules look up neighbours.
 
 use super::routes::{Network, Route, Table};
 use crate::wire::{MacAddr, arp, ethernet, icmp, ipv4};
@@ -80,7 +80,6 @@ impl Routing {
         Ok(Routing { interfaces, table })
     }
 
-    /// Returns the interface of a port.
     #[inline]
     pub(super) fn interface(&self, port: usize) -> Interface {
         self.interfaces[port]

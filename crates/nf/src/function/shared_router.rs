@@ -1,6 +1,6 @@
 //! The router of a crew: workers route at the same time, and know neighbours together.
 //!
-//! A worker of a crew can neither keep a frame nor make one. So a frame becomes what is sent because of it:
+//! A worker of a crew can neither keep a frame nor make one. So a frame is turned into the frame that it causes:
 //!
 //! - A frame to a neighbour whose MAC address is not known becomes the request for it, and is lost itself. Further frames to this
 //!   neighbour are dropped until it answers. [`super::Router`] holds some of them instead.
@@ -16,7 +16,7 @@ use crate::wire::{ethernet, icmp, ipv4};
 use std::ops::DerefMut;
 use std::time::Duration;
 
-/// Bytes of a frame that an error about it needs: Ethernet header, the longest IPv4 header, and what is quoted behind.
+/// Bytes of a frame that an error about it needs: Ethernet header, the longest IPv4 header, and the quoted bytes after it.
 const QUOTED: usize = ethernet::HEADER + 60 + 8;
 
 /// A frame whose length may change. It dereferences to the bytes of its first buffer.

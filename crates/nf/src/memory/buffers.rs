@@ -1,8 +1,8 @@
 //! Buffers of equal size in an arena.
 //!
-//! Each begins 12 bytes before a cache line boundary, so that the frame behind the virtio header begins on a line. If the
+//! Each begins 12 bytes before a cache line boundary, so that the frame after the virtio header begins on a line. If the
 //! header shared a line with the frame's first bytes, the frame would take one more line to move between two processors.
-//! The header's separate line hardly ever moves, as a header hardly ever changes.
+//! The header's separate line rarely moves, as a header rarely changes.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -47,12 +47,12 @@ impl Buffers {
         Some(Buffers { host, addr: addr + LEAD as u64, size, stride, count, _memory: arena.memory().clone() })
     }
 
-    /// Returns all buffers of a function's group, each with the bytes in front of it.
+    /// Returns all buffers of a function's group, each with the bytes before it.
     pub fn of_group(member: &Member) -> Buffers {
         let (geometry, memory) = (member.grant.geometry, member.memory.clone());
         let start = geometry.offset(0) - u64::from(HEADROOM);
         let host = memory.translate(Member::ADDRESS, geometry.bytes()).expect("the group's memory holds its buffers");
-        // SAFETY: the first buffer lies in this memory, which was just found to be mapped, behind its headroom.
+        // SAFETY: the first buffer lies in this memory, which was just found to be mapped, after its headroom.
         let host = unsafe { host.add(start as usize) };
         let size = (HEADROOM + geometry.room()) as usize;
         let (stride, count) = (geometry.stride() as usize, geometry.count());
@@ -66,7 +66,7 @@ impl Buffers {
         Some(Buffers { host, addr, size: PAGE, stride: PAGE, count, _memory: area.clone() })
     }
 
-    /// Guest address of an area of pages: behind all arenas.
+    /// Guest address of an area of pages: after all arenas.
     pub const AREA: u64 = Member::ADDRESS;
 
     /// Returns the same buffers without their first `bytes`.

@@ -48,7 +48,7 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Fills `to` with the frame's bytes from `at`, as far as there are any.
+    /// Fills `to` with the frame's bytes from `at`, up to its end.
     #[inline]
     pub(crate) fn copy_to(&self, mut at: usize, to: &mut [u8]) {
         let len = to.len();

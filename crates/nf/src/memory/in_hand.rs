@@ -1,11 +1,11 @@
-//! Which buffers of a group the function has in hand, rather than the device.
+//! The buffers of a group that the function has in hand, rather than the device.
 
 use std::cell::Cell;
 
-/// A set of buffers' numbers. It tells a device that returns a buffer twice.
+/// A set of buffers' numbers. It detects a device that returns a buffer twice.
 ///
-/// A buffer that was exchanged may come back by one queue before the other queue tells that it was given away: what the device has
-/// may come back in any chain.
+/// A buffer that was exchanged may come back by one queue before the other queue reports that it was given away: the
+/// device may return any of its buffers in any chain.
 #[derive(Debug)]
 pub(super) struct InHand {
     count: u16,
@@ -38,7 +38,6 @@ impl InHand {
         Some(())
     }
 
-    /// Returns all numbers in the set.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u16> {
         (0..self.count).filter(|number| self.contains(*number))
     }

@@ -1,4 +1,4 @@
-//! Where the packets of an aggregate lie.
+//! The position of an aggregate's packets.
 
 use paflow::decode::Piece;
 use paflow::header::LENGTH_LEN;
@@ -13,7 +13,6 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Returns the position of an aggregate whose packets are `pieces`.
     #[inline]
     pub(crate) fn of(pieces: &[Piece]) -> Inside {
         let at = pieces.first().map_or(0, |piece| piece.start as usize - LENGTH_LEN);

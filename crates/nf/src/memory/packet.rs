@@ -9,13 +9,13 @@ use vhost_user::frontend::Member;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::{Arena, Memory};
 
-/// Bytes in front of a new or received packet for [`Packet::prepend`]: enough for the headers of an aggregate, and a whole
+/// Bytes before a new or received packet for [`Packet::prepend`]: enough for the headers of an aggregate, and a whole
 /// number of cache lines, so that a packet begins on a line.
 pub const HEADROOM: usize = 128;
 
 const _: () = assert!(HEADROOM == virtqueue::exchange::HEADROOM as usize, "a group leaves as much room");
 
-/// Offset of a packet in its buffer: behind the headroom and the virtio header.
+/// Offset of a packet in its buffer: after the headroom and the virtio header.
 const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
 
 /// A pool of buffers, with a list of the free ones.
@@ -23,7 +23,7 @@ const START: u16 = HEADROOM as u16 + NET_HEADER as u16;
 pub(crate) struct Pool {
     buffers: Buffers,
     free: Line<RefCell<Vec<u16>>>,
-    /// Which buffers the device does not have, if they are those of a group.
+    /// The buffers that the device does not have, if they are those of a group.
     in_hand: Option<InHand>,
 }
 
@@ -72,7 +72,7 @@ impl Pool {
         Buffers::footprint(count, usize::from(START) + size)
     }
 
-    /// Takes a buffer, as a segment of all bytes behind the headroom, with arbitrary contents. `None` if all are in use.
+    /// Takes a buffer, as a segment of all bytes after the headroom, with arbitrary contents. `None` if all are in use.
     #[inline]
     pub(crate) fn take(self: &Rc<Pool>) -> Option<Segment> {
         let index = self.free.0.borrow_mut().pop()?;
@@ -80,7 +80,7 @@ impl Pool {
         Some(Segment { pool: self.clone(), index, start: HEADROOM as u16, len: len as u16 })
     }
 
-    /// Returns the length of the longest packet that fits into one buffer behind the headroom.
+    /// Returns the length of the longest packet that fits into one buffer after the headroom.
     pub(crate) fn longest(&self) -> usize {
         self.buffers.size() - usize::from(START)
     }
@@ -154,7 +154,6 @@ impl Segment {
         Some(())
     }
 
-    /// Reports whether the buffer is one of `pool`.
     #[inline]
     pub(crate) fn is_from(&self, pool: &Rc<Pool>) -> bool {
         Rc::ptr_eq(&self.pool, pool)

@@ -8,7 +8,7 @@ mod wait;
 pub use options::{Exchange, Options, PortOptions};
 pub use pair::Broken;
 pub(crate) use pair::{BURST, Pair};
-pub(crate) use ports::Parts;
+pub(crate) use ports::WorkerPorts;
 pub use ports::{OpenError, Ports};
 pub use wait::WaitError;
 pub(crate) use wait::{wait, wait_beside};
@@ -40,7 +40,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds the counters of another worker.
     fn add(&mut self, other: &Counters) {
         let Counters { received, received_frames, transmitted, transmitted_frames, full, malformed, dropped } = other;
         self.received += received;
@@ -106,7 +105,7 @@ impl Port {
     }
 
     /// Appends received packets to `burst`, from up to 32 frames of one queue, and returns their number. Never waits.
-    /// [`crate::Placement`] decides whether aggregates are split.
+    /// [`crate::Splitter`] decides whether aggregates are split.
     #[inline]
     pub fn receive(&mut self, burst: &mut Vec<Packet>) -> usize {
         if self.broken.is_some() {
@@ -115,8 +114,8 @@ impl Port {
         let before = burst.len();
         for _ in 0..self.pairs.len() {
             // A pair whose frames wait has not ended its turn.
-            let goes_on = self.split.as_ref().is_some_and(|split| split.waits());
-            self.turn = if goes_on {
+            let has_more = self.split.as_ref().is_some_and(|split| split.waits());
+            self.turn = if has_more {
                 self.turn
             } else if self.turn + 1 < self.pairs.len() {
                 self.turn + 1
@@ -225,7 +224,6 @@ impl Port {
         self.split.is_some()
     }
 
-    /// Returns the queue pair to send a packet to.
     #[inline]
     pub(crate) fn queue_of(&self, packet: &Packet) -> u16 {
         packet.queue() % self.pairs.len() as u16

@@ -20,7 +20,7 @@ pub enum Broken {
     Length { len: u32, size: u16 },
     #[error("a frame over {announced} buffers, of which {used} were used")]
     Buffers { announced: u16, used: u16 },
-    #[error("a buffer of the group that it can't have to give ({instead:?}, if another than it got)")]
+    #[error("a buffer of the group that it cannot own ({instead:?}, if it is not the one that it got)")]
     Exchange { instead: Option<u16> },
 }
 

@@ -77,7 +77,7 @@ pub struct Ports {
 }
 
 /// The ports of each worker, and the links that they have in common.
-pub(crate) struct Parts<'p> {
+pub(crate) struct WorkerPorts<'p> {
     pub(crate) links: &'p [Link],
     pub(crate) ports: Vec<&'p mut Vec<Port>>,
 }
@@ -113,9 +113,8 @@ impl Ports {
         sums
     }
 
-    /// Returns the ports of each worker.
-    pub(crate) fn parts(&mut self) -> Parts<'_> {
-        Parts { links: &self.links, ports: std::iter::once(&mut self.ports).chain(&mut self.others).collect() }
+    pub(crate) fn worker_ports(&mut self) -> WorkerPorts<'_> {
+        WorkerPorts { links: &self.links, ports: std::iter::once(&mut self.ports).chain(&mut self.others).collect() }
     }
 
     /// Checks periodically whether the devices are still connected. If one is not, reopens all ports, without a time limit,

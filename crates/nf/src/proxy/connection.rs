@@ -5,10 +5,10 @@ use super::watch::EventFlags;
 use smoltcp::iface::SocketHandle;
 use smoltcp::socket::tcp::{RecvError, Socket, State};
 
-/// How a connection stands after its bytes were moved.
+/// State of a connection after its bytes were moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It goes on.
+    /// It continues.
     Open,
     /// Both sides ended it, and nothing is left to move.
     Ended,
@@ -88,11 +88,12 @@ impl Connection {
         }
     }
 
-    /// Reports whether the stack has given up the peer. Right after it has sent what was due, nothing else closes a socket.
+    /// Reports whether the stack has given up the peer. Right after it has sent all due segments, nothing else closes a
+    /// socket.
     pub(super) fn was_given_up(&self, socket: &Socket<'_>) -> bool {
         // Bytes from the network still go to the local side; bytes that the peer did not acknowledge are lost.
-        let goes_on = self.both_ended() && (!self.told || socket.send_queue() == 0);
-        socket.state() == State::Closed && !goes_on
+        let ended_regularly = self.both_ended() && (!self.told || socket.send_queue() == 0);
+        socket.state() == State::Closed && !ended_regularly
     }
 
     fn both_ended(&self) -> bool {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Bytes of the shortest Ethernet frame without its FCS (IEEE 802.3 §4.2.3.3).
 const SHORTEST: usize = 60;
 
-/// A device whose next received frame can be looked at.
+/// A device whose next received frame can be inspected.
 pub(super) trait Link: Device {
     /// Returns the frame that is received next.
     fn first(&self) -> Option<&[u8]>;

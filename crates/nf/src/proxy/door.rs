@@ -1,4 +1,4 @@
-//! Which requests of the network get a connection.
+//! Admission of requests from the network.
 
 use super::counters::Refusal;
 use super::options::{Endpoint, Limits};
@@ -42,8 +42,8 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Decides about a request, beside handshakes, the oldest first, and other connections. A socket listens only while its request is
-    /// processed, so that nobody else's takes it.
+    /// Decides about a request, given the handshakes, the oldest first, and the other connections. A socket listens only
+    /// while its request is processed, so that no other connection takes it.
     pub(super) fn admit(
         &self,
         request: Request,
@@ -75,8 +75,9 @@ impl Door {
     }
 }
 
-/// Returns which handshake gives way to a new one `from` a peer, of those of these peers, the oldest first: the oldest of the peer that has
-/// most of them. So a peer that sends many requests keeps nobody out, and the handshake of one that answers is over before its turn.
+/// Returns which handshake gives way to a new one `from` a peer, of those of these peers, the oldest first: the oldest of the
+/// peer that has most of them. So a peer that sends many requests locks no other peer out, and the handshake of one that
+/// answers is over before its turn.
 fn victim(peers: impl Iterator<Item = IpAddress> + Clone, from: IpAddress) -> Option<usize> {
     let mut counts = HashMap::from([(from, 1)]);
     peers.clone().for_each(|peer| *counts.entry(peer).or_insert(0) += 1);

@@ -21,7 +21,7 @@ const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 /// The outcome of reading or writing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Moved {
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(usize),
     /// The peer sends no more.
     End,
@@ -121,7 +121,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens. Replaces the file of a unix socket on which nobody listens any more.
+    /// Listens. Replaces a stale unix socket file, on which no process listens.
     pub(super) fn bind(endpoint: &Endpoint) -> io::Result<Listener> {
         let socket = socket(endpoint)?;
         let mut path = None;

@@ -61,7 +61,7 @@ impl Proxy {
         })
     }
 
-    /// Returns what it has counted.
+    /// Returns its counters.
     pub fn counters(&self) -> Counters {
         self.relay.counters()
     }

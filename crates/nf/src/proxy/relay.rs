@@ -20,7 +20,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Rounds without anything to do between two looks at local sockets: a look is a system call.
+/// Idle rounds between two polls of local sockets: a poll is a system call.
 const LOOK: u32 = 8;
 /// Longest sleep.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ pub(super) struct Relay {
     next: u64,
     /// When the stack has something to do.
     due: Option<Instant>,
-    /// Rounds since the last look at local sockets.
+    /// Rounds since the last poll of local sockets.
     unseen: u32,
     events: Vec<(u64, EventFlags)>,
 }
@@ -99,7 +99,7 @@ impl Relay {
         counters
     }
 
-    /// Returns what is readable when a local socket has an event.
+    /// Returns a descriptor that is readable when a local socket has an event.
     pub(super) fn watched(&self) -> BorrowedFd<'_> {
         self.watch.fd()
     }
@@ -178,7 +178,7 @@ impl Relay {
         Established { all: self.connections.len(), of_peer }
     }
 
-    /// Forgets a handshake. The peer gets a reset if it goes on with it.
+    /// Forgets a handshake. The peer gets a reset if it continues with it.
     fn give_way(&mut self, handshake: usize) {
         let Handshake { handle, .. } = self.handshakes.remove(handshake);
         self.sockets.stack.remove(handle);

@@ -2,7 +2,7 @@
 //!
 //! smoltcp 0.14 sends such a segment with the number of the next byte that it sends. While it repeats lost bytes that is an old
 //! number, and a peer which has these bytes ignores the segment. If both ends repeat at the same time, neither hears that its
-//! bytes have arrived, for ever. Here such segments get the number behind all bytes that were ever sent, which a peer that has them
+//! bytes have arrived, forever. Here such segments get the number after all bytes that were ever sent, which a peer that has them
 //! expects (RFC 9293 §3.10.7.4).
 
 use smoltcp::phy::{Device, DeviceCapabilities, TxToken};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// The two ends of a connection: the port here, and the peer.
 pub(super) type Ends = (u16, IpEndpoint);
 
-/// The number behind all bytes of each connection.
+/// The sequence number after the last byte of each connection.
 #[derive(Default)]
 pub(super) struct Sequences(HashMap<Ends, Last>);
 

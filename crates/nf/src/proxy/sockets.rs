@@ -33,7 +33,7 @@ impl Sockets {
         Sockets { stack, ephemeral, departing: VecDeque::new() }
     }
 
-    /// Reports whether there may be one more socket beside `others`, if `most` are allowed. One in TIME-WAIT gives way.
+    /// Reports whether there may be one more socket besides `others`, if `most` are allowed. One in TIME-WAIT gives way.
     pub(super) fn make_room(&mut self, others: usize, most: usize) -> bool {
         others + self.departing.len() < most || self.forget_oldest()
     }

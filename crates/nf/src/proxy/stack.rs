@@ -19,7 +19,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 const ANSWER: Duration = Duration::from_secs(30);
 /// Time in which a peer must acknowledge. Probes of a closed window come up to a minute apart, which is no silence.
 const ALIVE: Duration = Duration::from_secs(120);
-/// Time after which an idle peer is asked whether it is there.
+/// Time after which an idle peer is probed.
 const ASK: Duration = Duration::from_secs(30);
 /// Longest time that an acknowledgement waits for data to go with it. Slow start goes by acknowledgements, and links are short.
 const ACK: Duration = Duration::from_millis(1);
@@ -94,7 +94,7 @@ impl Stack {
         self.interface.poll_ingress_single(now, &mut device, &mut self.sockets) != None
     }
 
-    /// Sends what is due.
+    /// Sends due segments.
     pub(super) fn send(&mut self, link: &mut impl Link, now: Instant) {
         let mut device = Numbered { device: link, sequences: &mut self.sequences };
         while self.interface.poll_egress(now, &mut device, &mut self.sockets) != PollResult::None {}

@@ -47,7 +47,7 @@ impl Watch {
         self.events.len()
     }
 
-    /// Returns what is readable when there are events.
+    /// Returns a descriptor that is readable when there are events.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

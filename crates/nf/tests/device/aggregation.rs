@@ -3,7 +3,7 @@
 use crate::echo::{Echo, rest};
 use nf::crew::{Crew, CrewOptions, ParentRole, Sharing, Verdict, View};
 use nf::memory::HEADROOM;
-use nf::{Aggregation, Idle, Options, Packet, Placement, PortOptions, Ports};
+use nf::{Aggregation, Idle, Options, Packet, PortOptions, Ports, Splitter};
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::rules::{Chains, NextHop, Spec};
 use paflow::{Aggregate, Planner, Receiver, Rules, Template, encode};
@@ -74,12 +74,12 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(spec: &Spec, placement: Placement, change: impl FnOnce(&mut Options)) -> Rig {
+    fn new(spec: &Spec, splitter: Splitter, change: impl FnOnce(&mut Options)) -> Rig {
         let directory = tempfile::tempdir().unwrap();
         let mut options = Options::new(vec![PortOptions::new(directory.path().join("wan.sock"))]);
         options.timeout = Some(DEADLINE);
         let rules = Arc::new(Rules::new(spec, std::iter::empty()));
-        options.ports[0].aggregation = Some(Aggregation { rules, placement });
+        options.ports[0].aggregation = Some(Aggregation { rules, splitter });
         change(&mut options);
         let port = &options.ports[0];
         let echo = Echo::new(&port.socket, Mode::Server, options.workers * port.queue_pairs);
@@ -143,7 +143,6 @@ fn packet(vid: u16, len: usize, seed: usize) -> Vec<u8> {
     bytes
 }
 
-/// Builds the aggregate of these packets to a next hop.
 fn aggregate(packets: &[Vec<u8>], nfi: u16) -> Vec<u8> {
     let template = Template::new(&route(nfi, false, false, Checksum::Computed), 9000).unwrap();
     let slices: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
@@ -165,8 +164,8 @@ fn sorted_by_vid(packets: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<u8>> {
 
 /// Checks that all sent packets come back one by one, unchanged, and in order within their chain, and that no frame
 /// exceeds the MTU.
-fn round_trips(spec: &Spec, placement: Placement, change: impl FnOnce(&mut Options)) {
-    let rig = RefCell::new(Rig::new(spec, placement, change));
+fn round_trips(spec: &Spec, splitter: Splitter, change: impl FnOnce(&mut Options)) {
+    let rig = RefCell::new(Rig::new(spec, splitter, change));
     let packets =
         prop::collection::vec((prop::sample::select(vec![100, 100, 200, 300]), 18..1500usize, 0..8u8), 1..120);
     let mut joined = false;
@@ -213,28 +212,28 @@ fn round_trips(spec: &Spec, placement: Placement, change: impl FnOnce(&mut Optio
 }
 
 #[test]
-fn what_was_joined_is_split_again() {
-    round_trips(&plain(), Placement::Nf, |_| {});
+fn joined_packets_are_split_again() {
+    round_trips(&plain(), Splitter::Nf, |_| {});
 }
 
 #[test]
-fn whatever_carries_it() {
-    round_trips(&spec(true, true, Checksum::Computed), Placement::Nf, |_| {});
-    round_trips(&spec(false, true, Checksum::Computed), Placement::Nf, |o| o.ports[0].packed = true);
-    round_trips(&spec(true, false, Checksum::Zero), Placement::Nf, |o| o.ports[0].queue_pairs = 2);
+fn joined_packets_are_split_over_every_carrier() {
+    round_trips(&spec(true, true, Checksum::Computed), Splitter::Nf, |_| {});
+    round_trips(&spec(false, true, Checksum::Computed), Splitter::Nf, |o| o.ports[0].packed = true);
+    round_trips(&spec(true, false, Checksum::Zero), Splitter::Nf, |o| o.ports[0].queue_pairs = 2);
 }
 
 #[test]
 fn a_network_function_finds_the_packets_of_an_aggregate() {
-    round_trips(&plain(), Placement::Native, |_| {});
-    round_trips(&spec(true, true, Checksum::Computed), Placement::Native, |_| {});
+    round_trips(&plain(), Splitter::Native, |_| {});
+    round_trips(&spec(true, true, Checksum::Computed), Splitter::Native, |_| {});
 }
 
 /// Changes that a native network function makes in place reach the next hop, in the same buffer, with correct headers.
 #[test]
-fn an_aggregate_goes_on_as_a_whole() {
+fn an_aggregate_is_forwarded_as_a_whole() {
     for (vxlan, v6) in [(false, false), (false, true), (true, false), (true, true)] {
-        let mut rig = Rig::new(&spec(vxlan, v6, Checksum::Computed), Placement::Native, |_| {});
+        let mut rig = Rig::new(&spec(vxlan, v6, Checksum::Computed), Splitter::Native, |_| {});
         let burst: Vec<Vec<u8>> = (0..10).map(|seed| packet(200, 60 + seed, seed)).collect();
         let (mut packets, dropped) = rig.inject(&aggregate(&burst, 1));
         assert!(packets.len() == 1 && dropped.is_empty() || v6, "{dropped:?}");
@@ -272,7 +271,7 @@ fn an_aggregate_goes_on_as_a_whole() {
 /// An aggregate whose packets have different next hops is split, and its packets are joined with others.
 #[test]
 fn packets_of_an_aggregate_part() {
-    let mut rig = Rig::new(&plain(), Placement::Native, |_| {});
+    let mut rig = Rig::new(&plain(), Splitter::Native, |_| {});
     let burst: Vec<Vec<u8>> = (0..30).map(|seed| packet([100, 200, 300][seed % 3], 64, seed)).collect();
     let (mut packets, _) = rig.inject(&aggregate(&burst[..20], 1));
     packets.extend(rig.inject(&aggregate(&burst[20..], 2)).0);
@@ -290,7 +289,7 @@ fn packets_of_an_aggregate_part() {
 /// An aggregate that exceeds the MTU to the next hop is split, and its packets are joined into aggregates that fit.
 #[test]
 fn an_aggregate_that_is_too_long_for_the_next_hop_goes_as_several() {
-    let mut rig = Rig::new(&plain(), Placement::Native, |o| o.buffer_size = 9018);
+    let mut rig = Rig::new(&plain(), Splitter::Native, |o| o.buffer_size = 9018);
     let burst: Vec<Vec<u8>> = (0..100).map(|seed| packet(100, 64, seed)).collect();
     let (mut packets, _) = rig.inject(&aggregate(&burst, 1));
     assert_eq!((packets.len(), packets[0].embedded().count()), (1, 100));
@@ -307,8 +306,8 @@ fn an_aggregate_that_is_too_long_for_the_next_hop_goes_as_several() {
 #[test]
 fn an_aggregate_over_many_buffers_is_split() {
     let small = Spec { mtu: 256, ..plain() };
-    for placement in [Placement::Nf, Placement::Native] {
-        let mut rig = Rig::new(&small, placement, |o| o.buffer_size = 270);
+    for splitter in [Splitter::Nf, Splitter::Native] {
+        let mut rig = Rig::new(&small, splitter, |o| o.buffer_size = 270);
         let burst: Vec<Vec<u8>> = (0..40).map(|seed| packet(100, 60 + seed, seed)).collect();
         let (packets, dropped) = rig.inject(&aggregate(&burst, 1));
         assert_eq!((packets.iter().map(bytes).collect::<Vec<_>>(), dropped), (burst, Vec::new()));
@@ -339,8 +338,8 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
             frame[24..26].copy_from_slice(&((sum + (sum >> 16)) as u16).to_be_bytes());
         }),
     ];
-    for placement in [Placement::Nf, Placement::Native] {
-        let mut rig = Rig::new(&plain(), placement, |_| {});
+    for splitter in [Splitter::Nf, Splitter::Native] {
+        let mut rig = Rig::new(&plain(), splitter, |_| {});
         for (reason, damage) in &cases {
             let mut frame = right.clone();
             // No UDP checksum.
@@ -358,7 +357,7 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
         let (packets, dropped) = rig.inject(&others);
         assert_eq!((packets.iter().map(bytes).collect::<Vec<_>>(), dropped), (vec![others], Vec::new()));
         drop(packets);
-        assert_eq!(rig.inject(&right).0.len(), if placement == Placement::Nf { 5 } else { 1 });
+        assert_eq!(rig.inject(&right).0.len(), if splitter == Splitter::Nf { 5 } else { 1 });
         // All buffers are accounted for.
         rig.ports[0].reclaim();
         assert_eq!(rig.ports[0].free_buffers(), 256 + 256 + 64 + 256 + 32);
@@ -368,7 +367,7 @@ fn wrong_aggregates_are_dropped_whole_and_counted() {
 /// Bursts of packets alone, which stay where they were received, and of packets and aggregates.
 #[test]
 fn packets_and_aggregates_keep_their_order() {
-    let mut rig = Rig::new(&plain(), Placement::Nf, |_| {});
+    let mut rig = Rig::new(&plain(), Splitter::Nf, |_| {});
     let (mut sent, mut frames) = (Vec::new(), Vec::new());
     for seed in 0..150 {
         let packets: Vec<Vec<u8>> = (0..3).map(|part| packet(100, 61 + part, 3 * seed + part)).collect();
@@ -386,7 +385,7 @@ fn packets_and_aggregates_keep_their_order() {
 
 #[test]
 fn queue_pairs_with_many_aggregates_take_turns() {
-    let mut rig = Rig::new(&plain(), Placement::Nf, |o| o.ports[0].queue_pairs = 2);
+    let mut rig = Rig::new(&plain(), Splitter::Nf, |o| o.ports[0].queue_pairs = 2);
     let burst: Vec<Vec<u8>> = (0..22).map(|seed| packet(100, 60, seed)).collect();
     let aggregate = aggregate(&burst, 1);
     const EACH: usize = 20;
@@ -403,7 +402,7 @@ fn queue_pairs_with_many_aggregates_take_turns() {
 
 #[test]
 fn packets_without_a_buffer_are_counted() {
-    let mut rig = Rig::new(&plain(), Placement::Nf, |o| o.spare_buffers = 0);
+    let mut rig = Rig::new(&plain(), Splitter::Nf, |o| o.spare_buffers = 0);
     let burst: Vec<Vec<u8>> = (0..100).map(|seed| packet(100, 60, seed)).collect();
     let mut kept = Vec::new();
     let lost = loop {
@@ -423,7 +422,7 @@ fn packets_without_a_buffer_are_counted() {
 #[test]
 fn unknown_chains_can_be_dropped() {
     let strict = Spec { drop_unknown: true, ..plain() };
-    let mut rig = Rig::new(&strict, Placement::Nf, |_| {});
+    let mut rig = Rig::new(&strict, Splitter::Nf, |_| {});
     let burst: Vec<Vec<u8>> = (0..30).map(|seed| packet([100, 300][seed % 2], 60, seed)).collect();
     rig.send(&burst, 0, 0);
     let back = rig.receive(15);
@@ -437,7 +436,7 @@ fn next_hops_can_be_behind_one_port() {
     let mut here = plain();
     here.next_hops[0].port = Some("lan".into());
     here.next_hops[1].port = Some("wan".into());
-    let mut rig = Rig::new(&here, Placement::Nf, |_| {});
+    let mut rig = Rig::new(&here, Splitter::Nf, |_| {});
     let burst: Vec<Vec<u8>> = (0..40).map(|seed| packet([100, 200][seed % 2], 60, seed)).collect();
     rig.send(&burst, 0, 0);
     rig.receive(40);
@@ -449,7 +448,7 @@ fn next_hops_can_be_behind_one_port() {
 fn a_crew_splits_and_joins() {
     for options in crews() {
         let kind = (options.sharing, options.parent);
-        let mut rig = Rig::new(&plain(), Placement::Nf, |ports| *ports = options.adapt(ports.clone()));
+        let mut rig = Rig::new(&plain(), Splitter::Nf, |ports| *ports = options.adapt(ports.clone()));
         let burst: Vec<Vec<u8>> = (0..100).map(|seed| packet([100, 200][seed % 2], 60, seed)).collect();
         for (nfi, vid) in [(1, 100), (2, 200)] {
             let of_vid = |packet: &&Vec<u8>| packet[14..16] == u16::to_be_bytes(vid);
@@ -490,7 +489,7 @@ fn crews() -> [CrewOptions; 4] {
 #[test]
 fn a_crew_that_ends_loses_no_packet_of_an_aggregate() {
     for (options, panics) in crews().into_iter().flat_map(|options| [(options.clone(), false), (options, true)]) {
-        let mut rig = Rig::new(&plain(), Placement::Nf, |ports| *ports = options.adapt(ports.clone()));
+        let mut rig = Rig::new(&plain(), Splitter::Nf, |ports| *ports = options.adapt(ports.clone()));
         let burst: Vec<Vec<u8>> = (0..80).map(|seed| packet(100, 18, seed)).collect();
         for _ in 0..3 {
             assert!(rig.echo.inject(&aggregate(&burst, 1)));
@@ -516,7 +515,7 @@ fn a_crew_that_ends_loses_no_packet_of_an_aggregate() {
 
 #[test]
 fn a_crew_gets_whole_aggregates_if_it_wants() {
-    let mut rig = Rig::new(&plain(), Placement::Native, |_| {});
+    let mut rig = Rig::new(&plain(), Splitter::Native, |_| {});
     let burst: Vec<Vec<u8>> = (0..10).map(|seed| packet(200, 60 + seed, seed)).collect();
     assert!(rig.echo.inject(&aggregate(&burst, 1)));
     let stop = AtomicBool::new(false);
@@ -538,7 +537,7 @@ fn buffers_have_to_be_long_enough() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = Options::new(vec![PortOptions::new(directory.path().join("wan.sock"))]);
     let rules = Arc::new(Rules::new(&Spec { mtu: 9000, ..plain() }, std::iter::empty()));
-    options.ports[0].aggregation = Some(Aggregation { rules, placement: Placement::Nf });
+    options.ports[0].aggregation = Some(Aggregation { rules, splitter: Splitter::Nf });
     let error = Ports::open(options, &GO).err().unwrap().to_string();
     assert!(error.contains("wan.sock: aggregates of 9014 bytes don't fit into buffers for frames of 2048"), "{error}");
 }

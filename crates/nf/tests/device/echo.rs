@@ -26,7 +26,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Sends back received frames, as far as there is room.
+    /// Sends back as many received frames as there is room for.
     fn turn(&self, shared: &Shared, storage: &mut BurstStorage) {
         let (Some(Running(to, to_call)), Some(Running(from, from_call))) = (&self.to, &self.from) else { return };
         let mut burst = storage.start();
@@ -114,7 +114,7 @@ impl Echo {
         Self::start(socket, mode, queue_pairs, Shared::default())
     }
 
-    /// A device that keeps what it receives.
+    /// A device that keeps received frames.
     pub fn collecting(socket: &Path, mode: Mode, queue_pairs: u16) -> Echo {
         Self::start(socket, mode, queue_pairs, Shared { collects: true, ..Shared::default() })
     }

@@ -99,7 +99,7 @@ fn received_buffers_are_sent_on_and_come_back() {
 }
 
 #[test]
-fn a_frame_over_many_buffers_stays_a_chain_and_goes_on_as_one() {
+fn a_frame_over_many_buffers_is_forwarded_as_a_chain() {
     for packed in [false, true] {
         let mut rig = Rig::new(|o| (o.buffer_size, o.ports[0].packed) = (128, packed));
         let sent = frame(5, 1500);

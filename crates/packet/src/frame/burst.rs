@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_beyond_the_longest_frame_is_not_added() {
+    fn frames_grown_beyond_the_longest_are_not_added() {
         let mut storage = Box::<BurstStorage>::default();
         let bytes = vec![0; MAX_FRAME as usize];
         let mut burst = storage.start();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_one_segment_forgets_those_of_others() {
+    fn a_copied_frame_of_one_segment_gets_no_others() {
         let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
         let bytes = [7; 64];
         let (a, b) = Segment::from(&bytes[..]).split_at(20);

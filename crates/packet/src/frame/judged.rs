@@ -1,7 +1,7 @@
-//! Frames that were judged: the bytes that a decision rests on are those that are sent.
+//! Judged frames: the bytes that a decision was based on are the bytes that are sent.
 //!
-//! A guest may change a frame after somebody has read it. So a reader of headers takes them once, by value, and gets the frames back
-//! with them: only so can headers be read, and those who send these frames send these headers.
+//! A guest may change a frame after the switch has read it. So a reader of headers takes them once, by value, and gets the
+//! frames back with them: there is no other way to read headers, and senders of these frames send these headers.
 //!
 //! ```
 //! use packet::{BurstStorage, Headers, Segment};
@@ -13,11 +13,11 @@
 //! let mut judging = burst.frames().judge(&mut room);
 //! assert_eq!(judging.next().unwrap().destination(), 0x07_07_07_07_07_07);
 //! let judged = judging.end();
-//! // The header, as it was read, and the bytes behind it.
+//! // The header, as it was read, and the bytes after it.
 //! assert_eq!(judged.segments(0).map(|segment| segment.len()).collect::<Vec<_>>(), [14, 46]);
 //! ```
 //!
-//! A frame does not tell its header otherwise:
+//! There is no other access to the header of a frame:
 //!
 //! ```compile_fail,E0624
 //! use packet::{BurstStorage, Segment};
@@ -39,7 +39,7 @@ use std::slice;
 /// Bytes of a [`Head`]: all headers that anybody decides by.
 pub const HEAD: usize = 128;
 
-/// Shortest frame of which a whole block is copied at once.
+/// Minimum length of a frame for a whole block to be copied at once.
 const BLOCK: usize = HEAD / 2;
 
 /// The first bytes of a frame, taken once.
@@ -47,8 +47,8 @@ const BLOCK: usize = HEAD / 2;
 pub struct Head {
     bytes: [u8; HEAD],
     len: usize,
-    /// How many of them are sent as they were taken. None of a frame in a buffer of the guest that it may be for: it stays there, and
-    /// all others who may get it trust that guest.
+    /// Number of these bytes that are sent as they were taken. Zero for a frame in a buffer of the guest that it may be for:
+    /// it stays there, and all other possible receivers trust that guest.
     sent: usize,
 }
 
@@ -197,7 +197,7 @@ impl<'s, 'b: 's> Judging<'s, 'b> {
         self.frames.len() - self.left.len()
     }
 
-    /// Returns the frames with their headers. Takes those that were not looked at, too.
+    /// Returns the frames with their headers. Takes those that were not read, too.
     #[inline(always)]
     pub fn end(mut self) -> Judged<'s> {
         self.by_ref().for_each(drop);
@@ -207,7 +207,7 @@ impl<'s, 'b: 's> Judging<'s, 'b> {
     }
 }
 
-/// The taken bytes of frames, as those who send the frames need them.
+/// The taken bytes of frames, in the form that senders need.
 pub trait Taken<'b>: Copy {
     /// Writes the taken bytes of the frame at `index` to `to`, where the frame was copied to before.
     ///
@@ -218,7 +218,7 @@ pub trait Taken<'b>: Copy {
     /// Returns the taken bytes of the frame at `index`.
     fn taken(self, index: usize) -> &'b [u8];
 
-    /// Returns the bytes of the frame at `index` as they are sent: the taken ones, and those behind them, which lie where they
+    /// Returns the bytes of the frame at `index` as they are sent: the taken ones, and those after them, which lie where they
     /// were.
     fn segments(self, frames: &Frames<'b>, index: usize) -> impl Iterator<Item = Segment<'b>> + Clone + use<'b, Self> {
         behind(self.taken(index), frames, index)
@@ -240,7 +240,7 @@ fn behind<'b>(
     taken.into_iter().chain(rest.filter(|rest| !rest.is_empty()))
 }
 
-/// Nothing is taken: nobody judged the frames.
+/// Nothing is taken: the frames were not judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Unjudged;
 
@@ -306,7 +306,7 @@ pub struct Judged<'b> {
 }
 
 impl<'b> Judged<'b> {
-    /// Returns the frames as they lie, for those who write what was taken over what they read there.
+    /// Returns the frames in memory, for senders that write the taken bytes over those that they read there.
     #[inline(always)]
     pub fn frames(&self) -> Frames<'b> {
         self.frames
@@ -321,7 +321,7 @@ impl<'b> Judged<'b> {
         }
     }
 
-    /// Returns what was taken.
+    /// Returns the taken bytes.
     #[inline(always)]
     pub fn taken(&self) -> Kind<'b> {
         self.taken
@@ -409,7 +409,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::UnsafeCell;
 
-    /// Memory that somebody else writes to.
+    /// Memory that another process writes to.
     struct Shared(UnsafeCell<Vec<u8>>);
 
     impl Shared {
@@ -461,7 +461,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn what_was_taken_is_sent_however_the_frame_changes(
+        fn taken_headers_are_sent_even_if_the_frame_changes(
             frames in prop::collection::vec((prop::collection::vec(1usize..80, 1..4), 14usize..200), 1..if cfg!(miri) { 4 } else { MAX_BURST }),
             by_heads: bool,
             chosen in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 0..MAX_BURST),

@@ -19,10 +19,10 @@ pub unsafe trait Mapped: Send + Sync {
 /// Frames that may leave the worker of their queue: they lie in memory that stays mapped as long as this exists, or in bytes of
 /// their own.
 ///
-/// Whether others still write to the bytes in that memory is the business of the caller, who holds the buffers of these frames.
+/// The caller holds the buffers of these frames, and so decides whether anybody may still write to that memory.
 pub struct LeasedFrames {
     memories: Arc<[Arc<dyn Mapped>]>,
-    /// Where the last segment lay, in one of `memories`: the next one does, too, almost always.
+    /// The range of the last segment, in one of `memories`: the next one almost always lies there, too.
     recent: Recent,
     frames: Vec<Frame<'static>>,
     /// Further segments of all frames. A frame counts from the first one of its group.
@@ -205,7 +205,7 @@ fn lease_elsewhere(
     }
 }
 
-/// Copied segments, one behind the other, in chunks that never move.
+/// Copied segments, one after the other, in chunks that never move.
 #[derive(Default)]
 struct OwnBytes {
     chunks: Vec<Box<UnsafeCell<[u8]>>>,
@@ -231,7 +231,7 @@ impl OwnBytes {
             self.chunks.push(unsafe { Box::from_raw(chunk as *mut UnsafeCell<[u8]>) });
         }
         // By a pointer, as earlier segments lie in the same chunk.
-        // SAFETY: the loop left at a chunk with `len` bytes behind `used`, or at a new one of which none are used.
+        // SAFETY: the loop left at a chunk with `len` bytes after `used`, or at a new one of which none are used.
         let start = unsafe { self.chunks[self.chunk].get().cast::<u8>().add(self.used) };
         self.used += len;
         // SAFETY: these are `len` bytes of the chunk, and part of no segment, as `used` was before them and only grows until all
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_read_by_another_thread_when_their_source_is_gone() {
+    fn leased_frames_are_read_by_another_thread_after_their_source_is_gone() {
         let block: Arc<FrameBlock> = [[5; 100]].iter().collect::<FrameBlock>().into();
         let mut leased = LeasedFrames::new(memories(&[&block]));
         let mut storage = Box::<BurstStorage>::default();
@@ -373,17 +373,18 @@ mod tests {
         }
     }
 
-    /// Where a segment of a frame lies.
+    /// Location of a segment.
     #[derive(Clone, Copy, Debug)]
-    enum Place {
+    enum SegmentLocation {
         /// In the memory of this number.
         Memory(usize),
         /// In bytes that end with the burst.
         Outside,
     }
 
-    fn segments() -> impl Strategy<Value = Vec<(Place, usize)>> {
-        let place = prop_oneof![4 => (0usize..2).prop_map(Place::Memory), 1 => Just(Place::Outside)];
+    fn segments() -> impl Strategy<Value = Vec<(SegmentLocation, usize)>> {
+        let place =
+            prop_oneof![4 => (0usize..2).prop_map(SegmentLocation::Memory), 1 => Just(SegmentLocation::Outside)];
         prop::collection::vec((place, 1usize..60), 1..5)
     }
 
@@ -404,9 +405,9 @@ mod tests {
                     let mut storage = Box::<BurstStorage>::default();
                     let mut burst: Burst<'_, '_> = storage.start();
                     for frame in frames {
-                        let part = |&(place, len): &(Place, usize)| match place {
-                            Place::Memory(number) => blocks[number].frame(0).split_at(100 - len as u32).1,
-                            Place::Outside => Segment::from(&outside[..len]),
+                        let part = |&(place, len): &(SegmentLocation, usize)| match place {
+                            SegmentLocation::Memory(number) => blocks[number].frame(0).split_at(100 - len as u32).1,
+                            SegmentLocation::Outside => Segment::from(&outside[..len]),
                         };
                         prop_assert!(burst.push_segments(frame.iter().map(part)));
                     }

@@ -45,7 +45,7 @@ pub struct Frame<'a> {
     origin: Origin,
 }
 
-/// Where a frame lies: in a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one
+/// Origin of a frame: a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one
 /// of the places below.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
@@ -74,7 +74,7 @@ impl Origin {
         usize::from(self.place) < MAX_BURST
     }
 
-    /// Returns what is left when the frame is cut: a chain can no longer be kept, as no virtio header precedes the frame.
+    /// Returns the origin of a frame that is cut: a chain can no longer be kept, as no virtio header precedes the frame.
     #[inline(always)]
     fn cut(self) -> Origin {
         if self.place < Origin::PART.place { Origin::OTHER } else { self }
@@ -113,7 +113,7 @@ impl<'a> Frame<'a> {
         self.origin.place == Origin::PART.place
     }
 
-    /// Returns the place in its burst of the chain that the frame lies in, alone and whole behind a virtio header.
+    /// Returns the place in its burst of the chain that the frame lies in, alone and whole after a virtio header.
     #[inline(always)]
     pub fn chain_place(&self) -> Option<u8> {
         self.origin.is_chain().then_some(self.origin.place)
@@ -125,7 +125,7 @@ impl<'a> Frame<'a> {
         self.origin.is_chain() || self.origin.place == Origin::SPREAD.place
     }
 
-    /// Returns where the frame lies if it is rebuilt behind other headers: its chain can no longer be kept.
+    /// Returns where the frame lies if it is rebuilt with other headers: its chain can no longer be kept.
     #[inline(always)]
     pub fn cut_origin(&self) -> Origin {
         self.origin.cut()

@@ -16,7 +16,7 @@ pub struct Offer {
     port: u16,
     /// Address of the group's memory, as the queue has it mapped.
     start: usize,
-    /// The member that sends, as far as outputs have to know it.
+    /// The member that sends, if outputs have to know it.
     member: Option<Arc<dyn Any + Send + Sync>>,
     /// Places of the burst for whose buffers others were given, a bit each.
     places: Cell<u32>,

@@ -47,7 +47,7 @@ impl<'a> Segment<'a> {
     #[inline]
     pub fn split_at(self, at: u32) -> (Self, Self) {
         let at = at.min(self.len);
-        // SAFETY: both parts lie in what this segment borrows.
+        // SAFETY: both parts lie in the bytes that this segment borrows.
         unsafe { (Segment::new(self.ptr, at), Segment::new(self.ptr.add(at as usize), self.len - at)) }
     }
 
@@ -82,7 +82,7 @@ impl<'a> Segment<'a> {
         Some(bytes)
     }
 
-    /// Returns the same bytes without their lifetime: only to be stored in what restores it.
+    /// Returns the same bytes without their lifetime: only to be stored in a type that restores it.
     #[inline(always)]
     pub(super) fn forget(&self) -> Segment<'static> {
         Segment { ptr: self.ptr, len: self.len, lent: PhantomData }

@@ -69,7 +69,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..Default::default() })]
 
         #[test]
-        fn what_is_left_is_what_was_asked_for(
+        fn a_trimmed_frame_has_the_requested_bytes(
             frames in prop::collection::vec((prop::collection::vec(1usize..50, 1..6), any::<[u16; 2]>(), any::<bool>()), 1..if cfg!(miri) { 6 } else { 20 }),
         ) {
             let bytes: Vec<u8> = (0..=255).collect();

@@ -22,7 +22,7 @@ pub(crate) fn vid_of([e0, e1, t0, t1]: [u8; 4]) -> Option<u16> {
     (tagged && vid != 0).then_some(vid)
 }
 
-/// Returns the VNI of a VXLAN packet to UDP port `port`, over IPv4 or IPv6, behind at most one VLAN tag.
+/// Returns the VNI of a VXLAN packet to UDP port `port`, over IPv4 or IPv6, after at most one VLAN tag.
 #[inline]
 pub fn vni<S: Octets + ?Sized>(packet: &S, port: u16) -> Option<u32> {
     let (kind, ip) = network(packet)?;
@@ -45,7 +45,7 @@ pub fn vni<S: Octets + ?Sized>(packet: &S, port: u16) -> Option<u32> {
     (flags & VXLAN_VALID != 0).then_some(u32::from_be_bytes([0, v0, v1, v2]))
 }
 
-/// Returns the EtherType behind at most one VLAN tag, and the offset after it.
+/// Returns the EtherType after at most one VLAN tag, and the offset after it.
 #[inline(always)]
 pub(crate) fn network<S: Octets + ?Sized>(packet: &S) -> Option<(u16, usize)> {
     match packet.word(header_len::MAC_ADDRESSES)? {

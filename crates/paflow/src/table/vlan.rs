@@ -2,7 +2,6 @@
 
 use super::nfi::Nfi;
 
-/// Number of VIDs.
 const VIDS: usize = 4096;
 
 /// A table from VID to next hop.

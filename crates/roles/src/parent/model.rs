@@ -92,7 +92,7 @@ fn a_worker_that_drops_its_claim_abandons_it() {
 /// Two workers claim the batch, and the one that takes its place. All interleavings would take minutes: in these, a thread
 /// is interrupted up to three times.
 #[test]
-fn workers_go_on_when_one_is_left_behind() {
+fn workers_continue_when_one_is_left_behind() {
     let mut most = loom::model::Builder::new();
     most.preemption_bound = Some(3);
     most.check(|| _ = two_batches(Parent::leave_behind, [abandon, complete]));

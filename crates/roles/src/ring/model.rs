@@ -49,7 +49,7 @@ fn take_back(ring: &Ring<u64>, steps: Steps, index: u16, number: u64) -> Option<
     Some(key)
 }
 
-/// Two workers claim `each` so many times while the parent is at work; then the rest is claimed and taken back.
+/// Two workers try `each` claims while the parent is at work; then the rest is claimed and taken back.
 fn hand_over(steps: Steps, batches: usize, each: usize) {
     let (ring, keys) = Ring::new(batches, batches, || 0);
     let ring = Arc::new(ring);
@@ -70,7 +70,7 @@ fn hand_over(steps: Steps, batches: usize, each: usize) {
     }
 }
 
-/// Checks the interleavings in which threads are interrupted up to so many times. All of them would take minutes; each broken
+/// Checks the interleavings with up to `preemptions` preemptions. All of them would take minutes; each broken
 /// twin is found with one interruption.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut most = loom::model::Builder::new();
@@ -145,9 +145,9 @@ fn take_back_unasked(_: &Ring<u64>, index: u16) -> TakenBack {
     Some((Key::new(index), Outcome::Complete))
 }
 
-/// The twins differ from the steps in what they leave out only.
+/// The twins only omit something of the steps.
 #[test]
-fn twins_that_are_whole_pass() {
+fn unbroken_twins_pass() {
     let claim = |ring: &Ring<u64>| claim_by(ring, Ordering::Acquire, exchange);
     check(2, move || hand_over(Steps { claim, ..STEPS }, 2, 1));
 }

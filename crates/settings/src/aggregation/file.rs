@@ -2,7 +2,7 @@
 
 use super::raw::RawAggregation;
 use super::{Aggregation, build};
-use crate::judge::Judge;
+use crate::checker::Checker;
 use crate::problem::{Problem, Report};
 use crate::written::{Field, Table};
 use std::path::{Path, PathBuf};
@@ -33,14 +33,14 @@ pub enum LoadError {
 /// Reads and checks the section `[aggregation]` of the file at `path`, for a program with ports of these names. Ignores
 /// other sections: the file may be a switch's configuration.
 pub fn load(path: &Path, ports: &[String]) -> Result<Aggregation, LoadError> {
-    read(path, |judge, raw| {
+    read(path, |checker, raw| {
         let behind = raw.next_hops.iter().filter_map(|hop| hop.port.as_ref());
         for at in behind.filter(|at| !ports.contains(at)) {
             let message = format!("there is no port `{}`", at.value);
             let help = format!("name a port by the file name of its socket, without extension: {}", ports.join(", "));
-            judge.problems.push(Problem::error(&at.span, message, help));
+            checker.problems.push(Problem::error(&at.span, message, help));
         }
-        ambiguous(judge, raw, ports);
+        ambiguous(checker, raw, ports);
     })
 }
 
@@ -49,23 +49,23 @@ pub fn load_for_one_port(path: &Path) -> Result<Aggregation, LoadError> {
     read(path, |_, _| {})
 }
 
-fn read(path: &Path, check: impl FnOnce(&mut Judge, &RawAggregation)) -> Result<Aggregation, LoadError> {
+fn read(path: &Path, check: impl FnOnce(&mut Checker, &RawAggregation)) -> Result<Aggregation, LoadError> {
     let text = crate::read_text(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     let read = crate::read::<RawFile>(&text);
-    let mut judge = Judge::new(read.problems, read.unread);
+    let mut checker = Checker::new(read.problems, read.unread);
     let file = read.file.unwrap_or_default();
     let built = match file.aggregation.as_ref() {
-        None if judge.problems.is_empty() => {
-            judge.error(&(0..0), "there is no section [aggregation]", "add one; docs/aggregation.md has an example");
+        None if checker.problems.is_empty() => {
+            checker.error(&(0..0), "there is no section [aggregation]", "add one; docs/aggregation.md has an example");
             None
         }
         None => None,
         Some(raw) => {
-            check(&mut judge, raw);
-            Some(build(&mut judge, raw))
+            check(&mut checker, raw);
+            Some(build(&mut checker, raw))
         }
     };
-    let report = Report::new(path, &text, judge.problems);
+    let report = Report::new(path, &text, checker.problems);
     match built {
         Some(built) if !report.has_errors() => Ok(built),
         _ => Err(LoadError::Invalid(report)),
@@ -74,13 +74,13 @@ fn read(path: &Path, check: impl FnOnce(&mut Judge, &RawAggregation)) -> Result<
 
 /// Reports next hops without a port if there are several ports. Every port would join packets for them, and nobody
 /// reads those sent to the wrong side.
-fn ambiguous(judge: &mut Judge, raw: &RawAggregation, ports: &[String]) {
+fn ambiguous(checker: &mut Checker, raw: &RawAggregation, ports: &[String]) {
     if ports.len() < 2 {
         return;
     }
     for hop in raw.next_hops.iter().filter(|hop| hop.port.as_ref().is_none()) {
         let message = "there are several ports, and this next hop is behind one of them";
-        judge.error(&hop.span, message, format!("say `port = ` which: {}", ports.join(", ")));
+        checker.error(&hop.span, message, format!("say `port = ` which: {}", ports.join(", ")));
     }
 }
 
@@ -88,7 +88,7 @@ fn ambiguous(judge: &mut Judge, raw: &RawAggregation, ports: &[String]) {
 mod tests {
     use super::*;
 
-    fn judge(text: &str) -> Result<Aggregation, Vec<String>> {
+    fn load_text(text: &str) -> Result<Aggregation, Vec<String>> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.toml");
         std::fs::write(&path, text).unwrap();
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn a_section_becomes_rules() {
-        let spec = judge(RIGHT).unwrap().spec();
+        let spec = load_text(RIGHT).unwrap().spec();
         assert_eq!(
             (spec.mtu, &spec.flows[..], spec.next_hops[0].port.as_deref()),
             (1500, &[(100, 7)][..], Some("wan"))
         );
         let whole = format!("[[port]]\nname = 'x'\ndriver = 'sink'\n{RIGHT}");
-        assert_eq!(judge(&whole).unwrap().spec(), spec);
+        assert_eq!(load_text(&whole).unwrap().spec(), spec);
     }
 
     #[test]
@@ -126,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        let wrong = judge(&RIGHT.replace("'wan'", "'van'").replace("nfi = 7\nmac", "nfi = 0\nmac")).unwrap_err();
+    fn errors_name_their_line() {
+        let wrong = load_text(&RIGHT.replace("'wan'", "'van'").replace("nfi = 7\nmac", "nfi = 0\nmac")).unwrap_err();
         assert!(wrong[0].starts_with("a.toml:5:7: `nfi` cannot be 0; "), "{wrong:?}");
         assert!(wrong[1].starts_with("a.toml:8:8: there is no port `van`; name a port by the file name"), "{wrong:?}");
         assert!(wrong[2].starts_with("a.toml:11:7: there is no next hop 7; "), "{wrong:?}");
-        let either = judge(&RIGHT.replace("port = 'wan'\n", "")).unwrap_err();
+        let either = load_text(&RIGHT.replace("port = 'wan'\n", "")).unwrap_err();
         assert!(
             either[0].starts_with("a.toml:4:1: there are several ports, and this next hop is behind one of them; ")
         );
         assert!(either[0].ends_with("which: lan, wan"), "{either:?}");
-        let unknown = judge(&RIGHT.replace("mac =", "mak =")).unwrap_err();
+        let unknown = load_text(&RIGHT.replace("mac =", "mak =")).unwrap_err();
         assert!(unknown[1].starts_with("a.toml:2:1: unknown key `mak`; did you mean `mac`?"), "{unknown:?}");
-        assert!(judge("").unwrap_err()[0].contains("there is no section [aggregation]; "));
-        assert!(judge("= 1").unwrap_err()[0].contains("not TOML"));
+        assert!(load_text("").unwrap_err()[0].contains("there is no section [aggregation]; "));
+        assert!(load_text("= 1").unwrap_err()[0].contains("not TOML"));
     }
 }

@@ -6,7 +6,7 @@ pub mod raw;
 pub use file::{LoadError, load, load_for_one_port};
 pub use raw::{ServiceChainId, Transport, UnknownChains};
 
-use crate::judge::Judge;
+use crate::checker::Checker;
 use crate::problem::Problem;
 use crate::written::{At, Field, Section, Table};
 use packet::{MacAddr, header_len};
@@ -100,7 +100,7 @@ impl Aggregation {
         }
     }
 
-    /// Returns what counts as an aggregate.
+    /// Returns the criteria for aggregates.
     fn receiver(&self) -> paflow::Receiver {
         let port = |transport| (self.transport == transport).then_some(self.udp_port);
         paflow::Receiver {
@@ -142,7 +142,7 @@ impl Aggregation {
 }
 
 /// Builds the section.
-pub fn build(check: &mut Judge, raw: &At<Table<RawAggregation>>) -> Aggregation {
+pub fn build(check: &mut Checker, raw: &At<Table<RawAggregation>>) -> Aggregation {
     let transport = raw.transport.as_ref().map_or_else(Default::default, |at| at.value);
     let default_port = match transport {
         Transport::Udp => paflow::header::UDP_PORT,
@@ -174,7 +174,7 @@ pub fn build(check: &mut Judge, raw: &At<Table<RawAggregation>>) -> Aggregation 
     built
 }
 
-fn addresses(check: &mut Judge, raw: &At<Table<RawAggregation>>) -> Vec<IpAddr> {
+fn addresses(check: &mut Checker, raw: &At<Table<RawAggregation>>) -> Vec<IpAddr> {
     let Some(list) = check.required(&raw.span, "addresses", &raw.addresses, "addresses = [\"192.0.2.1\"]") else {
         return Vec::new();
     };
@@ -200,7 +200,6 @@ fn given_checksum(mode: ChecksumMode) -> Checksum {
     }
 }
 
-/// Returns the default UDP checksum mode.
 fn usual_checksum(addresses: &Addresses) -> Checksum {
     match addresses {
         Addresses::V4 { .. } => Checksum::Zero,
@@ -214,7 +213,7 @@ pub fn checksum(given: Option<ChecksumMode>, addresses: &Addresses) -> Checksum 
 }
 
 /// Returns the address of a single station at `at`; reports any other value.
-pub fn station(check: &mut Judge, at: &At<String>) -> Option<IpAddr> {
+pub fn station(check: &mut Checker, at: &At<String>) -> Option<IpAddr> {
     match at.parse::<IpAddr>() {
         Ok(ip) if ip.is_multicast() || ip.is_unspecified() || ip.is_loopback() => {
             check.error(&at.span, format!("{ip} is not the address of a single station"), "give a unicast address");
@@ -230,14 +229,14 @@ pub fn station(check: &mut Judge, at: &At<String>) -> Option<IpAddr> {
 }
 
 /// Returns the number of a next hop; `None` if it is missing or wrong.
-fn nfi(check: &mut Judge, table: &Range<usize>, field: &Field<i64>) -> Option<u16> {
+fn nfi(check: &mut Checker, table: &Range<usize>, field: &Field<i64>) -> Option<u16> {
     check.required(table, "nfi", field, "nfi = 7")?;
     // A number out of range was reported, and belongs to no hop.
     u16::try_from(check.number("nfi", field, &raw::NFIS, 0)).ok().filter(|&nfi| nfi != 0)
 }
 
 fn next_hop<'a>(
-    check: &mut Judge,
+    check: &mut Checker,
     raw: &'a Section<RawNextHop>,
     built: &Aggregation,
     numbers: &mut HashMap<u16, &'a Range<usize>>,
@@ -270,7 +269,7 @@ fn next_hop<'a>(
 }
 
 /// Returns the address at `at` of another station, reachable from an own address; reports any other value.
-fn peer(check: &mut Judge, at: &At<String>, built: &Aggregation) -> Option<IpAddr> {
+fn peer(check: &mut Checker, at: &At<String>, built: &Aggregation) -> Option<IpAddr> {
     let ip = station(check, at)?;
     if built.addresses.contains(&ip) {
         check.error(&at.span, "this is the switch's own address", "give the address of the next hop");
@@ -286,8 +285,8 @@ fn peer(check: &mut Judge, at: &At<String>, built: &Aggregation) -> Option<IpAdd
 }
 
 /// Reports a next hop that aggregates cannot be sent to.
-fn fits(check: &mut Judge, raw: &RawAggregation, raw_hop: &Section<RawNextHop>, built: &Aggregation, hop: &NextHop) {
-    /// What every link of IPv6 carries (RFC 8200 §5), in a tagged frame.
+fn fits(check: &mut Checker, raw: &RawAggregation, raw_hop: &Section<RawNextHop>, built: &Aggregation, hop: &NextHop) {
+    /// The length that every link of IPv6 carries (RFC 8200 §5), in a tagged frame.
     const IPV6: u16 = 1280 + (header_len::ETHERNET + header_len::VLAN_TAG) as u16;
     let error = match Template::new(&built.route(hop), built.mtu) {
         Ok(template) if hop.routed && template.room() < entry_size(IPV6) => {
@@ -307,7 +306,7 @@ fn fits(check: &mut Judge, raw: &RawAggregation, raw_hop: &Section<RawNextHop>, 
 }
 
 fn flow<'a>(
-    check: &mut Judge,
+    check: &mut Checker,
     raw: &'a Section<RawFlow>,
     built: &Aggregation,
     numbers: &HashMap<u16, &Range<usize>>,

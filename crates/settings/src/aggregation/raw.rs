@@ -37,15 +37,15 @@ pub struct RawAggregation {
     /// Source address of the Ethernet headers around aggregates; unicast.
     pub mac: Field<String>,
     /// IP addresses of this switch, at most one of each version: source of the aggregates that it sends. Those to other
-    /// addresses are not split, but forwarded like any frame. Ports with `aggregate` answer who asks for them.
+    /// addresses are not split, but forwarded like any frame. Ports with `aggregate` answer requests for them.
     pub addresses: Field<Vec<At<String>>>,
-    /// UDP checksum of aggregates that are sent. With `zero`, aggregates over IPv6 that have none are taken, too.
+    /// UDP checksum of aggregates that are sent. With `zero`, aggregates over IPv6 without one are accepted, too.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
     pub checksum: Field<ChecksumMode>,
     /// Treatment of packets of chains that are in no flow, at a port that aggregates.
     #[schemars(extend("default" = "pass"))]
     pub unknown_chains: Field<UnknownChains>,
-    /// A next hop: the switch or network function that takes what is joined for an NFI.
+    /// A next hop: the switch or network function that receives the aggregates for an NFI.
     #[serde(rename = "next-hop", skip_serializing_if = "Vec::is_empty")]
     pub next_hops: Vec<Section<RawNextHop>>,
     /// A flow: packets of one service chain go to one next hop.
@@ -61,20 +61,21 @@ pub struct RawNextHop {
     /// Identifier of the network function instance, unique in the file.
     #[schemars(range(min = NFIS.start, max = NFIS.end - 1))]
     pub nfi: Field<i64>,
-    /// Destination of the Ethernet header around aggregates: of the next hop itself, or of the router before it.
+    /// Destination of the Ethernet header around aggregates: of the next hop itself, or of the router in front of it.
     pub mac: Field<String>,
     /// IP address of the next hop.
     pub ip: Field<String>,
-    /// Whether routers are on the way to it. They know nothing of the packets, so each then travels in an aggregate, if need be alone, which
-    /// takes 48 bytes more over IPv4 and UDP. A packet that does not fit is cut into fragments if its IPv4 header allows that; else it
-    /// is dropped (`too-long`), and its sender told which length fits, by ICMP. The outer IP header has the DSCP of the packets.
+    /// Whether there are routers on the path to it. They can't forward the packets themselves, so each then travels in an
+    /// aggregate, if need be alone, which takes 48 bytes more over IPv4 and UDP. A packet that does not fit is fragmented if
+    /// its IPv4 header allows that; otherwise it is dropped (`too-long`), and ICMP tells its sender which length fits. The
+    /// outer IP header has the DSCP of the packets.
     #[schemars(extend("default" = false))]
     pub routed: Field<bool>,
     /// The port that it is behind. Packets that leave by another port are not joined for it. Required in a network function
     /// with several ports.
     #[schemars(extend("x-default" = "any port with `aggregate`"))]
     pub port: Field<String>,
-    /// VLAN of the link to it: aggregates get a tag around everything. Those of the packets in them are no part of it.
+    /// VLAN of the link to it: aggregates get this tag outside, independent of the tags of the packets in them.
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1), extend("x-default" = "no tag"))]
     pub vlan: Field<i64>,
     /// VXLAN network that aggregates to it are in. Required for transport `vxlan`.
@@ -122,7 +123,7 @@ pub enum ServiceChainId {
     Vni,
 }
 
-/// The UDP checksum of what is sent.
+/// The UDP checksum of sent frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -138,7 +139,7 @@ pub enum ChecksumMode {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum UnknownChains {
-    /// they go as they are
+    /// they are sent unchanged
     #[default]
     Pass,
     /// they are dropped, with reason `unknown-chain`

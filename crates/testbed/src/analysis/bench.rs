@@ -115,7 +115,6 @@ pub fn measure(setup: &Setup, measuring: &Measuring, interrupt: &Interrupt) -> R
     })
 }
 
-/// Returns the switch's counters as they are now.
 fn snapshot(switch: &mut Daemon) -> Result<Snapshot, MeasureError> {
     let known = switch.log().mark();
     switch.send_line("")?;

@@ -34,11 +34,11 @@ pub enum Analyse {
     Rings(rings::Rings),
     /// A model of the caches, for each part of the data path
     Cache(cache::Cache),
-    /// Ways to share one receive queue among threads: what each costs, what it gains, and a model of more threads
+    /// Ways to share one receive queue among threads: the cost and gain of each, and a model of more threads
     ///
-    /// After Asada et al., "Roadblocks of I/O Parallelization: Removing H/W Contentions by Static Role Assignment in VNFs". The
-    /// threads are those of a network function, whose port has its device in this program. Needs two processors that nothing else
-    /// uses. docs/measured/sharing.md has the published results.
+    /// After Asada et al., "Roadblocks of I/O Parallelization: Removing H/W Contentions by Static Role Assignment in VNFs".
+    /// The threads are those of a network function, whose port has its device in this program. Needs two processors that
+    /// nothing else uses. docs/measured/sharing.md has the published results.
     Sharing(sharing::CompareSharing),
     /// Be the switch that the others measure: Millrace's data path with copies that no configuration can leave out
     Switch(switch::AnalysisSwitch),

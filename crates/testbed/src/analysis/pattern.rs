@@ -12,7 +12,7 @@ use std::fmt;
 pub enum Way {
     /// They are copied.
     Copy,
-    /// They stay where they are, and a descriptor says that they were copied: the receiver finds what was there before.
+    /// They stay where they are, and a descriptor says that they were copied: the receiver finds the previous bytes.
     Fake,
     /// They are where they belong already.
     Zero,
@@ -28,7 +28,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// A pattern: what happens from the NIC to the network function (Rx), and on the way back (Tx).
+/// A pattern: the copies from the NIC to the network function (Rx), and on the way back (Tx).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
@@ -44,7 +44,7 @@ pub enum Pattern {
     E,
     /// Rx zero copy, Tx fake zero copy
     F,
-    /// Rx zero copy, Tx zero copy, which the paper does not have: what a mapping does
+    /// Rx zero copy, Tx zero copy, which the paper does not have: a mapping
     G,
     /// Rx copy, Tx zero copy
     H,
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_those_of_the_paper() {
+    fn patterns_are_those_of_the_paper() {
         let shown: Vec<String> = Pattern::value_variants()[..6].iter().map(Pattern::to_string).collect();
         let expected =
             ["(a) copy/copy", "(b) copy/fake", "(c) fake/copy", "(d) fake/fake", "(e) zero/copy", "(f) zero/fake"];

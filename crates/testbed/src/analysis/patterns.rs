@@ -26,7 +26,7 @@ pub struct Patterns {
     #[arg(long, value_delimiter = ',', default_value = "64,128,256,512,1024,1280,1514",
           value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: Vec<u16>,
-    /// How much of every frame the network function touches, and the NIC looks at. It compares nothing of what comes back
+    /// Part of every frame that the network function touches, and the NIC reads. It does not compare returned frames
     /// by a pattern with fakes
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
@@ -83,7 +83,7 @@ fn chart(findings: &Findings, patterns: &Patterns) -> String {
         (format!("{ring} rings"), lines.collect())
     };
     draw::svg(&Lines {
-        title: "What copies cost: frames through the switch and back, Mpps".into(),
+        title: "The cost of copies: frames through the switch and back, Mpps".into(),
         axis: "bytes of a frame".into(),
         marks: patterns.size.iter().map(u16::to_string).collect(),
         panels: patterns.ring.iter().map(panel).collect(),

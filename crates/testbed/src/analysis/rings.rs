@@ -36,7 +36,7 @@ pub struct Rings {
     /// Bytes of a frame, without its checksum
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,
-    /// How much of every frame the network function touches, and the NIC looks at
+    /// Part of every frame that the network function touches, and the NIC reads
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
     #[command(flatten)]

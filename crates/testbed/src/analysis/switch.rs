@@ -1,4 +1,4 @@
-//! Millrace's data path with settings that no configuration offers: which copies it makes, omits, or pretends to make. It
+//! Millrace's data path with settings that no configuration offers: the copies that it makes, omits, or pretends to make. It
 //! answers each line of its standard input by a line of JSON with all its counters, and ends with its input.
 
 use super::pattern::{Pattern, Way};

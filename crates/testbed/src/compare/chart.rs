@@ -31,7 +31,7 @@ pub struct DrawCharts {
     pub directories: Vec<PathBuf>,
 }
 
-/// Draws the charts anew.
+/// Redraws the charts.
 pub fn run(charts: &DrawCharts) -> Result<(), RecordError> {
     for directory in &charts.directories {
         let path = directory.join(FILE);
@@ -113,7 +113,6 @@ fn touched(level: TouchLevel) -> &'static str {
     }
 }
 
-/// Returns the position of a value.
 fn y(scale: &Scale, value: f64) -> f64 {
     TOP + HEIGHT * (1.0 - value / scale.top())
 }

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-/// How Millrace joins its two ports.
+/// A way for Millrace to join its two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Forward {
     /// Back to back.
@@ -33,7 +33,7 @@ impl Forward {
     }
 }
 
-/// Who Millrace is compared with.
+/// A switch that Millrace is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Peer {
     /// DPDK's testpmd, which passes frames on as they are
@@ -44,12 +44,12 @@ pub enum Peer {
     Millrace,
 }
 
-/// Who sends the frames and takes them back.
+/// The program that sends the frames and takes them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LoadKind {
     /// `testbed load`, which checks every frame
     Testbed,
-    /// dpdk-testpmd, which passes on what it gets
+    /// dpdk-testpmd, which forwards its frames
     Testpmd,
     /// `testbed wire`: a NIC before the switch, which is its driver, and a network function behind it
     Wire,

@@ -97,7 +97,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Each<T> {
     }
 }
 
-/// Returns what is kept of these results.
+/// Returns the stored part of these results.
 pub fn record(results: &Results) -> Record<Figure> {
     let figures = results.outcomes.iter().map(|outcome| figure(results, outcome)).collect();
     let latencies = results.outcomes.iter().flat_map(Outcome::latencies);

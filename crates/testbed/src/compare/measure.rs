@@ -65,7 +65,7 @@ pub struct Bench<'a> {
 }
 
 /// The switch under test.
-enum Switch {
+enum SwitchUnderTest {
     Millrace(Box<Millrace>),
     Testpmd(Testpmd),
     Ovs(Box<Ovs>),
@@ -145,12 +145,12 @@ impl Bench<'_> {
         sockets: &[PathBuf],
         longest: u16,
         wire: Option<RingFormat>,
-    ) -> Result<Switch, MeasureError> {
+    ) -> Result<SwitchUnderTest, MeasureError> {
         let cpu = self.compare.switch_cpu;
         let lcores = Lcores { forwarding: cpu, others: Some(self.compare.load_cpu) };
         Ok(match contestant {
             Contestant::Millrace(forward) | Contestant::Against(forward) => {
-                Switch::Millrace(Box::new(millrace::start(
+                SwitchUnderTest::Millrace(Box::new(millrace::start(
                     self.against
                         .as_ref()
                         .filter(|_| contestant == Contestant::Against(forward))
@@ -162,11 +162,11 @@ impl Bench<'_> {
                 )?))
             }
             Contestant::Testpmd => {
-                Switch::Testpmd(testpmd_switch(switch_ports(sockets, wire), self.testpmd_setup(lcores))?)
+                SwitchUnderTest::Testpmd(testpmd_switch(switch_ports(sockets, wire), self.testpmd_setup(lcores))?)
             }
             Contestant::Ovs => {
                 let ports = switch_ports(sockets, wire);
-                Switch::Ovs(Box::new(ovs_switch(directory, ports, lcores, self.interrupt)?))
+                SwitchUnderTest::Ovs(Box::new(ovs_switch(directory, ports, lcores, self.interrupt)?))
             }
         })
     }
@@ -201,7 +201,7 @@ impl Bench<'_> {
         Ok(Launch::measured(format!("the {subcommand}"), self.interrupt).spawn(command)?)
     }
 
-    fn own_load(&self, switch: &mut Switch, mut load: Daemon) -> Result<Found, MeasureError> {
+    fn own_load(&self, switch: &mut SwitchUnderTest, mut load: Daemon) -> Result<Found, MeasureError> {
         // It begins by itself when frames pass. On a busy machine a short load may be over before this looks at the ports.
         load.wait_for_line("its first frames", LIMIT, |line| line == RUNNING)?;
         let (seconds, warmup) = self.durations();
@@ -221,7 +221,7 @@ impl Bench<'_> {
 
     fn testpmd_load(
         &self,
-        switch: &mut Switch,
+        switch: &mut SwitchUnderTest,
         sockets: &[PathBuf],
         scenario: Scenario,
     ) -> Result<Found, MeasureError> {
@@ -251,20 +251,20 @@ fn share(before: &Moment, after: &Moment, used: Duration) -> f64 {
     used.as_secs_f64() / (after.at - before.at).as_secs_f64()
 }
 
-impl Switch {
+impl SwitchUnderTest {
     /// Peers do not report when their ports are up; loads wait for a first frame.
     fn wait_up(&mut self, load: impl FnMut() -> lab::Result<()>) -> lab::Result<()> {
         match self {
-            Switch::Millrace(millrace) => millrace.wait_all_up(load),
-            Switch::Testpmd(_) | Switch::Ovs(_) => Ok(()),
+            SwitchUnderTest::Millrace(millrace) => millrace.wait_all_up(load),
+            SwitchUnderTest::Testpmd(_) | SwitchUnderTest::Ovs(_) => Ok(()),
         }
     }
 
     fn look(&mut self) -> Result<Moment, MeasureError> {
         let (snapshot, cycles, daemon) = match self {
-            Switch::Millrace(millrace) => (Some(millrace.stats()?), None, &mut millrace.daemon),
-            Switch::Testpmd(testpmd) => (None, testpmd.take_cycles()?, testpmd.daemon()),
-            Switch::Ovs(ovs) => (None, ovs.take_cycles()?, ovs.daemon()),
+            SwitchUnderTest::Millrace(millrace) => (Some(millrace.stats()?), None, &mut millrace.daemon),
+            SwitchUnderTest::Testpmd(testpmd) => (None, testpmd.take_cycles()?, testpmd.daemon()),
+            SwitchUnderTest::Ovs(ovs) => (None, ovs.take_cycles()?, ovs.daemon()),
         };
         daemon.check("the end of the measurement")?;
         Ok(Moment { at: Instant::now(), switch_cpu: daemon.cpu_time()?, snapshot, cycles })
@@ -272,9 +272,9 @@ impl Switch {
 
     fn dpdk(&self) -> Option<String> {
         match self {
-            Switch::Millrace(_) => None,
-            Switch::Testpmd(testpmd) => testpmd.version(),
-            Switch::Ovs(ovs) => ovs.version(),
+            SwitchUnderTest::Millrace(_) => None,
+            SwitchUnderTest::Testpmd(testpmd) => testpmd.version(),
+            SwitchUnderTest::Ovs(ovs) => ovs.version(),
         }
     }
 }

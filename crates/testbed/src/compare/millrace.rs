@@ -94,7 +94,7 @@ fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
     file((ports, joints, channel, group, idle.worker(cpu)))
 }
 
-/// Returns what joins a pair of ports.
+/// Returns the patch, bridge or mapping that joins a pair of ports.
 fn joined(forward: Forward, pair: usize) -> RawFile {
     let [a, b] = &names(pair);
     let bridge = || bridge(&format!("br{pair}"), [a, b]);

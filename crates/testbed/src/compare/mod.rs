@@ -58,7 +58,7 @@ pub enum CompareError {
     Ovs(#[from] ovs::Unavailable),
     #[error("chains of functions, and functions that exchange buffers, are the testbed's: --load testbed")]
     Functions,
-    #[error("to receive into a network function's buffers takes a NIC: --load wire")]
+    #[error("receiving into a network function's buffers needs a NIC: --load wire")]
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
     Measure { scenario: Scenario, contestant: Contestant, source: MeasureError },
@@ -94,7 +94,7 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     }
     let mut results = Results::new(compare, contestants, Machine::detect(&program));
     if dpdk > 0 && pages == Pages::Normal {
-        results.notes.push("DPDK ran without huge pages, for want of them, which costs it speed".to_owned());
+        results.notes.push("DPDK ran without huge pages, as there were none, which slows it down".to_owned());
     }
     if let Some(against) = &against {
         let commit = commit_of(against).unwrap_or_else(|| "unknown".to_owned());

@@ -25,20 +25,20 @@ pub struct Compare {
     /// Bytes of a frame, without its checksum [default: 64,512,1518; with --quick: 64,1518]
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(60..=9216))]
     pub size: Vec<u16>,
-    /// How much of every frame the load touches [default: header, and payload at the longest size]
+    /// Part of every frame that the load touches [default: header, and payload at the longest size]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub touch: Vec<TouchLevel>,
     /// Functions in a chain, the ends included: the load is all of them, with a switch between each two
     #[arg(long, value_delimiter = ',', default_value = "2", value_parser = clap::value_parser!(u16).range(2..=32))]
     pub functions: Vec<u16>,
-    /// How Millrace joins its ports: one way is compared with a peer, two ways with each other. `map` and `bridge-map` are
+    /// Ways for Millrace to join its ports: one is compared with a peer, two with each other. `map` and `bridge-map` are
     /// for `--load wire`, `exchange` and `bridge-exchange` for `--load testbed`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
     pub forward: Vec<Forward>,
     /// The other switch, if --forward names one way [default: testpmd]
     #[arg(long, value_enum)]
     pub peer: Option<Peer>,
-    /// Who sends the frames and takes them back
+    /// Program that sends the frames and takes them back
     #[arg(long, value_enum, default_value_t = LoadKind::Testbed)]
     pub load: LoadKind,
     /// Measurements of each switch in each scenario [default: 3; with --quick: 1]
@@ -53,10 +53,10 @@ pub struct Compare {
     /// One short round, for a first impression
     #[arg(long)]
     pub quick: bool,
-    /// The Millrace program [default: the one beside this program]
+    /// The Millrace program [default: the one next to this program]
     #[arg(long, value_name = "PATH")]
     pub millrace: Option<PathBuf>,
-    /// Program of `--peer millrace`: another build, to see what a change costs
+    /// Program of `--peer millrace`: another build, to see the cost of a change
     #[arg(long, value_name = "PATH")]
     pub against: Option<PathBuf>,
     /// Processor of the switch

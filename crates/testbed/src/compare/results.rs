@@ -244,7 +244,7 @@ pub mod tests {
     }
 
     #[test]
-    fn only_what_happened_in_between_counts() {
+    fn only_events_in_between_count() {
         let snapshot = |factor: u64| Snapshot {
             workers: vec![WorkerStats {
                 busy_cycles: 300 * factor,

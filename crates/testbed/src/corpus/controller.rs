@@ -1,4 +1,4 @@
-//! A controller that sets the flows of one path, and needs no other program: OpenFlow 1.3, of which it speaks only what it needs.
+//! A controller that sets the flows of one path, and needs no other program: the required subset of OpenFlow 1.3.
 
 use std::io::{Error, Read, Result, Write};
 use std::os::unix::net::UnixStream;
@@ -80,7 +80,7 @@ fn tagged() -> Vec<u8> {
     [0x80, 0, VLAN_VID << 1 | 1, 4, 0x10, 0, 0x10, 0].into()
 }
 
-/// Returns the instruction to go on in a table.
+/// Returns the instruction to continue in a table.
 fn go_to(table: u8) -> Vec<u8> {
     vec![0, 1, 0, 8, table, 0, 0, 0]
 }

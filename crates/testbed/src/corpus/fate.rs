@@ -1,9 +1,9 @@
-//! What becomes of a frame, and who sends it.
+//! The fate of a frame, and the guest that sends it.
 
 /// A guest: 0 is the one that sends along a path that has a direction, 1 the one that receives.
 pub type Side = usize;
 
-/// What becomes of a frame. Reasons are those of the switch.
+/// Expected outcome for a frame. Reasons are those of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It comes out.

@@ -68,7 +68,6 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// Adds the frames of a file.
     fn add(&mut self, name: &Path, reader: Result<Reader, Error>) {
         let mut file = File { path: name.display().to_string(), ..File::default() };
         let outcome = reader.and_then(|mut frames| {

@@ -1,4 +1,4 @@
-//! What a path looks at in a frame.
+//! The headers of a frame that a path reads.
 
 use packet::{MacAddr, ethertype, header_len};
 

@@ -1,7 +1,7 @@
-//! Replays capture files through Millrace along several paths, and compares what comes out with what went in.
+//! Replays capture files through Millrace along several paths, and compares output with input.
 //!
 //! - `files` reads a folder, and keeps each distinct frame once;
-//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `rules` tell from each frame what has to become of it;
+//! - a `path` starts switches, with a guest at each end ([`lab::guest`]); its `model` predicts the fate of each frame;
 //! - the `pump` sends frames, a window at a time, and the `tally` compares.
 
 mod controller;
@@ -9,12 +9,12 @@ mod error;
 mod fate;
 mod files;
 mod headers;
+mod model;
 mod path;
 mod progress;
 mod pump;
 mod report;
 mod rig;
-mod rules;
 mod stations;
 mod table;
 mod tally;
@@ -30,13 +30,13 @@ use path::Path;
 use progress::Progress;
 use pump::Pump;
 use report::{PathReport, Report};
-use rig::Place;
+use rig::Workspace;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tally::Tally;
 
-/// What to replay, and along which paths.
+/// Options of `testbed corpus`: the captures to replay, and the paths.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ReplayCorpus {
@@ -51,7 +51,7 @@ pub struct ReplayCorpus {
     /// Seconds to wait for a frame that must come out
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     patience: u64,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
     /// Print the report as JSON
@@ -59,7 +59,7 @@ pub struct ReplayCorpus {
     json: bool,
 }
 
-/// How to read what it prints.
+/// Hints for reading its output.
 const HELP: &str = "\
 Each distinct frame is sent once along each path, from one guest to another (virtio-net drivers
 in this process), and must come out byte for byte, once and in order. Frames that a path can't
@@ -93,8 +93,8 @@ pub fn run(options: &ReplayCorpus) -> Result<ExitCode, CorpusError> {
     let mut report = Report::new(&options.folder, &corpus);
     for &path in &options.paths {
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(CorpusError::Directory)?;
-        let place = Place { program: &program, directory: directory.path(), interrupt: &interrupt };
-        let replayed = replay(path, &place, &corpus, options, &progress)?;
+        let workspace = Workspace { program: &program, directory: directory.path(), interrupt: &interrupt };
+        let replayed = replay(path, &workspace, &corpus, options, &progress)?;
         progress.done(&replayed);
         report.add(replayed);
     }
@@ -107,10 +107,10 @@ pub fn run(options: &ReplayCorpus) -> Result<ExitCode, CorpusError> {
     Ok(if report.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Replays all frames along one path. What fails there is in its report, but for a signal.
+/// Replays all frames along one path. A failure is part of its report, except for a signal.
 fn replay(
     path: Path,
-    place: &Place<'_>,
+    workspace: &Workspace<'_>,
     corpus: &Corpus,
     options: &ReplayCorpus,
     progress: &Progress,
@@ -118,8 +118,8 @@ fn replay(
     progress.begin(path, corpus.frames.len());
     let mut tally = Tally::new(corpus);
     let mut pump = Pump::new(corpus, Duration::from_secs(options.patience));
-    let counted = path.set_up(place, corpus, options.mtu).and_then(|(mut rig, rules)| {
-        tally.rules = rules;
+    let counted = path.set_up(workspace, corpus, options.mtu).and_then(|(mut rig, model)| {
+        tally.model = model;
         pump.run(&mut rig, &mut tally, |sent| progress.sent(sent))?;
         Ok(pump.settle(&mut rig, &mut tally)?)
     });

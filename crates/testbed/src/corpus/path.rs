@@ -4,8 +4,8 @@ use super::controller;
 use super::error::CorpusError;
 use super::files::Corpus;
 use super::headers::{addresses, vid};
-use super::rig::{ENDS, Place, Rig};
-use super::rules::Rules;
+use super::model::PathModel;
+use super::rig::{ENDS, Rig, Workspace};
 use clap::ValueEnum;
 use lab::Error;
 use lab::millrace::config::{
@@ -50,30 +50,30 @@ const NFI: i64 = 1;
 
 impl Path {
     /// Sets the path up for the frames of a corpus, with `mtu` between switches.
-    pub fn set_up(self, place: &Place<'_>, corpus: &Corpus, mtu: u16) -> Result<(Rig, Rules), CorpusError> {
+    pub fn set_up(self, workspace: &Workspace<'_>, corpus: &Corpus, mtu: u16) -> Result<(Rig, PathModel), CorpusError> {
         // A tag may be added.
         let longest = corpus.longest() + 4;
         let ends = ENDS.map(vhost_user);
-        let (switches, rules) = match self {
-            Path::Patch => (vec![place.start("a", (ends, patch(ENDS[0], ENDS[1]), sleeper()))?], Rules::wire()),
-            Path::Bridge => (vec![place.start("a", (ends, learning(corpus), sleeper()))?], Rules::bridge()),
+        let (switches, model) = match self {
+            Path::Patch => (vec![workspace.start("a", (ends, patch(ENDS[0], ENDS[1]), sleeper()))?], PathModel::wire()),
+            Path::Bridge => (vec![workspace.start("a", (ends, learning(corpus), sleeper()))?], PathModel::bridge()),
             Path::Flows => {
                 let channel = RawOpenflow { fail_mode: FailMode::Secure.into(), ..listen("unix:flows.sock") };
-                let switch = place.start("a", (ends, by_flows(learning(corpus)), channel, sleeper()))?;
-                controller::lead(&place.socket("flows"), 1, 2).map_err(Error::io("setting flows"))?;
-                (vec![switch], Rules::wire())
+                let switch = workspace.start("a", (ends, by_flows(learning(corpus)), channel, sleeper()))?;
+                controller::lead(&workspace.socket("flows"), 1, 2).map_err(Error::io("setting flows"))?;
+                (vec![switch], PathModel::wire())
             }
             Path::Vxlan => {
                 let [left, right] = ends;
                 let cables = ["cable-a", "cable-b"];
                 let between = (cables.map(vhost_user), patch(cables[0], cables[1]), sleeper());
-                let wan = |here: usize| tunnel(here, mtu, virtio_user("wan", &place.socket(cables[here])));
+                let wan = |here: usize| tunnel(here, mtu, virtio_user("wan", &workspace.socket(cables[here])));
                 let switches = vec![
-                    place.start("between", between)?,
-                    place.start("a", (left, wan(0), patch(ENDS[0], "wan"), sleeper()))?,
-                    place.start("b", (right, wan(1), patch(ENDS[1], "wan"), sleeper()))?,
+                    workspace.start("between", between)?,
+                    workspace.start("a", (left, wan(0), patch(ENDS[0], "wan"), sleeper()))?,
+                    workspace.start("b", (right, wan(1), patch(ENDS[1], "wan"), sleeper()))?,
                 ];
-                (switches, Rules::up_to(usize::from(mtu - VXLAN_HEADERS)))
+                (switches, PathModel::up_to(usize::from(mtu - VXLAN_HEADERS)))
             }
             Path::Aggregation => {
                 let [left, right] = ends;
@@ -83,15 +83,15 @@ impl Path {
                 let chains: Vec<u16> = vlans.into_iter().filter(|&vlan| vlan < 4095).chain([free]).collect();
                 let joining = |here: usize| joining(&addresses, here, mtu, &chains);
                 let joins = |port| RawPort { aggregate: true.into(), ..port };
-                let (device, driver) = (joins(vhost_user("wan")), joins(virtio_user("wan", &place.socket("wan"))));
+                let (device, driver) = (joins(vhost_user("wan")), joins(virtio_user("wan", &workspace.socket("wan"))));
                 let switches = vec![
-                    place.start("a", (left, device, patch(ENDS[0], "wan"), joining(0), sleeper()))?,
-                    place.start("b", (right, driver, patch(ENDS[1], "wan"), joining(1), sleeper()))?,
+                    workspace.start("a", (left, device, patch(ENDS[0], "wan"), joining(0), sleeper()))?,
+                    workspace.start("b", (right, driver, patch(ENDS[1], "wan"), joining(1), sleeper()))?,
                 ];
-                (switches, Rules::tagged(free))
+                (switches, PathModel::tagged(free))
             }
         };
-        Ok((place.connect(switches, longest)?, rules))
+        Ok((workspace.connect(switches, longest)?, model))
     }
 }
 

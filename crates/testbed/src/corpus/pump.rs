@@ -1,5 +1,5 @@
-//! Sends all frames along a path, a few at a time: the next ones follow once those before have come out, so that nothing is lost for
-//! want of speed or room.
+//! Sends all frames along a path, a few at a time: the next ones follow once those before have come out, so that nothing is
+//! lost on slow machines or full queues.
 
 use super::files::Corpus;
 use super::rig::{Counted, Rig};
@@ -20,10 +20,10 @@ const BUFFER: usize = 2048;
 /// Bytes that may be added to a frame on its way: a tunnel's headers, the virtio header.
 const HEADERS: usize = 128;
 
-/// Pause between two looks for frames.
+/// Pause between two polls for frames.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Pause between two looks whether the switch has taken all frames.
+/// Pause between two checks that the switch has taken all frames.
 const MOMENT: Duration = Duration::from_micros(100);
 
 /// Time without a frame after which the switches' counters are asked whether others will come.
@@ -51,8 +51,8 @@ impl<'c> Pump<'c> {
         Pump { corpus, patience, next: 0, window: 0..0, sent: 0, received: 0 }
     }
 
-    /// Sends all frames, and takes what comes out. Calls `progress` with the number of frames sent, now and then. Ends early when
-    /// too much is lost.
+    /// Sends all frames, and takes those that come out. Calls `progress` with the number of frames sent, now and then. Ends
+    /// early when too much is lost.
     pub fn run(&mut self, rig: &mut Rig, tally: &mut Tally<'c>, progress: impl Fn(usize)) -> Result<()> {
         let mut losses = 0;
         while self.next < self.corpus.frames.len() && losses < MOST_LOSSES {
@@ -76,7 +76,7 @@ impl<'c> Pump<'c> {
         }
     }
 
-    /// Waits until the switches have dropped as many frames as have not come out, by reason. Returns what they have counted then, or
+    /// Waits until the switches have dropped as many frames as have not come out, by reason. Returns their counters then, or
     /// when nothing more will change.
     pub fn settle(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<Counted> {
         let (began, mut open) = (Instant::now(), Instant::now());
@@ -103,17 +103,17 @@ impl<'c> Pump<'c> {
     /// Sends the frames of a window: all by one guest.
     fn send(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<()> {
         let frames = &self.corpus.frames;
-        let from = tally.rules.side(&frames[self.next].bytes);
+        let from = tally.model.side(&frames[self.next].bytes);
         let (first, mut buffers) = (self.next, 0);
         tally.begin(from);
         rig.guest(from).reap()?;
         while let Some(frame) = frames.get(self.next) {
             buffers += (frame.bytes.len() + HEADERS).div_ceil(BUFFER);
             let is_full = self.next - first == SLOTS || buffers > BUFFERS;
-            if self.next > first && (is_full || tally.rules.side(&frame.bytes) != from) {
+            if self.next > first && (is_full || tally.model.side(&frame.bytes) != from) {
                 break;
             }
-            let bytes = tally.rules.put(&frame.bytes);
+            let bytes = tally.model.put(&frame.bytes);
             let cuts = cuts(self.next, bytes.len());
             tally.send(self.next);
             while !rig.guest(from).send(&[&bytes], cuts)? {
@@ -131,8 +131,8 @@ impl<'c> Pump<'c> {
         Ok(())
     }
 
-    /// Takes what comes out until the first switch has returned the buffers of all frames, so that it has forwarded or dropped them,
-    /// and until all have come out that must, or nothing more comes.
+    /// Takes frames that come out until the first switch has returned the buffers of all frames, so that it has forwarded or
+    /// dropped them, and until all have come out that must, or nothing more comes.
     fn take(&mut self, rig: &mut Rig, tally: &mut Tally<'c>) -> Result<()> {
         let from = tally.from();
         let (mut last, mut asked) = (Instant::now(), Instant::now());

@@ -1,4 +1,4 @@
-//! What a run found out.
+//! The report of a run.
 
 use super::files::{Corpus, File};
 use super::path::Path;
@@ -29,7 +29,7 @@ pub struct Report {
 pub struct PathReport {
     /// Its name.
     pub path: Path,
-    /// What became of the frames.
+    /// Outcomes of the frames.
     #[serde(flatten)]
     pub sum: Sum,
     /// The same of each file that frames were sent of.
@@ -47,7 +47,7 @@ pub struct PathReport {
     pub failure: Option<String>,
 }
 
-/// Frames, by what became of them.
+/// Frames, by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sum {
     /// Frames that were sent.
@@ -84,7 +84,7 @@ impl Sum {
 }
 
 impl PathReport {
-    /// Builds the report of a path from the end of its comparison, and what its switches have counted.
+    /// Builds the report of a path from the end of its comparison, and the counters of its switches.
     pub fn new(path: Path, corpus: &Corpus, tallied: Tallied, counted: &Counted) -> PathReport {
         let Tallied { outcomes, differences, counts } = tallied;
         let (mut sum, mut files) = (Sum::default(), BTreeMap::<String, Sum>::new());

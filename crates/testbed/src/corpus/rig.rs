@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 /// Names of the guests' ports, and of their sockets.
 pub const ENDS: [&str; 2] = ["left", "right"];
 
-/// Where a path is set up.
-pub struct Place<'p> {
+/// The program, directory and interrupt with which a path is set up.
+pub struct Workspace<'p> {
     /// Millrace's program.
     pub program: &'p Path,
     /// Directory for the files of this path alone.
@@ -25,7 +25,7 @@ pub struct Place<'p> {
     pub interrupt: &'p Interrupt,
 }
 
-impl Place<'_> {
+impl Workspace<'_> {
     /// Returns the path of a socket.
     pub fn socket(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.sock"))
@@ -70,7 +70,7 @@ impl Rig {
         self.switches.iter_mut().try_for_each(|switch| switch.daemon.check("the frames"))
     }
 
-    /// Returns what the switches have counted since before the first frame.
+    /// Returns the switches' counts since before the first frame.
     pub fn counted(&self) -> Result<Counted> {
         let mut counted = Counted::default();
         for switch in &self.switches {
@@ -91,7 +91,7 @@ impl Rig {
     }
 }
 
-/// What the switches of a path have counted.
+/// Counters of a path's switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Frames dropped, by reason.

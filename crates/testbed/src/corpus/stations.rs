@@ -1,4 +1,4 @@
-//! What a learning bridge between two guests knows, told from the frames that were sent through it.
+//! A model of a learning bridge between two guests: the addresses that it knows after the frames sent through it.
 
 use super::fate::{Fate, Side};
 use super::headers::addresses;
@@ -30,7 +30,7 @@ impl Stations {
         destination.map_or(0, |station| 1 - station.behind)
     }
 
-    /// Notes that a guest sends a frame, and returns what becomes of it.
+    /// Notes that a guest sends a frame, and returns the frame's fate.
     pub fn send(&mut self, from: Side, frame: &[u8]) -> Fate {
         let Some([destination, source]) = addresses(frame) else { return Fate::Carried };
         if !source.is_group() {
@@ -61,7 +61,7 @@ mod tests {
         [2, 0, 0, 0, 0, number]
     }
 
-    /// Sends a frame from the guest that has to, and returns that and what becomes of it.
+    /// Sends a frame from the guest that has to, and returns the guest and the frame's fate.
     fn send(stations: &mut Stations, source: [u8; 6], destination: [u8; 6]) -> (Side, Fate) {
         let frame = [destination, source].concat();
         let side = stations.side(&frame);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_for_addresses_goes_anywhere() {
+    fn frames_too_short_for_addresses_go_anywhere() {
         let mut stations = Stations::default();
         assert_eq!((stations.side(&[1; 11]), stations.send(0, &[1; 11])), (0, Fate::Carried));
     }

@@ -47,7 +47,7 @@ impl Display for Report {
     }
 }
 
-/// Returns what has to be said of a file.
+/// Returns remarks on a file.
 fn remarks(file: &File) -> impl Iterator<Item = String> {
     let File { path, frames, left_out, problem, .. } = file;
     let problem = problem.as_ref().map(|problem| format!("{path} ({frames} frames): {problem}"));
@@ -75,7 +75,7 @@ fn table(paths: &[PathReport]) -> Table {
     table
 }
 
-/// Writes what is different along a path.
+/// Writes the differences along a path.
 fn details(report: &PathReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let PathReport { path, sum, files, kinds, differences, miscounted, failure, .. } = report;
     writeln!(f, "\nAlong {path}:")?;

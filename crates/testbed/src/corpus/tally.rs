@@ -1,8 +1,8 @@
-//! Compares what comes out of a path with what was sent along it.
+//! Compares the frames that come out of a path with those that were sent along it.
 
 use super::fate::{Fate, Side};
 use super::files::Corpus;
-use super::rules::Rules;
+use super::model::PathModel;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ const SHOWN: usize = 64;
 /// Most differences of a path that are kept; all are counted.
 const MOST: usize = 100;
 
-/// What is different.
+/// Kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -28,20 +28,20 @@ pub enum Kind {
     NotDropped,
     /// The frame came back to the guest that sent it.
     Returned,
-    /// A frame came out that nobody sent.
+    /// A frame came out that was not sent.
     Unknown,
 }
 
 /// A difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What is different.
+    /// Its kind.
     pub kind: Kind,
     /// Offset of the first byte that differs, if the frame was changed.
     pub at: Option<usize>,
     /// The frame that was sent.
     pub sent: Option<Sent>,
-    /// The frame that came out, if it is none that was sent.
+    /// The frame that came out, if it was not sent.
     pub came: Option<Piece>,
 }
 
@@ -65,7 +65,7 @@ pub struct Piece {
     pub bytes: String,
 }
 
-/// What became of a frame.
+/// Observed outcome for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was not sent, as too much had been lost before.
@@ -83,11 +83,11 @@ pub enum Outcome {
 /// The state of a comparison: of all frames of a corpus, along one path.
 pub struct Tally<'c> {
     corpus: &'c Corpus,
-    /// The rules of the path.
-    pub rules: Rules,
+    /// The model of the path.
+    pub model: PathModel,
     /// By frame.
     outcomes: Vec<Outcome>,
-    /// The frames sent in the present window, and who sent them.
+    /// The frames sent in the present window, and the guest that sent them.
     window: Vec<usize>,
     from: Side,
     /// Frames of the window that must come out and have not.
@@ -111,11 +111,11 @@ pub struct Tallied {
 }
 
 impl<'c> Tally<'c> {
-    /// Begins a comparison along a wire; another path brings its own rules.
+    /// Begins a comparison along a wire; another path brings its own model.
     pub fn new(corpus: &'c Corpus) -> Tally<'c> {
         Tally {
             corpus,
-            rules: Rules::wire(),
+            model: PathModel::wire(),
             outcomes: vec![Outcome::NotSent; corpus.frames.len()],
             window: Vec::new(),
             from: 0,
@@ -139,7 +139,7 @@ impl<'c> Tally<'c> {
 
     /// Notes that the guest of the window sends a frame next.
     pub fn send(&mut self, frame: usize) {
-        let fate = self.rules.send(self.from, &self.corpus.frames[frame].bytes);
+        let fate = self.model.send(self.from, &self.corpus.frames[frame].bytes);
         self.outcomes[frame] = Outcome::Waiting(fate);
         self.missing += usize::from(fate == Fate::Carried);
         self.window.push(frame);
@@ -147,7 +147,7 @@ impl<'c> Tally<'c> {
 
     /// Takes a frame that came out at a guest.
     pub fn take(&mut self, at: Side, bytes: &[u8]) {
-        let taken = self.rules.take(bytes);
+        let taken = self.model.take(bytes);
         let Some(frame) = self.corpus.find(&taken).filter(|&frame| self.outcomes[frame] != Outcome::NotSent) else {
             return self.strange.push(taken.into_owned());
         };
@@ -161,7 +161,7 @@ impl<'c> Tally<'c> {
         let Outcome::Waiting(fate) = outcome else { return self.note(Kind::Repeated, Some(frame), None) };
         self.outcomes[frame] = Outcome::Equal;
         self.missing -= usize::from(fate == Fate::Carried);
-        let last = self.last.entry(self.rules.lane(bytes)).or_insert(frame);
+        let last = self.last.entry(self.model.lane(bytes)).or_insert(frame);
         let is_overtaken = *last > frame;
         *last = frame.max(*last);
         if is_overtaken {
@@ -177,7 +177,7 @@ impl<'c> Tally<'c> {
         self.missing == 0
     }
 
-    /// Ends the window: what has not come out is lost, or is what came out changed. Reports whether the window was complete.
+    /// Ends the window: frames that have not come out are lost, or came out changed. Reports whether the window was complete.
     pub fn end(&mut self) -> bool {
         let strange = std::mem::take(&mut self.strange);
         let window = std::mem::take(&mut self.window);
@@ -201,7 +201,7 @@ impl<'c> Tally<'c> {
         sent.iter().zip(bytes).filter(|(a, b)| a != b).count() + sent.len().abs_diff(bytes.len())
     }
 
-    /// Notes a difference of a frame that was sent, of what came out, or of both.
+    /// Notes a difference of a sent frame, of a received one, or of both.
     fn note(&mut self, kind: Kind, frame: Option<usize>, came: Option<&[u8]>) {
         if let Some(frame) = frame {
             self.outcomes[frame] = Outcome::Different;

@@ -1,16 +1,15 @@
-//! Tests of what is read and compared, without a switch; those of the whole command are in the folder `tests`.
+//! Tests of reading and comparing, without a switch; those of the whole command are in the folder `tests`.
 
 use super::fate::Fate;
 use super::files::Corpus;
+use super::model::PathModel;
 use super::path::Path;
 use super::report::{Miscount, PathReport, Report};
 use super::rig::Counted;
-use super::rules::Rules;
 use super::tally::{Difference, Kind, Outcome, Tally};
 use capture::Writer;
 use std::time::Duration;
 
-/// Returns a capture file.
 fn file(frames: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(&mut bytes, 65_535).unwrap();
@@ -18,7 +17,7 @@ fn file(frames: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Returns what is read of a folder with these files.
+/// Returns the corpus of a folder with these files.
 fn read(files: &[(&str, Vec<u8>)]) -> Corpus {
     let folder = tempfile::tempdir().unwrap();
     for (name, bytes) in files {
@@ -29,7 +28,6 @@ fn read(files: &[(&str, Vec<u8>)]) -> Corpus {
     Corpus::read(folder.path(), |_| Ok(())).unwrap()
 }
 
-/// Returns a frame of `len` bytes to a station.
 fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut bytes = vec![number; len];
     let header = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
@@ -44,9 +42,9 @@ fn corpus(numbers: &[u8]) -> Corpus {
 }
 
 /// Begins a comparison, and sends all frames of a corpus in one window.
-fn sent(corpus: &Corpus, rules: Rules) -> Tally<'_> {
+fn sent(corpus: &Corpus, model: PathModel) -> Tally<'_> {
     let mut tally = Tally::new(corpus);
-    tally.rules = rules;
+    tally.model = model;
     tally.begin(0);
     (0..corpus.frames.len()).for_each(|frame| tally.send(frame));
     tally
@@ -93,38 +91,38 @@ fn a_file_alone_is_read_too() {
 }
 
 #[test]
-fn a_path_says_what_it_does_not_carry() {
-    let fate = |mut rules: Rules, len| rules.send(0, &frame(1, len));
-    assert_eq!(fate(Rules::wire(), 13), Fate::Dropped("runt"));
-    assert_eq!(fate(Rules::wire(), 14), Fate::Carried);
-    assert_eq!(fate(Rules::wire(), 65_535), Fate::Carried);
-    assert_eq!(fate(Rules::wire(), 65_536), Fate::Dropped("too-long"));
-    assert_eq!(fate(Rules::up_to(100), 100), Fate::Carried);
-    assert_eq!(fate(Rules::up_to(100), 101), Fate::Dropped("too-long"));
+fn a_path_names_the_frames_that_it_does_not_carry() {
+    let fate = |mut model: PathModel, len| model.send(0, &frame(1, len));
+    assert_eq!(fate(PathModel::wire(), 13), Fate::Dropped("runt"));
+    assert_eq!(fate(PathModel::wire(), 14), Fate::Carried);
+    assert_eq!(fate(PathModel::wire(), 65_535), Fate::Carried);
+    assert_eq!(fate(PathModel::wire(), 65_536), Fate::Dropped("too-long"));
+    assert_eq!(fate(PathModel::up_to(100), 100), Fate::Carried);
+    assert_eq!(fate(PathModel::up_to(100), 101), Fate::Dropped("too-long"));
     // The tag counts.
-    assert_eq!(fate(Rules::tagged(7), 65_531), Fate::Carried);
-    assert_eq!(fate(Rules::tagged(7), 65_532), Fate::Dropped("too-long"));
-    assert_eq!(fate(Rules::tagged(7), 13), Fate::Dropped("runt"));
+    assert_eq!(fate(PathModel::tagged(7), 65_531), Fate::Carried);
+    assert_eq!(fate(PathModel::tagged(7), 65_532), Fate::Dropped("too-long"));
+    assert_eq!(fate(PathModel::tagged(7), 13), Fate::Dropped("runt"));
 }
 
 #[test]
 fn untagged_frames_travel_in_a_vlan() {
-    let rules = Rules::tagged(7);
+    let model = PathModel::tagged(7);
     let tagged = |tag: [u8; 4]| [&frame(1, 60)[..12], &tag, &[9; 50]].concat();
     let (plain, in_vlan, priority) = (frame(1, 60), tagged([0x81, 0, 0x20, 5]), tagged([0x88, 0xa8, 0xe0, 0]));
     for (frame, lane, added) in [(&plain, 7, 4), (&in_vlan, 5, 0), (&priority, 7, 4)] {
-        let put = rules.put(frame);
-        assert_eq!((put.len(), rules.lane(&put)), (frame.len() + added, lane));
-        assert_eq!(*rules.take(&put), **frame);
+        let put = model.put(frame);
+        assert_eq!((put.len(), model.lane(&put)), (frame.len() + added, lane));
+        assert_eq!(*model.take(&put), **frame);
     }
-    assert_eq!(rules.put(&plain)[12..18], [0x81, 0, 0, 7, 8, 0]);
-    assert_eq!(*rules.put(&[1; 13]), [1; 13]);
+    assert_eq!(model.put(&plain)[12..18], [0x81, 0, 0, 7, 8, 0]);
+    assert_eq!(*model.put(&[1; 13]), [1; 13]);
 }
 
 #[test]
-fn what_comes_out_as_it_went_in_is_equal() {
+fn unchanged_frames_are_equal() {
     let corpus = corpus(&[1, 2, 3]);
-    let mut tally = sent(&corpus, Rules::wire());
+    let mut tally = sent(&corpus, PathModel::wire());
     for frame in &corpus.frames {
         assert!(!tally.is_complete());
         tally.take(1, &frame.bytes);
@@ -138,7 +136,7 @@ fn what_comes_out_as_it_went_in_is_equal() {
 #[test]
 fn a_changed_frame_is_told_from_a_lost_one() {
     let corpus = corpus(&[1, 2, 3]);
-    let mut tally = sent(&corpus, Rules::wire());
+    let mut tally = sent(&corpus, PathModel::wire());
     tally.take(1, &corpus.frames[0].bytes);
     // Nearer to the third than to the second.
     let mut changed = corpus.frames[2].bytes.to_vec();
@@ -160,7 +158,7 @@ fn a_changed_frame_is_told_from_a_lost_one() {
 fn a_frame_that_is_cut_or_padded_is_changed() {
     let corpus = corpus(&[1]);
     for len in [59, 61] {
-        let mut tally = sent(&corpus, Rules::wire());
+        let mut tally = sent(&corpus, PathModel::wire());
         tally.take(1, &frame(1, len));
         tally.end();
         let tallied = tally.finish();
@@ -174,7 +172,7 @@ fn a_frame_that_is_cut_or_padded_is_changed() {
 #[test]
 fn order_number_and_direction_count() {
     let corpus = corpus(&[1, 2, 3]);
-    let mut tally = sent(&corpus, Rules::wire());
+    let mut tally = sent(&corpus, PathModel::wire());
     for frame in [1, 0, 0, 2] {
         tally.take(1, &corpus.frames[frame].bytes);
     }
@@ -192,9 +190,9 @@ fn frames_of_different_lanes_may_overtake_each_other() {
     let plain = frame(1, 60);
     let tagged = [&plain[..12], &[0x81, 0, 0, 5], &plain[12..]].concat();
     let corpus = read(&[("a.pcap", file(&[&plain, &tagged]))]);
-    let mut tally = sent(&corpus, Rules::tagged(7));
+    let mut tally = sent(&corpus, PathModel::tagged(7));
     for frame in [1, 0] {
-        let put = tally.rules.put(&corpus.frames[frame].bytes).into_owned();
+        let put = tally.model.put(&corpus.frames[frame].bytes).into_owned();
         tally.take(1, &put);
     }
     assert_eq!(tally.finish().outcomes, [Outcome::Equal; 2]);
@@ -204,7 +202,7 @@ fn frames_of_different_lanes_may_overtake_each_other() {
 fn drops_have_to_be_counted_for_the_reason_that_the_frame_gives() {
     let corpus = read(&[("a.pcap", file(&[&frame(1, 60), &frame(2, 61), &frame(3, 62)]))]);
     let run = |came: &[usize], dropped: &[(&str, u64)]| {
-        let mut tally = sent(&corpus, Rules::up_to(60));
+        let mut tally = sent(&corpus, PathModel::up_to(60));
         came.iter().for_each(|&frame| tally.take(1, &corpus.frames[frame].bytes));
         tally.end();
         let dropped = dropped.iter().map(|(reason, count)| (reason.to_string(), *count)).collect();
@@ -230,13 +228,13 @@ fn drops_have_to_be_counted_for_the_reason_that_the_frame_gives() {
 fn the_report_names_files_paths_and_differences() {
     let corpus = read(&[("a.pcap", file(&[&frame(1, 60), &frame(2, 60)])), ("b.txt", b"no capture".to_vec())]);
     let mut report = Report::new("captures".as_ref(), &corpus);
-    let mut tally = sent(&corpus, Rules::wire());
+    let mut tally = sent(&corpus, PathModel::wire());
     corpus.frames.iter().for_each(|frame| tally.take(1, &frame.bytes));
     report.add(PathReport::new(Path::Patch, &corpus, tally.finish(), &Counted::default()));
     let text = report.to_string();
     assert!(text.starts_with("captures: 2 frames in 2 files, 2 distinct\nb.txt (0 frames): "), "{text}");
     assert!(text.ends_with("or the path can't carry them."), "{text}");
-    let mut tally = sent(&corpus, Rules::wire());
+    let mut tally = sent(&corpus, PathModel::wire());
     tally.take(1, &corpus.frames[1].bytes);
     let counted = Counted { dropped: [("busy".to_owned(), 1)].into(), joined: 5, aggregates: 2 };
     let lossy = PathReport::new(Path::Aggregation, &corpus, tally.finish(), &counted);

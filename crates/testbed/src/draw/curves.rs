@@ -1,4 +1,4 @@
-//! Charts of curves over a continuous axis, with dots for what was measured, in panels side by side.
+//! Charts of curves over a continuous axis, with dots for measured values, in panels side by side.
 
 use super::{COLOURS, Scale, Svg};
 
@@ -32,7 +32,7 @@ pub enum Shape {
 /// A plot.
 pub struct Panel {
     pub title: String,
-    /// End of the horizontal axis, which begins at 0. What is beyond is not drawn.
+    /// End of the horizontal axis, which begins at 0. Values beyond it are not drawn.
     pub end: f64,
     pub curves: Vec<Curve>,
 }

@@ -82,7 +82,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it any more. A failure leaves it mapped, which harms nobody.
+        // SAFETY: it is no longer used. If this fails, it stays mapped, which does no harm.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }

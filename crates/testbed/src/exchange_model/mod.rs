@@ -1,6 +1,6 @@
 //! A model of the exchange of pages against copying, from costs that are measured on this machine (docs/zcopy.md).
 //!
-//! The kernel module itself is not measured: that takes a machine of which the hypervisor is ours.
+//! The kernel module itself is not measured: that needs a machine whose hypervisor is under our control.
 
 mod costs;
 mod memory;
@@ -48,7 +48,7 @@ pub enum ModelError {
     Record(#[from] RecordError),
 }
 
-/// Measures costs, and writes what follows from them.
+/// Measures costs, and writes the figures that follow from them.
 pub fn run(options: &ExchangeModel) -> Result<(), ModelError> {
     let machine = Machine::detect(&std::env::current_exe().unwrap_or_default());
     let costs = Costs::measure(options.cpu, options.other_cpu)?;

@@ -103,7 +103,7 @@ impl Exchange<'_> {
         let unmapping = runs * tables.unmap + (pages - runs) * tables.unmap_further;
         // On both sides; the switch's own translations are those of its own processor.
         let flushing = 2.0 * (TABLES * unmapping + runs * tables.shootdown);
-        // The switch has looked at each frame's headers, by its own page table.
+        // The switch has read each frame's headers, by its own page table.
         let looking = frames * if runs == pages { tables.fault } else { coming_back(tables, pages) };
         (calls * syscall + flushing + pages * (pair + zeroing) + looking) / frames
     }
@@ -144,7 +144,7 @@ mod tests {
     fn a_single_page_pays_for_everything() {
         let figures = figures(&costs(), &Terms { assumed: assumed(), pair: 60.0 });
         let first = &figures[0];
-        // A call, two sides with two page tables and a shootdown each, the pair, and the fault of the look at its headers.
+        // A call, two sides with two page tables and a shootdown each, the pair, and the fault of reading its headers.
         assert_eq!(first.chain, 200.0 + 2.0 * (2.0 * 500.0 + 3000.0) + 60.0 + 1000.0);
         assert_eq!(first.zeroed, first.chain + 50.0);
         assert_eq!(first.faults, first.zeroed + 2000.0);

@@ -16,7 +16,7 @@ pub struct Redis {
     /// Bytes of a value
     #[arg(long, value_delimiter = ',', default_value = "64,1024,4096,16384,65536", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub size: Vec<u32>,
-    /// Clients, each of which has one request under way
+    /// Clients, each of which has one request in flight
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=200))]
     pub clients: u16,
     /// Requests of each measurement
@@ -37,7 +37,7 @@ pub struct Redis {
     /// Processor of the switch's worker
     #[arg(long, value_name = "CPU", default_value_t = 0)]
     pub switch_cpu: usize,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     pub millrace: Option<PathBuf>,
     /// Print JSON instead of the table
@@ -55,7 +55,7 @@ impl Redis {
         self.requests.min(fits.max(100) as u32)
     }
 
-    /// Returns what a reader has to know.
+    /// Returns notes for a reader.
     pub fn notes(&self) -> Vec<String> {
         let Redis { clients, server_cpu, client_cpu, switch_cpu, .. } = self;
         vec![

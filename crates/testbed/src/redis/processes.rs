@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(600);
 
 /// Where clients find the server: options of redis-benchmark, and their network namespace.
-pub struct Place {
+pub struct ServerAddress {
     /// The options.
     pub options: Vec<String>,
     /// The namespace.
@@ -49,9 +49,14 @@ pub fn proxy(program: &Path, arguments: &[String], cpu: usize, interrupt: &Inter
 }
 
 /// Runs a load to its end.
-pub fn benchmark(place: &Place, load: Load, cpu: usize, interrupt: &Interrupt) -> Result<Vec<Sample>, RedisError> {
-    let mut command = command("redis-benchmark", place.namespace.as_ref());
-    command.args(&place.options).args(load.options());
+pub fn benchmark(
+    address: &ServerAddress,
+    load: Load,
+    cpu: usize,
+    interrupt: &Interrupt,
+) -> Result<Vec<Sample>, RedisError> {
+    let mut command = command("redis-benchmark", address.namespace.as_ref());
+    command.args(&address.options).args(load.options());
     let clients = Launch::measured("redis-benchmark", interrupt).pin(&[cpu]).spawn(command)?;
     read(&clients.finish(LONG)?)
 }

@@ -1,10 +1,10 @@
-//! A line with its server and all that is between.
+//! A line with its server and everything in between.
 
 use super::benchmark::{Load, Sample};
 use super::error::RedisError;
 use super::line::Line;
 use super::options::Redis;
-use super::processes::{Place, benchmark, proxy, server};
+use super::processes::{ServerAddress, benchmark, proxy, server};
 use crate::millrace::{self, Idle};
 use crate::surroundings::Surroundings;
 use lab::millrace::config::{RawExchange, RawFile, RawWorker, af_packet, exchange, file, patch, vhost_user};
@@ -28,7 +28,7 @@ pub struct Programs {
 /// A line that stands.
 pub struct Rig {
     line: Line,
-    place: Place,
+    address: ServerAddress,
     client_cpu: usize,
     switch: Option<Millrace>,
     _processes: Vec<Daemon>,
@@ -57,7 +57,7 @@ impl Rig {
 
     /// Runs a load to its end.
     pub fn benchmark(&self, load: Load, interrupt: &Interrupt) -> Result<Vec<Sample>, RedisError> {
-        benchmark(&self.place, load, self.client_cpu, interrupt)
+        benchmark(&self.address, load, self.client_cpu, interrupt)
     }
 
     /// Fails if frames did not go the way that the line's name says.
@@ -99,8 +99,8 @@ impl Builder<'_> {
             proxied("a", 1, "--reach", format!("unix:{}=10.0.0.2:6379", path("local")), client_cpu)?,
         ];
         switch.wait_all_up(|| Ok(()))?;
-        let place = Place { options: vec!["-s".to_owned(), path("local")], namespace: None };
-        Ok(self.rig(place, Some(switch), processes, Vec::new()))
+        let address = ServerAddress { options: vec!["-s".to_owned(), path("local")], namespace: None };
+        Ok(self.rig(address, Some(switch), processes, Vec::new()))
     }
 
     /// Joins two namespaces, in a third one.
@@ -131,8 +131,8 @@ impl Builder<'_> {
         };
         let [clients, servers] = ends;
         let redis = server(&["--bind", "10.0.0.2"], Some(&servers), self.options.server_cpu, self.interrupt)?;
-        let place = Place { options: vec!["-h".to_owned(), "10.0.0.2".to_owned()], namespace: Some(clients) };
-        Ok(self.rig(place, switch, vec![redis], vec![servers, middle]))
+        let address = ServerAddress { options: vec!["-h".to_owned(), "10.0.0.2".to_owned()], namespace: Some(clients) };
+        Ok(self.rig(address, switch, vec![redis], vec![servers, middle]))
     }
 
     fn switch(&self, namespace: Option<&Namespace>) -> Result<Millrace, RedisError> {
@@ -142,10 +142,16 @@ impl Builder<'_> {
         Ok(millrace::start(&self.programs.millrace, files, configuration, surroundings, self.interrupt)?)
     }
 
-    fn rig(self, place: Place, switch: Option<Millrace>, processes: Vec<Daemon>, namespaces: Vec<Namespace>) -> Rig {
+    fn rig(
+        self,
+        address: ServerAddress,
+        switch: Option<Millrace>,
+        processes: Vec<Daemon>,
+        namespaces: Vec<Namespace>,
+    ) -> Rig {
         Rig {
             line: self.line,
-            place,
+            address,
             client_cpu: self.options.client_cpu,
             switch,
             _processes: processes,
@@ -155,7 +161,6 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the configuration of a line's switch.
 fn configuration(line: Line, mtu: u16, cpu: usize) -> RawFile {
     let port = |name: &str| match line.has_proxies() {
         true => vhost_user(name),

@@ -1,10 +1,10 @@
 //! The conditions of runs that a figure or a comparison holds fixed, in words and as the paper's tuple.
 
-use crate::run::Placement;
+use crate::run::AppPlacement;
 use crate::scenario::{Dimension, Location, OfferedRate, Point};
 use loadgen::app::{Arrivals, Size, Touch};
 
-/// What varies along a figure.
+/// The condition that varies along a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
     /// Millions of packets per second that each sender offers.
@@ -31,7 +31,7 @@ pub struct Conditions {
     burst: Option<u16>,
     arrivals: Arrivals,
     touch: Touch,
-    placement: Placement,
+    placement: AppPlacement,
 }
 
 impl Axis {
@@ -50,7 +50,7 @@ impl Axis {
 
 impl Conditions {
     /// Returns all conditions of a run.
-    pub fn of(point: &Point, placement: Placement) -> Conditions {
+    pub fn of(point: &Point, placement: AppPlacement) -> Conditions {
         Conditions {
             dimension: point.dimension,
             location: point.location,
@@ -64,7 +64,7 @@ impl Conditions {
         }
     }
 
-    /// Lets what is along an axis vary.
+    /// Lets the condition along an axis vary.
     pub fn without(mut self, axis: Axis) -> Conditions {
         match axis {
             Axis::Rate | Axis::Share => self.rate = None,
@@ -91,9 +91,9 @@ impl Conditions {
             Touch::Full => "every byte written and checked",
         };
         let placement = match self.placement {
-            Placement::Separate => "applications on processors of their own",
-            Placement::Crowded => "applications share processors",
-            Placement::Joined => "both ends in one thread",
+            AppPlacement::Separate => "applications on processors of their own",
+            AppPlacement::Crowded => "applications share processors",
+            AppPlacement::Joined => "both ends in one thread",
         };
         // As fast as possible, there are no times at which packets are due.
         let arrivals = match self.arrivals {

@@ -1,4 +1,4 @@
-//! What a report says, in any form.
+//! The contents of a report, independent of its form.
 
 use super::figures::{self, Figure};
 use super::note::Note;
@@ -8,9 +8,9 @@ use super::verdict::{self, Finding, Verdict};
 
 /// All that is reported.
 pub struct Report {
-    /// What was measured.
+    /// The measurements.
     pub study: Study,
-    /// How Millrace compares.
+    /// The comparison of Millrace with the others.
     pub verdict: Verdict,
     /// The figures.
     pub figures: Vec<Figure>,

@@ -1,8 +1,8 @@
 //! The report of measured scenarios: a page that stands alone, and a summary in Markdown.
 //!
-//! [`read`] takes the runs of each directory, [`figures`] and [`verdict`] select and compare them, and [`page`] and [`markdown`]
-//! write what they found. Only runs of one directory, of equal conditions and of equal distance of the processors are ever
-//! compared ([`selection`]).
+//! [`read`] takes the runs of each directory, [`figures`] and [`verdict`] select and compare them, and [`page`] and
+//! [`markdown`] write the results. Only runs of one directory, of equal conditions and of equal distance of the processors
+//! are ever compared ([`selection`]).
 
 mod cast;
 mod conditions;
@@ -30,7 +30,7 @@ pub use read::ReportError;
 use read::Set;
 use std::path::PathBuf;
 
-/// What to report on.
+/// Options of `testbed report`.
 #[derive(Clone, Debug, Args)]
 pub struct WriteReport {
     /// Directories that `testbed run` has written. A file notes.toml in one of them gives reasons for findings:

@@ -15,7 +15,7 @@ pub struct Set {
     pub name: String,
     /// Title of the scenario.
     pub title: Option<String>,
-    /// Where, when and how they were made.
+    /// Their origin.
     pub origin: Origin,
     /// The scenario file, if it was kept.
     pub scenario: Option<String>,
@@ -27,7 +27,7 @@ pub struct Set {
     pub failed: Vec<Failed>,
 }
 
-/// Where, when and how runs were made: the content of `rig.json`.
+/// The origin of runs: the content of `rig.json`.
 #[derive(Debug, Deserialize)]
 pub struct Origin {
     /// The machine.
@@ -103,7 +103,6 @@ fn runs(path: &Path) -> Result<(Vec<Run>, Vec<Failed>), ReportError> {
     Ok((runs, failed))
 }
 
-/// Returns the title of a scenario.
 fn title(scenario: &str) -> Option<String> {
     let table: toml::Table = scenario.parse().ok()?;
     Some(table.get("title")?.as_str()?.to_owned())

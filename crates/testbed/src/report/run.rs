@@ -2,7 +2,7 @@
 
 use super::conditions::Conditions;
 use crate::latency::Distance;
-use crate::run::{CpuUse, Placement, RunRecord, SwitchUse};
+use crate::run::{AppPlacement, CpuUse, RunRecord, SwitchUse};
 use crate::scenario::Point;
 use crate::statistics::fairness;
 use loadgen::app::{AppReport, Latency, Received, Sent};
@@ -15,7 +15,7 @@ use std::fmt;
 pub struct Contestant {
     /// Name of the switch, as in scenarios.
     pub switch: String,
-    /// How the applications sent and received.
+    /// Technique that the applications sent and received with.
     pub technique: Technique,
 }
 
@@ -26,8 +26,8 @@ pub struct Run {
     pub point: Point,
     /// Number of its round.
     pub round: u32,
-    /// How the applications were placed.
-    pub placement: Placement,
+    /// Placement of the applications.
+    pub placement: AppPlacement,
     /// Distance of the processors, unless it changed during the run.
     pub distance: Option<Distance>,
     /// The switch.
@@ -43,8 +43,8 @@ pub struct Failed {
     pub point: Point,
     /// Number of its round.
     pub round: u32,
-    /// How the applications were to be placed.
-    pub placement: Placement,
+    /// Intended placement of the applications.
+    pub placement: AppPlacement,
     /// Why there are no results.
     pub reason: String,
 }
@@ -94,7 +94,7 @@ impl Contestant {
         self.is_bridge() || self.switch.starts_with("millrace-")
     }
 
-    /// Reports whether it is Millrace as a learning bridge, which is what is meant if no mode is named.
+    /// Reports whether it is Millrace as a learning bridge, which is meant if no mode is named.
     pub fn is_bridge(&self) -> bool {
         self.switch == "millrace"
     }

@@ -1,4 +1,4 @@
-//! Which runs compare: those of equal conditions and equal distance of the processors.
+//! Selection of comparable runs: those of equal conditions and equal distance of the processors.
 
 use super::conditions::{Axis, Conditions};
 use super::run::Run;

@@ -1,4 +1,4 @@
-//! What a reader has to know about a directory of runs.
+//! Notes to a reader about a directory of runs.
 
 use super::numbers::counted;
 use super::read::Set;

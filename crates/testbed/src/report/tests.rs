@@ -1,7 +1,7 @@
 //! Reports of runs that a formula made up.
 
 use super::contents::Report;
-use super::figures::{Figure, Panel, Spot};
+use super::figures::{DataPoint, Figure, Panel};
 use super::read::{self, Set};
 use super::verdict::{Metric, Outcome};
 use super::{ReportError, WriteReport, markdown, page, sample};
@@ -19,7 +19,6 @@ fn report() -> Report {
     Report::of(vec![read::read(written().path()).unwrap()])
 }
 
-/// Reads these runs.
 fn set(runs: &[Value]) -> Set {
     let directory = written();
     let lines: Vec<String> = runs.iter().map(|run| format!("{run}\n")).collect();
@@ -31,7 +30,7 @@ fn figure<'r>(report: &'r Report, id: &str) -> &'r Figure {
     report.figures.iter().find(|figure| figure.id == id).unwrap()
 }
 
-fn spots<'p>(panel: &'p Panel, switch: &str) -> &'p [Spot] {
+fn spots<'p>(panel: &'p Panel, switch: &str) -> &'p [DataPoint] {
     &panel.series.iter().find(|series| series.contestant.switch == switch).unwrap().spots
 }
 
@@ -61,7 +60,7 @@ fn a_figure_has_a_panel_for_all_that_is_held_fixed() {
 }
 
 #[test]
-fn a_spot_is_the_median_of_its_rounds() {
+fn a_data_point_is_the_median_of_its_rounds() {
     let report = report();
     let sizes = &figure(&report, "sizes").panels[0];
     let [smallest, .., largest] = spots(sizes, "millrace") else { panic!("six sizes") };
@@ -95,7 +94,7 @@ fn a_switch_that_is_reached_in_several_ways_has_a_bar_for_each() {
 }
 
 #[test]
-fn what_millrace_lost_or_could_not_do_is_said_first() {
+fn losses_and_failures_of_millrace_come_first() {
     let report = report();
     let behind = report.verdict.behind();
     assert!(!behind.is_empty());
@@ -118,7 +117,7 @@ fn what_millrace_lost_or_could_not_do_is_said_first() {
 }
 
 #[test]
-fn what_all_can_do_is_nobodys_lead() {
+fn a_rate_that_all_switches_carry_is_no_lead() {
     let report = report();
     let delivered = report.verdict.findings.iter().filter(|finding| finding.metric == Metric::Delivered);
     let slow: Vec<_> = delivered.filter(|finding| finding.conditions.tuple().contains("R = 1000000,")).collect();
@@ -145,7 +144,7 @@ fn each_switch_is_compared_with_the_mode_that_forwards_as_it_does() {
 }
 
 #[test]
-fn what_has_nothing_to_compare_says_so() {
+fn a_report_without_comparisons_says_so() {
     let of = |keep: fn(&Value) -> bool| {
         let runs: Vec<_> = sample::runs().into_iter().filter(keep).collect();
         let report = Report::of(vec![set(&runs)]);
@@ -191,7 +190,7 @@ fn directories_are_never_compared_with_each_other() {
 }
 
 #[test]
-fn what_can_not_be_read_is_named_with_its_line() {
+fn unreadable_runs_are_named_with_their_line() {
     let directory = written();
     let options = WriteReport { directories: vec![directory.path().to_owned()], out: None };
     let change = |name: &str, text: &str| {

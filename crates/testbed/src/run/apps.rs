@@ -1,7 +1,7 @@
 //! The traffic applications of a run.
 
 use super::network::{End, Network};
-use super::record::Placement;
+use super::record::AppPlacement;
 use crate::scenario::{Containers, Dimension, Point, Timing};
 use lab::dpdk::Pages;
 use lab::dpdk::app::App;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Memory of an application on DPDK, in MiB.
 pub const DPDK_MEGABYTES: u64 = 512;
-/// Packets of a pair under way at most, if both ends are in one thread and no rate is given: the size of a queue.
+/// Maximum number of packets of a pair in flight, if both ends are in one thread and no rate is given: the size of a queue.
 const WINDOW: u64 = 256;
 
 /// The traffic of one run.
@@ -55,7 +55,7 @@ impl Apps {
         point: &Point,
         traffic: Traffic,
         network: &Network,
-        placement: Placement,
+        placement: AppPlacement,
         programs: &Programs,
         interrupt: &Interrupt,
     ) -> Result<Apps> {
@@ -74,11 +74,11 @@ impl Apps {
             Launch::measured(format!("{} {}", name(role), first.number), interrupt).spawn(command)
         };
         let mut apps = Apps { senders: Vec::new(), receivers: Vec::new() };
-        if placement == Placement::Joined {
+        if placement == AppPlacement::Joined {
             apps.senders.push(launch(both, &network.ends)?);
         } else {
             let (senders, receivers): (Vec<_>, Vec<_>) = network.ends.chunks(1).partition(|end| end[0].number % 2 == 0);
-            // Receivers come first: nothing is lost for want of them.
+            // Receivers start first, so that nothing is lost before they run.
             apps.receivers = receivers.into_iter().map(|end| launch(other, end)).collect::<Result<_>>()?;
             apps.senders = senders.into_iter().map(|end| launch(one, end)).collect::<Result<_>>()?;
         }
@@ -180,7 +180,7 @@ fn name(role: Role) -> &'static str {
     }
 }
 
-/// Returns the command line of an application behind its name.
+/// Returns the command line of an application after its name.
 fn arguments(point: &Point, traffic: Traffic, role: Role, ends: &[End], window: u64) -> Vec<String> {
     let Timing { seconds, warm_up, cool_down, .. } = traffic.timing;
     let touch = match point.touch {

@@ -18,7 +18,7 @@ impl Card {
             Error::other(format!("looking for the card {name}; `cards` of [other-machine] names one of each machine"))
         };
         let mtu = mtu(&own_ip(&["-json", "link", "show", name]).map_err(unknown())?)
-            .ok_or_else(|| Error::malformed("the output of ip", format!("it does not tell the MTU of {name}")))?;
+            .ok_or_else(|| Error::malformed("the output of ip", format!("it does not contain the MTU of {name}")))?;
         own_ip(&["link", "set", name, "netns", borrower.name()])?;
         let card = Card { name: name.to_owned(), mtu, borrower: borrower.clone() };
         borrower.run("ip", &["link", "set", name, "addrgenmode", "none", "arp", "off", "up"])?;

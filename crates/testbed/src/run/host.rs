@@ -1,10 +1,10 @@
-//! The machine that has the second host: how it answers.
+//! The answers of the machine that has the second host.
 
 use super::RunError;
 use super::apps::Traffic;
 use super::far::{Answer, Request};
 use super::plan::Plan;
-use super::point::{Rig, Seat};
+use super::point::{HostRole, Rig};
 use super::trial::Bench;
 use crate::machine::Machine;
 use crate::scenario::{Point, Scenario};
@@ -34,7 +34,7 @@ fn prepare_and_serve(requests: &mut Requests) -> std::result::Result<(), RunErro
     let millrace = crate::millrace::program(None)?;
     let plan = Plan::new(&scenario, &switches, &millrace).map_err(RunError::Plan)?;
     let interrupt = Interrupt::install()?;
-    let mut rig = Rig::new(&scenario, &plan, Seat::Second, &interrupt)?;
+    let mut rig = Rig::new(&scenario, &plan, HostRole::Second, &interrupt)?;
     // The same in every round.
     let first = plan.turns().iter().filter(|turn| turn.round == 0);
     let points: Vec<Point> = first.map(|turn| turn.point.clone()).collect();
@@ -46,8 +46,8 @@ fn prepare_and_serve(requests: &mut Requests) -> std::result::Result<(), RunErro
             answer(&Answer::Closed)?;
             continue;
         };
-        let place = rig.place(&point);
-        match rig.with_bench(&point, &place, |bench| trials(bench, &point, requests)) {
+        let processors = rig.processors(&point);
+        match rig.with_bench(&point, &processors, |bench| trials(bench, &point, requests)) {
             Ok(()) => answer(&Answer::Closed)?,
             Err(error) if error.is_interrupt() => return Err(error.into()),
             Err(error) => answer(&Answer::Failed(error.to_string()))?,

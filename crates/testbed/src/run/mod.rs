@@ -8,9 +8,9 @@ mod host;
 mod loss;
 mod network;
 mod options;
-mod place;
 mod plan;
 mod point;
+mod processors;
 mod progress;
 mod record;
 mod rfc2544;
@@ -22,7 +22,7 @@ mod used;
 pub use flow_changes::{FlowChanges, run as run_flow_changes};
 pub use host::serve as run_host;
 pub use options::Run;
-pub use record::{CpuUse, Placement, RunRecord, SwitchUse};
+pub use record::{AppPlacement, CpuUse, RunRecord, SwitchUse};
 pub use rfc2544::{Rfc2544, run as run_rfc2544};
 pub use store::{RIG, RUNS, SCENARIO, StoreError, stored};
 
@@ -33,7 +33,7 @@ use crate::scenario::{Scenario, ScenarioError};
 use far::Far;
 use lab::process::Interrupt;
 use plan::Plan;
-use point::{Rig, Seat};
+use point::{HostRole, Rig};
 use progress::Progress;
 use store::Store;
 
@@ -66,14 +66,14 @@ pub fn run(options: &Run) -> Result<(), RunError> {
     let mut plan = Plan::new(&scenario, &options.switches, &millrace).map_err(RunError::Plan)?;
     let interrupt = Interrupt::install()?;
     let mut machine = Machine::detect(&millrace);
-    let seat = match &scenario.other_machine {
+    let role = match &scenario.other_machine {
         Some(other) => {
             let far = Far::connect(other, &text, &options.switches, &interrupt)?;
             plan.restrict(&far.points, &far.missing).map_err(RunError::Plan)?;
             machine.other = Some(Box::new(far.machine.clone()));
-            Seat::First(Box::new(far))
+            HostRole::First(Box::new(far))
         }
-        None => Seat::Only,
+        None => HostRole::Only,
     };
     plan.missing().iter().for_each(|missing| eprintln!("left out: {missing}"));
     if options.list {
@@ -82,7 +82,7 @@ pub fn run(options: &Run) -> Result<(), RunError> {
     }
     let directory = options.directory();
     let mut store = Store::open(&directory, &text, &machine)?;
-    let mut rig = Rig::new(&scenario, &plan, seat, &interrupt)?;
+    let mut rig = Rig::new(&scenario, &plan, role, &interrupt)?;
     let mut progress = Progress::new(plan.turns(), &store);
     let mut failed = 0;
     for turn in plan.turns() {

@@ -14,8 +14,8 @@
 //! `wan`.
 
 use super::card::Card;
-use super::place::Place;
-use super::record::Placement;
+use super::processors::RunProcessors;
+use super::record::AppPlacement;
 use crate::scenario::{Location, Point};
 use lab::netns::{Namespace, cable};
 use lab::switch::{PortKind, SwitchPort};
@@ -103,7 +103,13 @@ pub fn is_joinable(technique: Technique) -> bool {
 
 impl Network {
     /// Makes a part of the network of a point, with ports of this kind; sockets and other files will be below `directory`.
-    pub fn make(point: &Point, kind: PortKind, place: &Place, part: Part<'_>, directory: &Path) -> Result<Network> {
+    pub fn make(
+        point: &Point,
+        kind: PortKind,
+        processors: &RunProcessors,
+        part: Part<'_>,
+        directory: &Path,
+    ) -> Result<Network> {
         let ends: Vec<u8> = (0..2 * point.pairs).collect();
         let (hosts, ends): (Vec<u8>, Vec<u8>) = match (part, point.location) {
             (Part::Host { number, .. }, _) => {
@@ -112,7 +118,7 @@ impl Network {
             (Part::Whole, Location::Local) => (vec![0], ends),
             (Part::Whole, Location::Remote) => (vec![0, 1], ends),
         };
-        let containers = if place.placement == Placement::Joined { 1 } else { ends.len() };
+        let containers = if processors.placement == AppPlacement::Joined { 1 } else { ends.len() };
         let mut network = Network {
             directory: directory.to_owned(),
             containers: (0..containers).map(|_| Namespace::create()).collect::<Result<_>>()?,
@@ -120,7 +126,7 @@ impl Network {
             hosts: hosts.into_iter().map(|host| Host::make(directory, host)).collect::<Result<_>>()?,
             _card: None,
         };
-        for (index, (number, &cpu)) in ends.into_iter().zip(&place.ends).enumerate() {
+        for (index, (number, &cpu)) in ends.into_iter().zip(&processors.ends).enumerate() {
             let (container, host) = (index % containers, index % network.hosts.len());
             let (port, app) = network.attach(kind, number, container, host)?;
             network.hosts[host].ports.push(port);
@@ -169,7 +175,7 @@ impl Network {
         }
     }
 
-    /// Moves what the switches have made for the applications into their containers.
+    /// Moves interfaces that the switches have made for the applications into their containers.
     pub fn settle(&self) -> Result<()> {
         for End { number, host, container, port, .. } in &self.ends {
             let host = &self.hosts[*host];

@@ -3,19 +3,19 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// A scenario, and what to run of it.
+/// A scenario, and the selection of its runs.
 #[derive(Clone, Debug, Args)]
 pub struct Run {
     /// The scenario's file
     pub scenario: PathBuf,
-    /// Directory of the results; results that are there already are kept, and only what is missing is run [default: the
-    /// scenario's name with `-results`]
+    /// Directory of the results; existing results are kept, and only missing runs are made [default: the scenario's name with
+    /// `-results`]
     #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<PathBuf>,
     /// Use only these switches
     #[arg(long, value_delimiter = ',', value_name = "NAME,...")]
     pub switches: Vec<String>,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     pub millrace: Option<PathBuf>,
     /// List the runs, and run nothing

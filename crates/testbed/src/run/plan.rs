@@ -1,10 +1,10 @@
-//! The order of a scenario's runs: each switch has its turn in every round of every case, so that what changes on the machine
-//! meanwhile changes for all of them.
+//! The order of a scenario's runs: each switch has its turn in every round of every case, so that changes of the machine
+//! affect all of them.
 
 use super::network::kind;
 use crate::scenario::{Location, Point, Scenario, Test, Timing};
 use crate::switches;
-use lab::switch::{PortKind, Switch};
+use lab::switch::{PortKind, SwitchKind};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub struct Turn {
 /// A switch that takes part.
 pub struct Contestant {
     /// The switch.
-    pub switch: Box<dyn Switch>,
+    pub switch: Box<dyn SwitchKind>,
     /// Its version.
     pub version: String,
 }
@@ -112,7 +112,7 @@ impl Plan {
             .then(|| format!("{name} with several pairs on two hosts: it does not learn addresses"))
     }
 
-    /// Leaves out what the other machine can't take part in. It can in these points, and lacks what `missing` says.
+    /// Leaves out points in which the other machine can't take part. It can in these points, and lacks what `missing` says.
     pub fn restrict(&mut self, possible: &[Point], missing: &[String]) -> Result<(), String> {
         let is_possible = |turn: &Turn| turn.point.location == Location::Local || possible.contains(&turn.point);
         let before = self.turns.len();
@@ -143,7 +143,7 @@ impl Plan {
         self.contestants.values()
     }
 
-    /// Returns what can't be run here, and why.
+    /// Returns the points that can't be run here, with reasons.
     pub fn missing(&self) -> &[String] {
         &self.missing
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_impossible_is_left_out_with_its_reason() {
+    fn impossible_points_are_left_out_with_their_reason() {
         let remote = TEST.replace("[[test]]\n", "[[test]]\nlocation = \"remote\"\npairs = [1, 2]\n");
         let plan = plan(&format!("{TWO}{remote}"), &[]).unwrap();
         assert_eq!(plan.turns().len(), 6);

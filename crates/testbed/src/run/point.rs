@@ -4,8 +4,8 @@ use super::apps::{DPDK_MEGABYTES, Programs, Traffic};
 use super::far::Far;
 use super::loss::Totals;
 use super::network::{Host, Network, Part, is_joinable, kind};
-use super::place::{Need, Place};
 use super::plan::{Plan, Turn};
+use super::processors::{Need, RunProcessors};
 use super::record::{RunRecord, SwitchUse};
 use super::search;
 use super::store::Store;
@@ -16,7 +16,7 @@ use lab::cpu;
 use lab::dpdk::Pages;
 use lab::dpdk::app::App;
 use lab::process::Interrupt;
-use lab::switch::{Running, Setup, Switch};
+use lab::switch::{Running, Setup, SwitchKind};
 use lab::{Error, Result, lxc};
 use loadgen::app::Rate;
 use loadgen::endpoint::Technique;
@@ -25,7 +25,7 @@ use std::time::SystemTime;
 /// Greatest number of processes of the load on DPDK that have huge pages.
 const PROCESSES: u64 = 2;
 
-/// What all runs have in common.
+/// The rig, which all runs share.
 pub struct Rig<'r> {
     scenario: &'r Scenario,
     plan: &'r Plan,
@@ -33,11 +33,11 @@ pub struct Rig<'r> {
     programs: Programs,
     pages: Pages,
     interrupt: &'r Interrupt,
-    seat: Seat,
+    role: HostRole,
 }
 
-/// The machine that this program runs on.
-pub enum Seat {
+/// The part that this machine has in the runs.
+pub enum HostRole {
     /// It has all hosts.
     Only,
     /// It has the first of two hosts; the other is reached by this.
@@ -48,7 +48,7 @@ pub enum Seat {
 
 impl<'r> Rig<'r> {
     /// Prepares the runs of a plan.
-    pub fn new(scenario: &'r Scenario, plan: &'r Plan, seat: Seat, interrupt: &'r Interrupt) -> Result<Rig<'r>> {
+    pub fn new(scenario: &'r Scenario, plan: &'r Plan, role: HostRole, interrupt: &'r Interrupt) -> Result<Rig<'r>> {
         if scenario.containers == Containers::Lxc {
             lxc::available().map_err(Error::other("looking for LXC"))?;
         }
@@ -60,11 +60,11 @@ impl<'r> Rig<'r> {
         let build = || App::build(&own.with_file_name("dpdk-app")).map_err(Error::other("building the load on DPDK"));
         let app = if dpdk { Some((build()?, pages)) } else { None };
         let programs = Programs { own, dpdk: app, containers: scenario.containers };
-        let processors = match (&seat, &scenario.other_machine) {
-            (Seat::Second, Some(other)) => other.processors.clone().unwrap_or_else(cpu::available),
+        let processors = match (&role, &scenario.other_machine) {
+            (HostRole::Second, Some(other)) => other.processors.clone().unwrap_or_else(cpu::available),
             _ => scenario.processors.clone(),
         };
-        Ok(Rig { scenario, plan, processors, programs, pages, interrupt, seat })
+        Ok(Rig { scenario, plan, processors, programs, pages, interrupt, role })
     }
 
     /// Makes a run. A run that fails is a record with the reason; only an interrupt is an error.
@@ -72,13 +72,13 @@ impl<'r> Rig<'r> {
         self.interrupt.check()?;
         let Turn { point, round, .. } = turn;
         let contestant = self.plan.contestant(&point.switch);
-        let place = self.place(point);
+        let processors = self.processors(point);
         let mut record = RunRecord {
             point: point.clone(),
             round: *round,
             started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             distance: [self.distance()?; 2],
-            placement: place.placement,
+            placement: processors.placement,
             rate: None,
             reports: Vec::new(),
             cpu: Vec::new(),
@@ -91,7 +91,7 @@ impl<'r> Rig<'r> {
             search: None,
             error: None,
         };
-        match self.measure(turn, &place, store, &mut record) {
+        match self.measure(turn, &processors, store, &mut record) {
             Err(error) if error.is_interrupt() => return Err(error),
             Err(error) => record.error = Some(error.to_string()),
             Ok(()) => {}
@@ -101,7 +101,7 @@ impl<'r> Rig<'r> {
     }
 
     /// Returns the processors of a point.
-    pub fn place(&self, point: &Point) -> Place {
+    pub fn processors(&self, point: &Point) -> RunProcessors {
         let (ends, remote) = (2 * usize::from(point.pairs), point.location == Location::Remote);
         let apart = self.part(point) != Part::Whole;
         let need = Need {
@@ -110,15 +110,15 @@ impl<'r> Rig<'r> {
             ends: if apart { ends / 2 } else { ends },
             joinable: is_joinable(point.technique) && !apart,
         };
-        Place::of(need, &self.processors)
+        RunProcessors::of(need, &self.processors)
     }
 
     /// Returns the part of a point's network that is on this machine.
     fn part(&self, point: &Point) -> Part<'r> {
         let remote = point.location == Location::Remote;
-        match (&self.scenario.other_machine, &self.seat) {
-            (Some(other), Seat::First(_)) if remote => Part::Host { number: 0, card: &other.cards[0] },
-            (Some(other), Seat::Second) if remote => Part::Host { number: 1, card: &other.cards[1] },
+        match (&self.scenario.other_machine, &self.role) {
+            (Some(other), HostRole::First(_)) if remote => Part::Host { number: 0, card: &other.cards[0] },
+            (Some(other), HostRole::Second) if remote => Part::Host { number: 1, card: &other.cards[1] },
             _ => Part::Whole,
         }
     }
@@ -129,7 +129,13 @@ impl<'r> Rig<'r> {
         latency::between(self.processors[0], *second).map_err(Error::other("measuring the distance of processors"))
     }
 
-    fn measure(&mut self, turn: &Turn, place: &Place, store: &Store, record: &mut RunRecord) -> Result<()> {
+    fn measure(
+        &mut self,
+        turn: &Turn,
+        processors: &RunProcessors,
+        store: &Store,
+        record: &mut RunRecord,
+    ) -> Result<()> {
         let Turn { point, timing, .. } = turn;
         let rate = match point.rate {
             OfferedRate::Max | OfferedRate::Search => Rate::Max,
@@ -139,7 +145,7 @@ impl<'r> Rig<'r> {
         if let Rate::PerSecond(rate) = rate {
             record.rate = Some(rate);
         }
-        self.with_bench(point, place, |bench| {
+        self.with_bench(point, processors, |bench| {
             record.switch.commands = bench.commands();
             if point.rate == OfferedRate::Search {
                 record.search = Some(search::search(bench, point, *timing)?);
@@ -156,11 +162,11 @@ impl<'r> Rig<'r> {
         })
     }
 
-    /// Starts what a point needs, and lets `measure` use it.
+    /// Starts the switches and the network of a point, and lets `measure` use them.
     pub fn with_bench<T>(
         &mut self,
         point: &Point,
-        place: &Place,
+        processors: &RunProcessors,
         measure: impl FnOnce(&mut Bench<'_>) -> Result<T>,
     ) -> Result<T> {
         let directory = tempfile::tempdir().map_err(Error::io("making a temporary directory"))?;
@@ -168,17 +174,17 @@ impl<'r> Rig<'r> {
         let no_port = || Error::malformed("the switch", "it has no such ports");
         let kind = kind(point.technique, switch.ports()).ok_or_else(no_port)?;
         let part = self.part(point);
-        let network = Network::make(point, kind, place, part, directory.path())?;
-        let mut switches = self.start(switch.as_ref(), place, &network)?;
+        let network = Network::make(point, kind, processors, part, directory.path())?;
+        let mut switches = self.start(switch.as_ref(), processors, &network)?;
         network.settle()?;
-        let far = match &mut self.seat {
-            Seat::First(far) if part != Part::Whole => Some(far.open(point)?),
+        let far = match &mut self.role {
+            HostRole::First(far) if part != Part::Whole => Some(far.open(point)?),
             _ => None,
         };
         measure(&mut Bench {
             switches: &mut switches,
             network: &network,
-            placement: place.placement,
+            placement: processors.placement,
             programs: &self.programs,
             far,
             interrupt: self.interrupt,
@@ -186,20 +192,25 @@ impl<'r> Rig<'r> {
     }
 
     /// Starts a switch on each host.
-    fn start(&self, switch: &dyn Switch, place: &Place, network: &Network) -> Result<Vec<Box<dyn Running>>> {
-        let one = |(host, processors): (&Host, &Vec<usize>)| {
+    fn start(
+        &self,
+        switch: &dyn SwitchKind,
+        processors: &RunProcessors,
+        network: &Network,
+    ) -> Result<Vec<Box<dyn Running>>> {
+        let one = |(host, polling): (&Host, &Vec<usize>)| {
             switch.start(&Setup {
                 directory: &host.directory,
                 host: host.number,
                 ports: &host.ports,
                 namespace: &host.namespace,
-                processors,
-                others: place.others(),
+                processors: polling,
+                others: processors.others(),
                 pages: self.pages,
                 interrupt: self.interrupt,
             })
         };
-        network.hosts.iter().zip(&place.switches).map(one).collect()
+        network.hosts.iter().zip(&processors.switches).map(one).collect()
     }
 }
 

@@ -17,8 +17,8 @@ pub struct RunRecord {
     pub started: String,
     /// Time that a cache line takes from one processor to the other, before the run and after it.
     pub distance: [Distance; 2],
-    /// How the applications were placed.
-    pub placement: Placement,
+    /// Placement of the applications.
+    pub placement: AppPlacement,
     /// Rate of each sender, in packets per second, if it was not the greatest possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
@@ -36,10 +36,10 @@ pub struct RunRecord {
     pub error: Option<String>,
 }
 
-/// How the applications were placed.
+/// Placement of the applications on processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Placement {
+pub enum AppPlacement {
     /// Each end of each pair is a process of its own, on a processor of its own.
     Separate,
     /// Each end of each pair is a process of its own, and several share a processor.
@@ -51,7 +51,7 @@ pub enum Placement {
 /// Processor time that one process or kernel thread used in the measured seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuUse {
-    /// What it is: `switch`, `sender 0`, `ksoftirqd/1`.
+    /// Its name: `switch`, `sender 0`, `ksoftirqd/1`.
     pub name: String,
     /// Seconds of a processor for each second.
     pub share: f64,

@@ -2,7 +2,7 @@
 
 use super::RunError;
 use super::plan::Plan;
-use super::point::{Rig, Seat};
+use super::point::{HostRole, Rig};
 use super::search::{greatest, trial};
 use crate::machine::Machine;
 use crate::scenario::{Scenario, Timing};
@@ -35,7 +35,7 @@ pub struct Rfc2544 {
     /// Searches for the longest burst
     #[arg(long, default_value_t = 3)]
     repetitions: usize,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
 }
@@ -64,13 +64,13 @@ pub fn run(options: &Rfc2544) -> Result<(), RunError> {
     };
     let plan = Plan::new(&scenario, &[], &millrace).map_err(RunError::Plan)?;
     let interrupt = Interrupt::install()?;
-    let mut rig = Rig::new(&scenario, &plan, Seat::Only, &interrupt)?;
+    let mut rig = Rig::new(&scenario, &plan, HostRole::Only, &interrupt)?;
     let mut tested = Vec::new();
     for turn in plan.turns() {
         let point = &turn.point;
         eprintln!("frames of {} bytes", point.size);
-        let place = rig.place(point);
-        tested.push(rig.with_bench(point, &place, |bench| {
+        let processors = rig.processors(point);
+        tested.push(rig.with_bench(point, &processors, |bench| {
             let max = greatest(bench, point, timing)?;
             test(point.size, max, &settings, |request| trial(bench, point, timing, request))
         })?);

@@ -8,7 +8,7 @@ use crate::search::{Goal, Limits, Search, Searched, Trial, TrialRequest, conduct
 use lab::{Error, Result};
 use loadgen::app::Rate;
 
-/// Greatest rate that is tried, relative to what came through when the load sent as fast as it could.
+/// Greatest rate that is tried, relative to the rate that came through when the load sent as fast as it could.
 const BEYOND: f64 = 1.5;
 /// Long trials that must agree.
 const TRIALS: f64 = 3.0;

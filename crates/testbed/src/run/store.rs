@@ -89,7 +89,7 @@ pub fn stored(path: &Path) -> Result<Vec<RunRecord>, StoreError> {
     Ok(lines(path)?.into_iter().map(|(_, run)| run).collect())
 }
 
-/// Returns the runs of a file with their lines: written anew, numbers might differ in their last digit.
+/// Returns the runs of a file with their lines: rewriting them might change the last digit of a number.
 fn lines(path: &Path) -> Result<Vec<(String, RunRecord)>, StoreError> {
     let text = fs::read_to_string(path).map_err(file_error(path))?;
     let last = text.lines().count();

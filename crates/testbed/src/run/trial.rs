@@ -3,7 +3,7 @@
 use super::apps::{Apps, Programs, Traffic};
 use super::far::Bench as FarBench;
 use super::network::Network;
-use super::record::{CpuUse, Placement};
+use super::record::{AppPlacement, CpuUse};
 use super::used::{Used, add};
 use crate::scenario::Point;
 use lab::process::Interrupt;
@@ -24,7 +24,7 @@ pub struct Bench<'b> {
     /// The network.
     pub network: &'b Network,
     /// How the applications are placed.
-    pub placement: Placement,
+    pub placement: AppPlacement,
     /// Programs of the applications.
     pub programs: &'b Programs,
     /// The bench of the other machine, if it has the second host.

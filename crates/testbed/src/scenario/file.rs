@@ -45,11 +45,11 @@ pub struct Timing {
     pub warm_up: f64,
     /// Seconds after them.
     pub cool_down: f64,
-    /// How often each switch has its turn.
+    /// Turns of each switch.
     pub rounds: u32,
     /// Seconds of the long trials of a search, which decide.
     pub trial: f64,
-    /// Trials after which a search ends with what it has found.
+    /// Trials after which a search ends with the bounds found so far.
     pub trials: usize,
 }
 
@@ -63,7 +63,7 @@ impl Default for Timing {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Test {
-    /// What it measures (D).
+    /// The measured quantity (D).
     pub dimension: Dimension,
     /// Where the ends are (L).
     #[serde(default = "local")]
@@ -88,7 +88,7 @@ pub struct Test {
     /// Times at which packets are due.
     #[serde(default = "constant")]
     pub arrivals: Vec<Arrivals>,
-    /// How much of every packet is written and read.
+    /// Part of every packet that is written and read.
     #[serde(default = "all_bytes")]
     pub touch: Touch,
     /// Number of rounds, if it is not the scenario's.
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scenarios_that_are_here_are_sound() {
+    fn the_stored_scenarios_are_valid() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let files = std::fs::read_dir(root.join("bench/scenarios")).unwrap();
         let read: Vec<Scenario> = files.map(|file| Scenario::load(&file.unwrap().path()).unwrap().0).collect();
@@ -322,7 +322,7 @@ mod tests {
             (&format!("{SHORT}pairs = [65]\n"), "1 to 64"),
             (&format!("{SHORT}bursts = [0]\n"), "1 to 256"),
             (&format!("{SHORT}rates = [\"50% of ndr\"]\n"), "needs \"search\""),
-            (&format!("{SHORT}rates = [\"quick\"]\n"), "no rate"),
+            (&format!("{SHORT}rates = [\"quick\"]\n"), "is not a rate"),
             (&format!("{SHORT}sizes = [\"63\"]\n"), "64 to 1518"),
             (&format!("{SHORT}seconds = 0.0\n"), "seconds above 0"),
             (&format!("{SHORT}colour = 1\n"), "unknown field `colour`"),

@@ -30,7 +30,7 @@ impl OtherMachine {
     /// Returns the reason why it can't be used, if there is one.
     pub fn problem(&self) -> Option<&'static str> {
         match () {
-            () if self.command.is_empty() => Some("command: give the words that run the testbed there"),
+            () if self.command.is_empty() => Some("command: give the command line that runs the testbed there"),
             () if self.processors.as_ref().is_some_and(Vec::is_empty) => Some("processors: give at least one"),
             () => None,
         }

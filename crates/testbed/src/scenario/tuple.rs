@@ -1,5 +1,5 @@
 //! The tuple that names a test: (D, L, S, V, P, R, B), as in Ara et al., "A Framework for Comparative Evaluation of
-//! High-Performance Virtualized Networking Mechanisms", section 4.1, with the technique and the traffic's shape beside it.
+//! High-Performance Virtualized Networking Mechanisms", section 4.1, with the technique and the traffic's shape added.
 
 use loadgen::app::{Arrivals, Size, Touch};
 use loadgen::endpoint::Technique;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a test measures (D).
+/// The measured quantity (D).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dimension {
@@ -44,7 +44,7 @@ pub enum OfferedRate {
 /// One test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// What it measures (D).
+    /// The measured quantity (D).
     pub dimension: Dimension,
     /// Where the ends are (L).
     pub location: Location,
@@ -52,7 +52,7 @@ pub struct Point {
     pub pairs: u8,
     /// The switch (V).
     pub switch: String,
-    /// How the applications send and receive.
+    /// Technique that the applications send and receive with.
     pub technique: Technique,
     /// Bytes of a frame (P).
     pub size: Size,
@@ -62,7 +62,7 @@ pub struct Point {
     pub burst: u16,
     /// Times at which packets are due.
     pub arrivals: Arrivals,
-    /// How much of every packet is written and read.
+    /// Part of every packet that is written and read.
     pub touch: Touch,
 }
 
@@ -82,7 +82,9 @@ impl FromStr for OfferedRate {
 
     fn from_str(text: &str) -> Result<OfferedRate, String> {
         let wrong = || {
-            format!("{text:?} is no rate: give packets per second, such as 1e6, \"max\", \"search\" or \"50% of ndr\"")
+            format!(
+                "{text:?} is not a rate: give packets per second, such as 1e6, \"max\", \"search\" or \"50% of ndr\""
+            )
         };
         match (text, text.strip_suffix("% of ndr")) {
             ("max", _) => Ok(OfferedRate::Max),

@@ -1,4 +1,4 @@
-//! Goals of a search: which rate counts as carried.
+//! Goals of a search: conditions for a rate to count as carried.
 
 /// Number of phases in which a goal is approached: from short trials and coarse bounds to those of the goal.
 pub const PHASES: usize = 3;

@@ -1,4 +1,4 @@
-//! Searches and series of trials: which trial is to be made next, and which figures follow from all of them. No code here sends
+//! Searches and series of trials: the next trial to make, and the figures that follow from all of them. No code here sends
 //! packets, or reads a clock.
 
 mod goal;
@@ -31,9 +31,9 @@ pub enum TrialRequest {
     },
 }
 
-/// Trials of which each may depend on those before it.
+/// Trials, each of which may depend on those before it.
 pub trait Series {
-    /// What follows from the trials.
+    /// The figures that follow from the trials.
     type Figures;
 
     /// Returns the next trial; `None` if there is none.

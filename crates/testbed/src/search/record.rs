@@ -31,7 +31,7 @@ pub enum Ended {
     LoadLimit,
     /// Packets were lost at every rate: the lower bound is 0, the upper one the least rate tried.
     AlwaysLost,
-    /// Trials or seconds were used up: the bounds are as far as the search got.
+    /// Trials or seconds were used up: the bounds are those that the search reached.
     Effort,
 }
 

@@ -12,13 +12,13 @@ pub struct Simulated {
     pub varies: f64,
     /// Share of packets that it loses at every rate.
     pub loses: f64,
-    /// One in so many trials loses a burst: a tenth of a second of packets. 0: none.
+    /// One in this number of trials loses a burst: a tenth of a second of packets. 0: none.
     pub bursts: u32,
     /// Packets that it holds beyond its capacity.
     pub buffer: f64,
     /// Packets per second that the load can send.
     pub load: f64,
-    /// One in so many trials has a load that is held up. 0: none.
+    /// One in this number of trials has a load that is held up. 0: none.
     pub held_up: u32,
     /// State of the random numbers.
     pub random: u64,

@@ -1,4 +1,4 @@
-//! Figures of a case: what left on the links of each stage without aggregation and with it.
+//! Figures of a case: traffic on the links of each stage without aggregation and with it.
 
 use super::case::Case;
 use super::counts::{Counts, LinkCounts, NodeCounts};

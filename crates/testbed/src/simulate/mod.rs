@@ -26,7 +26,7 @@ use topology::Network;
 
 /// Conditions that a reader has to know.
 const NOTES: [&str; 2] = [
-    "simulated, not measured: docs/simulation.md says what of it is from the paper, what from measurements, and what is reconstructed",
+    "simulated, not measured: docs/simulation.md says which data are from the paper, from measurements, or reconstructed",
     "cycles are at 2.6 GHz, by the costs in docs/measured/aggregation.md",
 ];
 

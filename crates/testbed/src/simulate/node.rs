@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_add_up_to_what_was_measured() {
+    fn terms_add_up_to_the_measurement() {
         for measured in [RINGS, AF_PACKET, AF_XDP] {
             let Terms { round, packet, frame, .. } = measured.terms();
             let near = |a: f64, b: f64| assert!((a - b).abs() < 0.01, "{a} {b}");

@@ -35,7 +35,7 @@ pub struct Simulate {
 }
 
 impl Simulate {
-    /// Returns what all cases have in common.
+    /// Returns the parameters that all cases share.
     pub fn settings(&self) -> Settings {
         let Simulate { node, nodes, seconds, seed, .. } = self;
         Settings { nodes: node.clone(), trees: nodes.clone(), seconds: *seconds, seed: *seed }

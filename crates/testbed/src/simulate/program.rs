@@ -46,7 +46,8 @@ impl Program {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(SimulateError::Run)?;
-        // It reads all before it writes anything; what it says of a wrong scenario matters more than that it stopped reading.
+        // It reads all before it writes anything; its message about a wrong scenario matters more than the fact that it
+        // stopped reading.
         let mut input = child.stdin.take().expect("it is piped");
         let _ = input.write_all(case.scenario(network, aggregate).as_bytes());
         drop(input);

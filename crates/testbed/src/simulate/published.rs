@@ -11,7 +11,7 @@ pub struct Published {
     pub bytes: f64,
 }
 
-/// Returns what the paper reports of a topology.
+/// Returns the paper's figures of a topology.
 pub fn of(topology: Kind) -> &'static [Published] {
     match topology {
         Kind::Converging => &[
@@ -37,7 +37,7 @@ pub fn of(topology: Kind) -> &'static [Published] {
 pub const SAID: [(Kind, u32); 2] = [(Kind::Converging, 93), (Kind::Branching, 75)];
 
 impl Published {
-    /// Returns what was saved by the counts of the table, in percent.
+    /// Returns the savings by the counts of the table, in percent.
     pub fn saved_percent(&self) -> f64 {
         100.0 * (1.0 - self.with as f64 / self.without as f64)
     }
@@ -57,11 +57,11 @@ mod tests {
         let last = |topology| of(topology).last().unwrap();
         let [one, two] = [Kind::Converging, Kind::Branching].map(last);
         assert_eq!([one, two].map(|link| (10.0 * link.saved_percent()).round()), [909.0, 754.0]);
-        // By the lengths, link (i)-(sink) carried twice what (1)-(i) carried, and more than it did without aggregation.
+        // By the lengths, link (i)-(sink) carried twice as much as (1)-(i), and more than it did without aggregation.
         let carried = one.carried();
         assert!((carried / (2.0 * 3_131_644.0) - 1.0).abs() < 0.005, "{carried}");
         assert_eq!((100.0 * (1.0 - one.with as f64 / carried)).round(), 93.0);
-        // All other links carried what they did without.
+        // All other links carried as much as without.
         for link in of(Kind::Converging)[..2].iter().chain(of(Kind::Branching)) {
             assert!((link.carried() / link.without as f64 - 1.0).abs() < 0.01, "{}", link.link);
         }

@@ -1,4 +1,4 @@
-//! Studies: the paper's two networks, and what lies beyond them.
+//! Studies: the paper's two networks, and others.
 
 use super::case::Case;
 use super::node::Node;

@@ -94,12 +94,12 @@ fn cases(rows: &[&Row]) -> String {
     text
 }
 
-/// Returns the cycles, unless they are of the paper's node, of which none are known.
+/// Returns the cycles as text; `-` for the paper's node, whose cycles are unknown.
 fn known(cycles: f64) -> String {
     if cycles > 0.0 { cycles.to_string() } else { "-".to_owned() }
 }
 
-/// Describes what the study varies beside network, node and traffic.
+/// Describes the parameters that the study varies besides network, node and traffic.
 fn conditions(row: &Row) -> String {
     match row.study {
         Study::Paper | Study::Nodes | Study::Traffic => String::new(),

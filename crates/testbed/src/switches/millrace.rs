@@ -10,7 +10,7 @@ use lab::millrace::config::{
     VhostUser,
 };
 use lab::millrace::{Files, Millrace};
-use lab::switch::{PortKind, Running, Setup, Switch, SwitchPort, Unavailable};
+use lab::switch::{PortKind, Running, Setup, SwitchKind, SwitchPort, Unavailable};
 use lab::{Error, Result};
 use std::path::{Path, PathBuf};
 
@@ -133,7 +133,7 @@ fn joining(host: u8) -> RawAggregation {
     }
 }
 
-impl Switch for Bridge {
+impl SwitchKind for Bridge {
     fn name(&self) -> &'static str {
         match self.mode {
             Mode::Bridge => "millrace",

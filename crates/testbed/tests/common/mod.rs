@@ -1,4 +1,4 @@
-//! What tests of the program have in common.
+//! Helpers that tests of the program share.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

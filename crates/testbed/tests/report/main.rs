@@ -7,7 +7,8 @@ use browser::Browser;
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Looks at the page: its plots, those of which a canvas shows fewer than three colours, and what sticks out sideways.
+/// Looks at the page: its plots, those of which a canvas shows fewer than three colours, and elements that stick out
+/// sideways.
 const LOOK: &str = "(() => {
     const colours = (canvas) => {
         const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);

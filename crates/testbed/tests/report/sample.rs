@@ -1,4 +1,4 @@
-//! Runs as `testbed run` would write them, with figures that a formula makes up: a report needs many.
+//! Runs as `testbed run` would write them, with figures from a formula: a report needs many.
 
 use serde_json::{Value, json};
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 const ROUNDS: u32 = 5;
 const SIZES: [u16; 6] = [64, 128, 256, 512, 1024, 1500];
 
-/// A switch that nobody has: what it takes to forward a frame, and to answer.
+/// A fictional switch: the times that it takes to forward a frame, and to answer.
 struct Model {
     name: &'static str,
     technique: &'static str,
@@ -80,7 +80,7 @@ fn noise(seed: &[u32], width: f64) -> f64 {
     1.0 + width * (f64::from(hash % 2001) / 1000.0 - 1.0)
 }
 
-/// A test: what is the same for all switches.
+/// A test: the conditions that are the same for all switches.
 #[derive(Clone, Copy)]
 struct Test {
     dimension: &'static str,

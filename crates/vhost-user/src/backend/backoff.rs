@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn liars_wait_longer_each_time_and_are_told_of_less_and_less() {
+    fn refused_peers_wait_longer_each_time_and_are_logged_less() {
         let mut backoff = Backoff::default();
         let mut waited = Duration::ZERO;
         let mut lines = 0;
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_waits_hardly_and_who_stayed_not_at_all() {
+    fn a_short_session_delays_the_next_a_little_and_a_long_one_does_not() {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.pause(), Duration::ZERO);
         for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! Control of a session's thread from outside, whatever the thread is blocked in.
+//! Control of a session's thread from outside, even while the thread is blocked.
 
 use crate::wait;
 use rustix::event::{EventfdFlags, eventfd};

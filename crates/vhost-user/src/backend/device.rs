@@ -1,4 +1,4 @@
-//! The device that one frontend sees: what the frontend has set so far, and which queues run as a result.
+//! The device that one frontend sees: the state that the frontend has set so far, and the queues that run as a result.
 //!
 //! Messages come in any order. Each one only changes the recorded state; then the affected queues are checked again. A
 //! running queue is stopped before anything about it changes, and resumes where it stopped.
@@ -68,7 +68,7 @@ pub(super) enum Refused {
     Answer(std::io::Error),
 }
 
-/// Cost to others of a shared object, in restarts of a queue: the function joins its group anew, under the group's lock.
+/// Cost to others of a shared object, in restarts of a queue: the function joins its group again, under the group's lock.
 const OBJECT: u32 = 16;
 
 /// See the module.
@@ -391,7 +391,6 @@ impl Device {
         line
     }
 
-    /// Returns the maximum number of memory regions.
     pub(super) fn memory_slots() -> u64 {
         MAX_REGIONS as u64
     }

@@ -16,10 +16,10 @@ use virtqueue::memory::{Absent, Memory, MemoryError};
 /// Longest time that the pages of a guest may take: some seconds are usual, but others may need the processor.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Steps between two looks at what is left: a look takes as long as a step whose pages exist already.
+/// Steps between two checks of the free memory: a check takes as long as a step whose pages exist already.
 const LOOK: u32 = 16;
 
-/// Priority of the thread that allocates, as a nice value: beside a worker on the same processor it gets a quarter of it.
+/// Priority of the thread that allocates, as a nice value: next to a worker on the same processor it gets a quarter of it.
 const NICE: i32 = 5;
 
 /// Bytes that all sessions of the process have still to allocate.
@@ -29,7 +29,8 @@ static PROMISED: AtomicU64 = AtomicU64::new(0);
 struct Promise(u64);
 
 impl Promise {
-    /// Promises so much if it is at most half of what is free, and leaves the reserve. Otherwise returns how much it may be.
+    /// Promises this many bytes if they are at most half of the free memory, and leave the reserve. Otherwise returns the
+    /// permitted number.
     fn make(bytes: u64, room: &Room) -> Result<Promise, u64> {
         let left = room.left();
         let allowed = |others: u64| (left.saturating_sub(others) / 2).min(left.saturating_sub(room.reserve() + others));
@@ -40,7 +41,7 @@ impl Promise {
         }
     }
 
-    /// So much of it is allocated.
+    /// This many bytes of it are allocated.
     fn keep(&mut self, bytes: u64) {
         let kept = bytes.min(self.0);
         self.0 -= kept;
@@ -60,14 +61,14 @@ pub(super) enum Unfilled {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(
-        "not all of its memory exists ({} may be missing), and the port has holes = \"refuse\": let all of it exist before the \
-         guest connects (QEMU: prealloc=on)",
+        "not all of its memory exists ({} may be missing), and the port has holes = \"refuse\": allocate it before the guest \
+         connects (QEMU: prealloc=on)",
         mebibytes(*.0)
     )]
     Missing(u64),
     #[error(
         "{} of its memory do not exist yet, and the switch may allocate {} for it, half of what the machine or the control group \
-         (memory.max) has free, less what it keeps for others: let the guest's memory exist before it connects (QEMU: prealloc=on), or \
+         (memory.max) has free, less what it keeps for others: allocate the guest's memory before it connects (QEMU: prealloc=on), or \
          give the switch more",
         mebibytes(*.missing), mebibytes(*.allowed)
     )]
@@ -78,7 +79,7 @@ pub(super) enum Unfilled {
     )]
     Exhausted(u64),
     #[error(
-        "its memory was not allocated within {} s: let all of it exist before the guest connects (QEMU: prealloc=on)",
+        "its memory was not allocated within {} s: allocate it before the guest connects (QEMU: prealloc=on)",
         LONGEST.as_secs()
     )]
     Slow,
@@ -124,7 +125,7 @@ pub(super) fn fill(
         } else if began.elapsed() > LONGEST {
             Err(Unfilled::Slow)
         } else if left < room.reserve() / 2 {
-            // The guest takes away what was allocated, or somebody else needs it.
+            // The guest takes away allocated pages, or another process needs the memory.
             Err(Unfilled::Exhausted(left))
         } else {
             Ok(())
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_share_half_of_what_is_free() {
+    fn sessions_share_half_of_the_free_memory() {
         let directory = tempfile::tempdir().unwrap();
         let room = Room::with(directory.path(), 1000);
         let first = Promise::make(300, &room).unwrap();

@@ -3,7 +3,8 @@
 /// Treatment of pages that do not exist when a guest shares its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Holes {
-    /// They are allocated then, and charged to this process: up to half of what is free. A page that vanishes later ends the session.
+    /// They are allocated then, and charged to this process: up to half of the free memory. A page that vanishes later ends
+    /// the session.
     #[default]
     Fill,
     /// The guest is refused. A page that vanishes later ends the session.

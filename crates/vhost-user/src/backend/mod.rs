@@ -30,24 +30,24 @@ pub use service::{Hangup, Service};
 pub struct Options {
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Which side listens.
+    /// The side that listens.
     pub mode: Mode,
     /// Largest number of queue pairs that a frontend may use: 1 to [`crate::MAX_QUEUE_PAIRS`].
     pub queue_pairs: u16,
     /// Permissions of the socket, if this side listens.
     pub access: Access,
-    /// Accepts any file as guest memory. Reads may block for ever on the process behind a file; these are trusted not
+    /// Accepts any file as guest memory. Reads may block forever on the process behind a file; these are trusted not
     /// to.
     pub any_memory: bool,
     /// Treatment of pages that do not exist when a guest shares its memory.
     pub holes: Holes,
     /// Supported virtio features that are not offered.
     pub withheld: u64,
-    /// How the owner of the queues exchanges what frames lie in, if it does.
+    /// Exchange of the buffers or pages of frames, if the owner of the queues has one.
     pub exchange: Option<Exchange>,
 }
 
-/// How frames change hands instead of being copied.
+/// Kinds of exchange that replace copies of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     /// By their buffers, within a group ([`Queues::shared_object`]).
@@ -98,10 +98,10 @@ pub trait Queues: Send + Sync {
     /// stopped.
     fn start(&self, index: usize, setup: QueueSetup) -> Result<(), SetupError>;
 
-    /// Stops queue `index`. Must return only when no worker touches it or its memory any more and all buffers taken
-    /// from it are returned. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
+    /// Stops queue `index`. Must return only when no worker touches it or its memory any more and all buffers taken from it
+    /// are returned. Returns where it stopped ([`QueueConfig::base`]), or `None` if it was not running.
     ///
-    /// An error says why it cannot stop: somebody owns buffers of it and may still fill them. The session then ends
+    /// An error says why it cannot stop: some of its buffers are still in use and may still be filled. The session then ends
     /// without telling the frontend that the queue has stopped.
     fn stop(&self, index: usize) -> Result<Option<u32>, String>;
 

@@ -1,7 +1,8 @@
-//! Rate limit on what a frontend costs others: restarts of queues, which take time of workers, and processor time of its session.
+//! Rate limit on the load that a frontend puts on others: restarts of queues, which take time of workers, and processor time
+//! of its session.
 //!
-//! A frontend above the limit waits: its own thread delays its next message. Reconnecting does not help, as the limit
-//! belongs to the socket.
+//! A frontend above the limit waits: its own thread delays its next message. Reconnecting does not help, as the limit belongs
+//! to the socket.
 
 use std::time::{Duration, Instant};
 

@@ -23,7 +23,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Service {
     control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
-    /// Where this side listens, if it does.
+    /// The socket that this side listens on, if it does.
     listener: Option<Arc<Listener>>,
 }
 

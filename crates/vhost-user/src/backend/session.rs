@@ -14,7 +14,7 @@ use std::time::Instant;
 use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag};
 use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
 
-/// How a session ended.
+/// The end of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ending {
     pub(super) reason: String,

@@ -14,7 +14,7 @@ pub(super) struct Addresses {
     pub(super) device: u64,
 }
 
-/// How the guest kicks. Setting it starts a ring (vhost-user, "Ring states").
+/// The guest's way to kick. Setting it starts a ring (vhost-user, "Ring states").
 #[derive(Debug, Default)]
 pub(super) enum Kick {
     /// Not set yet, or not since GET_VRING_BASE stopped the ring.

@@ -37,7 +37,7 @@ impl Event {
         Signals::get().map(|_| ())
     }
 
-    /// Starts the thread that sends signals which take long. Without it they take the time of the one who notifies.
+    /// Starts the thread that sends signals which take long. Without it, signals take time of the notifying thread.
     pub(crate) fn relay() -> io::Result<()> {
         relay::start()
     }

@@ -1,6 +1,6 @@
 //! Signals that take long are sent by a thread of their own.
 //!
-//! A thread that signals an eventfd also wakes all who wait for it. A guest can have its call descriptor watched ten thousand
+//! A thread that signals an eventfd also wakes all of its waiters. A guest can have its call descriptor watched ten thousand
 //! times: then each notification takes milliseconds of the worker that sends it. Signals are therefore timed. Once one takes too
 //! long, the relay's thread sends those of this eventfd, in at most a tenth of a processor, until they are cheap again.
 
@@ -15,23 +15,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time of a signal that a worker sends: many times what one takes that wakes a virtual machine.
+/// Longest time of a signal that a worker sends: many times the duration of one that wakes a virtual machine.
 const LONG: Duration = Duration::from_micros(50);
 
-/// Signals in a row that have to be cheap until a worker sends them again: an eventfd that is made dear once in so many costs a
-/// worker little.
+/// Signals in a row that have to be cheap until a worker sends them again: an eventfd that is made dear once in that number
+/// costs a worker little.
 const CHEAP: u32 = 1000;
 
 /// Time that the thread sleeps after a signal, in times that the signal took.
 const REST: u32 = 9;
 
-/// An eventfd, and who signals it.
+/// An eventfd, and the thread that signals it.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) fd: OwnedFd,
     signals: &'static Signals,
     relaying: Relaying,
-    /// Where it is reported if signals take long.
+    /// Log that reports signals that take long.
     log: Option<Arc<RateLimitedLog>>,
 }
 
@@ -72,7 +72,7 @@ impl Shared {
         own_time().saturating_sub(began)
     }
 
-    /// Times the signal by what the thread itself takes: another process may have had the processor.
+    /// Times the signal by the processor time of the thread itself: another process may have had the processor.
     #[cold]
     fn examine(self: &Arc<Self>) {
         if self.signal_timed() <= LONG {

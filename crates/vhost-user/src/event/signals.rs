@@ -87,7 +87,7 @@ impl Signals {
     /// Adds one to the counter of an eventfd. Has no effect on any other descriptor.
     #[inline]
     pub(super) fn signal(&self, fd: BorrowedFd<'_>) {
-        // Reaping completions makes room. Another thread may take that room first, but not for ever.
+        // Reaping completions makes room. Another thread may take that room first, but not forever.
         for _ in 0..ATTEMPTS {
             if self.submit(PREAD, fd) != -i64::from(libc::EAGAIN) {
                 return;

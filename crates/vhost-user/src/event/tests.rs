@@ -36,7 +36,7 @@ fn each_notification_counts_and_taking_one_makes_none() {
 }
 
 #[test]
-fn a_full_counter_in_blocking_mode_blocks_nobody() {
+fn a_full_counter_in_blocking_mode_does_not_block_the_writer() {
     let (event, peer) = shared(EventfdFlags::NONBLOCK);
     rustix::io::write(&peer, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     fcntl_setfl(&peer, fcntl_getfl(&peer).unwrap() - OFlags::NONBLOCK).unwrap();
@@ -45,7 +45,7 @@ fn a_full_counter_in_blocking_mode_blocks_nobody() {
 }
 
 #[test]
-fn one_that_somebody_emptied_in_blocking_mode_is_cleared_at_once() {
+fn an_event_emptied_in_blocking_mode_is_cleared_at_once() {
     let (event, peer) = shared(EventfdFlags::empty());
     event.notify();
     assert_eq!(count(&peer), 1);
@@ -53,7 +53,7 @@ fn one_that_somebody_emptied_in_blocking_mode_is_cleared_at_once() {
 }
 
 #[test]
-fn a_cleared_one_is_silent_until_it_is_rung_again() {
+fn a_cleared_event_is_silent_until_it_is_signalled_again() {
     let (event, peer) = shared(EventfdFlags::NONBLOCK);
     (0..3).for_each(|_| event.notify());
     event.clear();
@@ -81,7 +81,7 @@ fn threads_notify_one_another_and_nothing_is_lost() {
 }
 
 #[test]
-fn whatever_is_not_an_eventfd_is_refused() {
+fn descriptors_other_than_eventfds_are_refused() {
     let (read, write) = rustix::pipe::pipe().unwrap();
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     // SAFETY: the sets are empty, and of the size that the kernel knows.
@@ -106,7 +106,7 @@ fn whatever_is_not_an_eventfd_is_refused() {
     }
 }
 
-/// Watches an eventfd so many times, until it is dropped.
+/// Adds `times` watchers to an eventfd; they stay until the returned descriptors are closed.
 fn watched(peer: &OwnedFd, times: usize) -> Vec<OwnedFd> {
     // Each watcher is another pair of an epoll and a descriptor of the same file.
     let same: Vec<OwnedFd> = (0..times.div_ceil(100)).map(|_| peer.try_clone().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The driver end of one queue: its ring, its notifications, and what the driver keeps for each chain that the device has.
+//! The driver end of one queue: its ring, its notifications, and the driver's data for each chain that the device has.
 
 use super::QueueEnd;
 use crate::Event;
@@ -35,7 +35,7 @@ pub struct Returned<'q, T> {
 }
 
 impl<T: Default> DriverQueue<T> {
-    /// Takes a queue, of which the device has no chain yet, and disables notifications by the device.
+    /// Takes a queue whose chains all belong to the driver, and disables notifications by the device.
     pub fn new(end: QueueEnd) -> DriverQueue<T> {
         let QueueEnd { queue: mut ring, config, kick, call } = end;
         ring.set_interrupts(false);

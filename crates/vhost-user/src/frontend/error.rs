@@ -29,7 +29,7 @@ pub enum FrontendError {
     OtherGroup,
     #[error("the arena is too small for queue {0}; make it larger")]
     ArenaFull(usize),
-    #[error("{count} memory regions; a device can be told of {max}")]
+    #[error("{count} memory regions; a device accepts {max}")]
     TooManyRegions { count: usize, max: usize },
     #[error("queue {index}: {source}")]
     Setup { index: usize, source: SetupError },

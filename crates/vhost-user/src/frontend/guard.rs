@@ -35,7 +35,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Calls `attempt` until it returns a value. Unparking the thread has it look at once whether to stop.
+    /// Calls `attempt` until it returns a value. Unparking the thread makes it check at once whether to stop.
     pub(super) fn retry<T>(
         &self,
         mut attempt: impl FnMut() -> Result<Option<T>, FrontendError>,
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_that_does_not_come_is_asked_for_less_and_less_often() {
+    fn an_absent_peer_is_tried_less_and_less_often() {
         let (stop, mut attempts) = (AtomicBool::new(false), 0);
         let none = Guard::new(Some(Duration::from_secs(1)), &stop).retry(|| {
             attempts += 1;

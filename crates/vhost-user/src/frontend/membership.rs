@@ -11,7 +11,7 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend};
 use virtqueue::exchange::Grant;
 use virtqueue::memory::{Memory, Region};
 
-/// Longest file that describes what a function is given: all numbers of buffers, and what is in front of them.
+/// Longest file of a grant: all numbers of buffers, and the header before them.
 const LONGEST: u64 = 256 << 10;
 
 /// The membership of a function, whose links all join the same group.
@@ -25,26 +25,26 @@ pub struct Membership {
 /// The memory and the buffers of a function in its group.
 #[derive(Debug)]
 pub struct Member {
-    /// Where the buffers are, and which of them are the function's own.
+    /// The buffers, and those of them that are the function's own.
     pub grant: Grant,
     /// The group's memory, at [`Member::ADDRESS`].
     pub memory: Arc<Memory>,
 }
 
 impl Member {
-    /// Guest address of the group's memory: behind all arenas.
+    /// Guest address of the group's memory: after all arenas.
     pub const ADDRESS: u64 = 1 << 40;
 }
 
 impl Membership {
-    /// Returns the membership of a function that wants so many buffers.
+    /// Returns the membership of a function that wants this number of buffers.
     pub fn new(wanted: u16) -> io::Result<Membership> {
         let mut token = [0; 8];
         rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;
         Ok(Membership { token: u64::from_ne_bytes(token), wanted, member: Mutex::default() })
     }
 
-    /// Returns what it shares with its group, once a link has joined.
+    /// Returns the memory and the grant that it shares with its group, once a link has joined.
     pub fn member(&self) -> Option<Arc<Member>> {
         self.member.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -23,7 +23,7 @@ pub use membership::{Member, Membership};
 pub struct FrontendOptions {
     /// Path of the socket.
     pub socket: PathBuf,
-    /// Which side listens. A server accepts one connection and then stops listening.
+    /// The side that listens. A server accepts one connection and then stops listening.
     pub mode: Mode,
     /// Queue pairs wanted, at least one.
     pub queue_pairs: u16,
@@ -31,11 +31,11 @@ pub struct FrontendOptions {
     pub queue_sizes: QueueSizes,
     /// virtio features to accept if offered, besides `VERSION_1`.
     pub features: u64,
-    /// How the function's frames change hands instead of being copied, if they are to; the device must offer it.
+    /// The exchange that replaces copies of the function's frames, if wanted; the device must offer it.
     pub exchange: Option<Exchange>,
 }
 
-/// How a function takes part in an exchange.
+/// Participation of a function in an exchange.
 #[derive(Clone, Debug)]
 pub enum Exchange {
     /// With buffers of a group's memory.
@@ -72,7 +72,7 @@ pub struct QueuePair {
 pub struct QueueEnd {
     /// The driver's side of the ring.
     pub queue: virtqueue::driver::Queue,
-    /// Where the ring lies in the arena.
+    /// Position of the ring in the arena.
     pub config: virtqueue::QueueConfig,
     /// Kicks the device.
     pub kick: Event,

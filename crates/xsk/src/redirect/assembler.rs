@@ -11,7 +11,7 @@ pub(super) struct Instruction {
     pub(super) immediate: i32,
 }
 
-/// Registers: R0 holds results, R1 to R5 arguments; calls keep R6. R10 points behind the stack.
+/// Registers: R0 holds results, R1 to R5 arguments; calls keep R6. R10 points to the end of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Register {
     R0,

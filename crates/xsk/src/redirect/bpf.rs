@@ -119,7 +119,6 @@ pub(super) fn insert(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::R
     unsafe { bpf(MAP_UPDATE_ELEM, &element(map, &queue, Some(&fd))) }.map(drop)
 }
 
-/// Removes a socket from a map.
 pub(super) fn remove(map: &OwnedFd, queue: u32) -> io::Result<()> {
     // SAFETY: these are the attributes of BPF_MAP_DELETE_ELEM; the key is as long as the map was created with, and lives
     // until the call returns.
@@ -131,7 +130,8 @@ pub(super) fn remove(map: &OwnedFd, queue: u32) -> io::Result<()> {
 pub(super) struct ProgramKind {
     /// It supports frames in several parts.
     pub(super) multi_buffer: bool,
-    /// The interface, by index, that it can be attached to, natively only: it reads what the driver keeps beside a frame.
+    /// The interface, by index, that it can be attached to, natively only: it reads metadata that the driver keeps beside a
+    /// frame.
     pub(super) bound_to: Option<u32>,
 }
 

@@ -13,7 +13,7 @@ const FUNCTION: u32 = 12;
 /// Returns the number of the function that reads the VLAN tag beside a frame (Linux 6.8), if the kernel has and describes it.
 pub(super) fn read_tag() -> Option<i32> {
     static NUMBER: OnceLock<Option<i32>> = OnceLock::new();
-    // It is the same until the machine is started anew.
+    // It stays the same until the machine reboots.
     *NUMBER.get_or_init(|| function(&std::fs::read("/sys/kernel/btf/vmlinux").ok()?, "bpf_xdp_metadata_rx_vlan_tag"))
 }
 

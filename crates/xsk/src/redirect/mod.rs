@@ -80,7 +80,7 @@ impl Redirect {
         let sockets = bpf::create_socket_map(interface.queues)
             .map_err(|source| denied(&interface.name, "create a map of AF_XDP sockets", source))?;
         let plain = Variant { multi_buffer: config.multi_buffer, read_tag: None };
-        // A program that puts tags back runs natively only. What prevents that shows when the plain one is tried.
+        // A program that puts tags back runs natively only. If something prevents that, the plain one shows it.
         let read_tag = if config.tags && config.attach != Attach::Generic { btf::read_tag() } else { None };
         if let Some(read_tag) = read_tag {
             let variant = Variant { read_tag: Some(read_tag), ..plain };

@@ -49,7 +49,7 @@ const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// The length of a VLAN tag, and of the two addresses in front of it.
+/// The length of a VLAN tag, and of the two addresses before it.
 const TAG: i16 = 4;
 const ADDRESSES: i16 = 12;
 
@@ -132,7 +132,7 @@ fn pass_without_socket(asm: &mut Assembler, map: i32, pass: Label) {
     asm.jump_if_null(R0, pass);
 }
 
-/// Puts the tag beside the frame, if there is one, behind its addresses. Goes to `drop` if there is no room. The context is in R6.
+/// Puts the tag beside the frame, if there is one, after its addresses. Goes to `drop` if there is no room. The context is in R6.
 fn insert_tag(asm: &mut Assembler, read_tag: i32, drop: Label) {
     const PROTOCOL: i16 = -4;
     const CONTROL: i16 = -2;
@@ -184,7 +184,7 @@ mod tests {
 
     /// The number of the function that reads a tag.
     const READ_TAG: i32 = 77_777;
-    /// Bytes in front of a frame.
+    /// Bytes before a frame.
     const HEADROOM: usize = 8;
 
     /// An independent interpreter with checked memory accesses, which runs the program like the kernel.

@@ -98,7 +98,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn what_was_not_looked_at_stays() {
+    fn unread_entries_stay() {
         let memory = FakeRing::<u64>::new(4, 7);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
         producer.push(0..4, 4);

@@ -1,5 +1,5 @@
 //! The rings shared with the kernel (`struct xdp_ring` of net/xdp/xsk_queue.h): a producer index and a consumer index,
-//! both counting up for ever, and a power of two of entries.
+//! both counting up forever, and a power of two of entries.
 
 mod consumer;
 mod map;

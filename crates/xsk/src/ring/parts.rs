@@ -55,7 +55,6 @@ impl<T: Copy> RingParts<T> {
         self.flags.is_some_and(|flags| ordering::hint(unsafe { flags.as_ref() }) & libc::XDP_RING_NEED_WAKEUP != 0)
     }
 
-    /// Returns the address of the entry with this index.
     pub(super) fn entry(&self, index: u32) -> *mut T {
         // SAFETY: the mask keeps it below `size`, and there are that many entries.
         unsafe { self.entries.as_ptr().add((index & (self.size - 1)) as usize) }

@@ -56,12 +56,10 @@ impl<T: Copy> Producer<T> {
         pushed as usize
     }
 
-    /// Returns the size of the ring in entries.
     pub(crate) fn size(&self) -> u32 {
         self.ring.size
     }
 
-    /// Reports whether the kernel has asked for a wake-up.
     #[inline]
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
@@ -76,7 +74,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn fills_up_and_goes_on_across_the_end_of_the_indices() {
+    fn it_fills_up_and_the_indices_wrap() {
         let memory = FakeRing::<u64>::new(8, u32::MAX - 3);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
         assert_eq!(producer.room(1), 8);

@@ -38,7 +38,7 @@ impl Chunks {
     }
 
     /// Returns chunks of `size` at any address that hold frames of up to `frame_limit` bytes. In copy mode the kernel
-    /// drops longer frames, so that nothing is written behind a buffer of this length; instead a chunk starts before
+    /// drops longer frames, so that nothing is written past the end of a buffer of this length; instead a chunk starts before
     /// its buffer, where nothing is written. `None` if chunks of this size cannot have that limit.
     pub const fn limited(size: u32, frame_limit: u32) -> Option<Self> {
         match size.checked_sub(PACKET_HEADROOM) {

@@ -159,7 +159,6 @@ impl Umem {
             || self.areas.iter().any(|area| area.holds(address, len) && first / area.page == last / area.page)
     }
 
-    /// Returns the registration of this memory for the kernel.
     pub(crate) fn registration(&self) -> XdpUmemReg {
         let unaligned = XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG;
         XdpUmemReg {
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent() {
+    fn ranges_that_can_be_sent() {
         let umem = describe(BASE, 8192, &[], Chunks::unaligned(2048)).unwrap();
         assert!(umem.sends(4095, 2048, false) && umem.sends(8191, 1, true));
         assert!(!umem.sends(4095, 2, true), "crosses pages");

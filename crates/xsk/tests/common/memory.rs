@@ -43,7 +43,7 @@ impl Memory {
         Arc::new(this)
     }
 
-    /// Returns the address of a region's first byte; the index after the last gives the guard behind it.
+    /// Returns the address of a region's first byte; the index after the last gives the guard after it.
     pub fn region(&self, index: usize) -> u64 {
         (Self::GUARD + self.regions[..index].iter().sum::<usize>()) as u64
     }

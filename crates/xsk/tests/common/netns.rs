@@ -21,7 +21,7 @@ impl Netns {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let this = Self { name: format!("xsk-{}-{count}", std::process::id()) };
         command(&["ip", "netns", "add", &this.name]);
-        // No router solicitations and the like between the frames of the test.
+        // Keeps router solicitations and similar frames out of the test.
         let no_ipv6 = ["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"];
         command(&["ip", "netns", "exec", &this.name, "sysctl", "-q", "-w", no_ipv6[0], no_ipv6[1]]);
         this

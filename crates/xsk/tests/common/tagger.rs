@@ -19,7 +19,7 @@ pub struct Tagger {
 }
 
 impl Tagger {
-    /// Tags what leaves an interface of the calling thread's namespace.
+    /// Tags frames that leave an interface of the calling thread's namespace.
     pub fn start(name: &str, protocol: u16, control: u16) -> Tagger {
         let instruction = |code: u8, registers: u8, immediate: i32| {
             let mut bytes = [code, registers, 0, 0, 0, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! Documentation with examples has its examples run, and no pass over documentation looks for examples that are not there.
+//! Documentation with examples has its examples run, and no pass over documentation looks for examples in vain.
 
 use super::{folders, sources};
 use std::fs;
@@ -9,7 +9,6 @@ fn documentation(line: &str) -> Option<&str> {
     Some(line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?.trim())
 }
 
-/// Reports whether documentation has an example in Rust.
 fn has_example(text: &str) -> bool {
     let fences = text.lines().filter_map(documentation).filter(|line| line.starts_with("```"));
     fences.step_by(2).any(|opening| opening != "```text")

@@ -1,7 +1,7 @@
 //! The modules of a crate, and which of them use which: read from the text of its files, as a parser is not needed for this.
 //!
 //! A module is a file. It uses another one if one of its paths names an item that the other one defines:
-//! - names are followed through imports: who names `forward::Output`, which `forward` re-exports from `forward::output`,
+//! - names are followed through imports: a file that names `forward::Output`, which `forward` re-exports from `forward::output`,
 //!   uses only the latter;
 //! - a re-export is not a use, unless the file uses the name itself: a `mod.rs` that only declares and re-exports its children
 //!   uses none of them;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// A path, by its segments. A module is named by its path from the root of the crate.
 type Path = Vec<String>;
 
-/// A file, as far as its paths are concerned.
+/// The paths of a file.
 #[derive(Default)]
 struct Module {
     imports: Vec<Import>,
@@ -305,7 +305,7 @@ fn cycles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_cycle_is_found_through_re_exports_and_told_with_its_files() {
+fn a_cycle_is_found_through_re_exports_and_named_with_its_files() {
     let files = [
         ("lib.rs", "mod above;\nmod below;\n"),
         ("above/mod.rs", "mod user;\nmod type_;\npub use type_::Type;\n"),

@@ -72,7 +72,7 @@ pub fn run() -> Result<(), Failed> {
             [now[0][page], now[1][page]]
         );
     }
-    // Who writes to its own page by a mapping that is older than the exchange writes to the new one.
+    // A write by a mapping that is older than the exchange reaches the page that is there now.
     for (here, there) in PAIRS {
         more[0].page(here as usize)[9].store(1, Relaxed);
         let seen = maps[1].page(there as usize)[9].load(Relaxed);
@@ -85,8 +85,8 @@ pub fn run() -> Result<(), Failed> {
     ensure!(seen.exchanged - counts.exchanged == 12 && seen.calls - counts.calls == 1, "{seen:?}");
     ensure!(seen.zeroed - counts.zeroed == 12 && seen.trimmed == counts.trimmed, "{seen:?}");
 
-    // The peer sends the same pages back, by the descriptors that it was passed. What A gets are its own bytes; what B gets
-    // is what A has left there, so it is zero.
+    // The peer sends the same pages back, by the descriptors that it was passed. A gets its own bytes; B gets
+    // pages that A has left, so they are zero.
     peer.command(b'x')?;
     let back = |side: usize, page: usize| match (side, after(side, page)) {
         (1, word) if word >> 12 == A >> 12 => 0,
@@ -100,7 +100,7 @@ pub fn run() -> Result<(), Failed> {
     peer.end()
 }
 
-/// Checks all pages of A and B against what `expected` says for a side and a page.
+/// Checks all pages of A and B against the value of `expected` for a side and a page.
 fn check(maps: &[Mapping; 2], expected: impl Fn(usize, usize) -> u64) -> Result<(), Failed> {
     for (side, mapping) in maps.iter().enumerate() {
         for page in 0..mapping.pages() {
@@ -136,7 +136,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Compares what the peer sees.
+    /// Compares the pages that the peer sees.
     fn check(&mut self, expected: impl Fn(usize, usize) -> u64) -> Result<(), Failed> {
         self.command(b'r')?;
         for side in 0..2 {

@@ -26,7 +26,7 @@ const KVM_EXIT_IO: u32 = 2;
 
 const ROUNDS: u64 = 50;
 
-/// Where the program lies, and where the area does.
+/// Addresses of the program and of the area.
 const CODE: u64 = 0x1000;
 const DATA: u64 = 0x10000;
 
@@ -62,9 +62,9 @@ pub fn run(patience: Duration) -> Result<(), Failed> {
             wait(patience, "the machine does not run", || guest.is_finished() || ma.page(7)[0].load(Relaxed) == round);
             // It spins, with the translation of its page in the processor.
             std::thread::sleep(Duration::from_millis(round % 5));
-            // A frame for the machine, from B: what the machine's page held is not for B. Its processor may be about to translate the
-            // page's address again, after the kernel has told it to forget that and before the page is out of all page tables: KVM
-            // then holds the page for a moment, and the call skips it.
+            // A frame for the machine, from B: the old content of the machine's page is not for B. Its processor may be about
+            // to translate the page's address again, after the kernel has told it to forget that and before the page is out
+            // of all page tables: KVM then holds the page for a moment, and the call skips it.
             wait(patience, "the machine's page stays held", || match b.exchange(&a, &[whole(3, 0)]) {
                 Ok(outcome) if outcome.exchanged() == 1 => true,
                 Ok(_) => {

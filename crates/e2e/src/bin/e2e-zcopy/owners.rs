@@ -1,7 +1,7 @@
-//! Which bytes anybody gets to see, when many areas exchange at random.
+//! The bytes that areas get when many of them exchange at random.
 //!
-//! Two checks in one: pages hold exactly what a model of the contract says; and, by a second book that knows nothing of this
-//! model, no area ever holds a byte of another one that nobody has sent it.
+//! Two checks in one: pages hold exactly what a model of the contract says; and, by a second account that knows nothing of
+//! this model, no area ever holds a byte of another one that was not sent to it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -56,7 +56,7 @@ impl Book {
         if q.from == Some(here) && (!q.written || Self::returns(there)) {
             for &word in &q.parts {
                 let (writer, may_see) = &mut self.words[word as usize];
-                // Its owner agreed to that: what it wrote, and what it received and wrote here.
+                // Its owner agreed to that, for bytes that it wrote, and received bytes that it wrote here.
                 *may_see |= if *writer == there { 1 << here } else { 0 };
             }
             q.from = Some(there);

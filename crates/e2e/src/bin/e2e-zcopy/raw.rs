@@ -6,9 +6,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::Failed;
 use zcopy::PAGE;
 
-/// An ioctl of the device with any bytes; returns what was answered, and the bytes afterwards.
+/// An ioctl of the device with any bytes; returns the answer, and the bytes afterwards.
 pub fn ioctl(fd: BorrowedFd<'_>, number: u32, bytes: &mut [u8]) -> io::Result<i32> {
-    // The kernel may write the largest of the device's structures here, and nothing behind it.
+    // The kernel may write the largest of the device's structures here, and nothing after it.
     let mut space = [0; 256];
     space[..bytes.len()].copy_from_slice(bytes);
     // SAFETY: the kernel reads and writes 256 bytes at most; what the numbers in them point to, it only reads.
@@ -85,13 +85,13 @@ pub fn map(fd: BorrowedFd<'_>, len: usize, flags: i32, offset: i64) -> io::Resul
     if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start.cast()) }
 }
 
-/// A page with these bytes at its end, and nothing behind them.
+/// A page with these bytes at its end, and nothing after them.
 pub struct Edge(*mut u8);
 
 impl Edge {
     pub fn new(bytes: &[u8]) -> io::Result<Edge> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses the address; nobody knows of the second page, which goes away again.
+        // SAFETY: the kernel chooses the address; no other code knows the second page, which is unmapped again.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), 2 * PAGE, protection, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -110,7 +110,7 @@ impl Edge {
         self.0.addr() + PAGE - len
     }
 
-    /// Lets nobody write to it.
+    /// Write-protects it.
     pub fn protect(&self) {
         // SAFETY: no reference into the page exists.
         unsafe { libc::mprotect(self.0.cast(), PAGE, libc::PROT_READ) };

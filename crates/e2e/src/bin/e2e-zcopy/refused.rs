@@ -175,7 +175,7 @@ fn mappings() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Somebody else may have areas, but not all pages of others, and can't exchange.
+/// Another user may have areas, but not the pages of others, and can't exchange.
 fn users() -> Result<(), Failed> {
     let (a, b) = (area(1)?, area(1)?);
     fs::set_permissions("/dev/zcopy", fs::Permissions::from_mode(0o666))?;
@@ -204,7 +204,7 @@ fn users() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A page that somebody has by its address stays where it is; the others of the call go.
+/// A page that is in use by its address stays where it is; the others of the call go.
 fn held() -> Result<(), Failed> {
     let (a, b) = (area(4)?, area(4)?);
     let (ma, mb) = (a.map(0, 4)?, b.map(0, 4)?);

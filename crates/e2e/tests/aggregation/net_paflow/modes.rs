@@ -2,7 +2,7 @@
 //! queues that ports share.
 
 use super::rig::{LEFT, PORT_MACS, RIGHT, Rig, VIDS};
-use e2e::stream::{UNDER_WAY, exchange_through, joined_both_ways, packet};
+use e2e::stream::{IN_FLIGHT, exchange_through, joined_both_ways, packet};
 use e2e::virtio::Guest;
 use e2e::wait_for;
 use lab::Result;
@@ -45,7 +45,7 @@ fn modes_that_pass_packets_on() -> Result<()> {
         ("csum", readdressed),
     ];
     for (mode, undo) in modes {
-        rig.forwarding(mode, |_| exchange_through(&mut ends, PACKETS, &VIDS, UNDER_WAY, undo))?;
+        rig.forwarding(mode, |_| exchange_through(&mut ends, PACKETS, &VIDS, IN_FLIGHT, undo))?;
     }
     let packets = PACKETS * modes.len() as u64;
     let [received, sent] = rig.millrace.sides("wan");
@@ -95,7 +95,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Offset of the IP header, and of what follows.
+/// Offset of the IP header, and of the payload.
 const IP: usize = 18;
 const INSIDE: usize = IP + 20;
 

@@ -1,4 +1,4 @@
-//! Arguments that the driver refuses, and what it says.
+//! Arguments that the driver refuses, and its messages.
 
 use e2e::Home;
 use e2e::plugin::plugin;
@@ -19,7 +19,7 @@ sc = 100
 nfi = 1
 ";
 
-/// Starts testpmd with these devices, each in the directory of `home`, and returns what it says until its devices are there.
+/// Starts testpmd with these devices, each in the directory of `home`, and returns its output until its devices are ready.
 fn said(home: &Home, devices: &[&str]) -> String {
     let mut command = Command::new("dpdk-testpmd");
     command.args(["--no-huge", "-m", "64", "--no-pci", "--no-telemetry", "-d"]).arg(plugin());
@@ -30,7 +30,7 @@ fn said(home: &Home, devices: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_their_cause() {
     let home = Home::new();
     std::fs::write(home.path("nf.toml"), RIGHT).unwrap();
     std::fs::write(home.path("wrong.toml"), RIGHT.replace("sc = 100", "sc = 5000\ncs = 1")).unwrap();

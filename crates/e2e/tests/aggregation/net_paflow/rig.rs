@@ -1,4 +1,4 @@
-//! testpmd on the driver, beside a switch that aggregates.
+//! testpmd on the driver, and a switch that aggregates.
 //!
 //! ```text
 //! near ── wan ══════ left ┌─────────┐ right ── out ── far
@@ -31,7 +31,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// Starts the switch and testpmd with so many queues; a worker of the switch has one of each port.
+    /// Starts the switch and testpmd with this number of queues; a worker of the switch has one of each port.
     pub fn start(queues: u16) -> Result<Rig> {
         Rig::start_with(queues, &[])
     }
@@ -73,7 +73,7 @@ impl Rig {
         self.testpmd.stop().map(drop)
     }
 
-    /// Ends testpmd and the switch, both well.
+    /// Ends testpmd and the switch, both with success.
     pub fn stop(mut self) -> Result<()> {
         self.testpmd.quit(e2e::SOON)?;
         self.millrace.stop();

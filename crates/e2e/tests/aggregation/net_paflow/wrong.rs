@@ -10,7 +10,7 @@ use lab::dpdk::{self, Builder, Port, Testpmd};
 use lab::millrace::config::*;
 use std::collections::BTreeMap;
 
-/// A guest that talks with testpmd by hand, which returns what it gets. Nothing is joined, so that all returns one by one.
+/// A guest that talks with testpmd by hand, which returns its packets. Nothing is joined, so that they return one by one.
 struct Echo {
     millrace: Millrace,
     testpmd: Testpmd,
@@ -51,7 +51,7 @@ impl Echo {
         Ok(())
     }
 
-    /// Returns what the driver dropped, by reason, and ends all.
+    /// Returns the driver's drops, by reason, and ends all.
     fn dropped(mut self) -> Result<BTreeMap<String, u64>> {
         self.testpmd.stop()?;
         let named = self.testpmd.named_stats()?.swap_remove(0);

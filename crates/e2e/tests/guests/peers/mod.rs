@@ -8,11 +8,11 @@ mod guest;
 mod rig;
 
 use self::rig::Rig;
-use lab::switch::{self, BasicForwarding, LinuxBridge, OpenVswitch, PortKind, Snabb, Switch, Testpmd, Vpp};
+use lab::switch::{self, BasicForwarding, LinuxBridge, OpenVswitch, PortKind, Snabb, SwitchKind, Testpmd, Vpp};
 use lab::{Result, ovs};
 
 /// Tests the switch with two and with four ports of this kind.
-fn check(switch: &dyn Switch, kind: PortKind) -> Result<()> {
+fn check(switch: &dyn SwitchKind, kind: PortKind) -> Result<()> {
     let version = switch.available().unwrap_or_else(|reason| panic!("{}: {reason}", switch.name()));
     for ports in [2, 4] {
         println!("{version}, {ports} ports");

@@ -4,7 +4,7 @@ use super::guest::{Guest, Message};
 use lab::dpdk::Pages;
 use lab::netns::{Namespace, cable};
 use lab::process::Interrupt;
-use lab::switch::{PortKind, Running, Setup, Switch, SwitchPort};
+use lab::switch::{PortKind, Running, Setup, SwitchKind, SwitchPort};
 use lab::{Result, cpu};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -55,7 +55,7 @@ impl Surroundings {
         Ok((Surroundings { directory, namespace, guests, interfaces }, ports))
     }
 
-    fn start(&self, switch: &dyn Switch, ports: &[SwitchPort]) -> Result<Box<dyn Running>> {
+    fn start(&self, switch: &dyn SwitchKind, ports: &[SwitchPort]) -> Result<Box<dyn Running>> {
         let plan = cpu::Plan::detect();
         let pages = if switch.megabytes() > 0 { Pages::for_dpdk(switch.megabytes()) } else { Pages::Normal };
         switch.start(&Setup {
@@ -100,7 +100,7 @@ fn interfaces(namespace: &Namespace) -> Result<String> {
 
 impl Rig {
     /// Starts the switch with a port of each of these kinds, and connects the guests.
-    pub fn new(switch: &dyn Switch, kinds: &[PortKind]) -> Result<Rig> {
+    pub fn new(switch: &dyn SwitchKind, kinds: &[PortKind]) -> Result<Rig> {
         let (surroundings, ports) = Surroundings::new(kinds)?;
         let mut running = surroundings.start(switch, &ports)?;
         running.commands().iter().for_each(|line| println!("  {line}"));
@@ -122,7 +122,7 @@ impl Rig {
     }
 
     /// Starts the switch with an interface that is missing, and returns its error.
-    pub fn with_missing_interface(switch: &dyn Switch) -> Result<String> {
+    pub fn with_missing_interface(switch: &dyn SwitchKind) -> Result<String> {
         let (surroundings, _) = Surroundings::new(&[])?;
         let ports = ["nosuch0", "nosuch1"].map(|name| SwitchPort::Interface(name.to_owned()));
         let error = surroundings.start(switch, &ports).err().expect("its interfaces are missing").to_string();

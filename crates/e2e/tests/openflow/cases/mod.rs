@@ -1,5 +1,5 @@
-//! The public test cases of OpenFlow switches, those of os-ken's switch tester: each sets flows in Millrace and sends it a packet,
-//! and Open vSwitch, as the tester's switch, shows what comes out.
+//! The public test cases of OpenFlow switches, those of os-ken's switch tester: each sets flows in Millrace and sends it a
+//! packet, and Open vSwitch, as the tester's switch, shows the output.
 //!
 //! ```text
 //!             controller: os-ken's switch tester
@@ -51,7 +51,7 @@ const REFUSED: [(&str, &str); 10] = [
     ("itag", "type=0x02, code=0x00"),
     // Types of IPv6 extension headers.
     ("39_IPV6_EXTHDR", "type=0x04, code=0x06"),
-    // Fields that are not set: those that say what follows.
+    // Fields that are not set: those that determine the next header.
     ("set_field: 05_ETH_TYPE", "type=0x02, code=0x0d"),
     ("set_field: 10_IP_PROTO", "type=0x02, code=0x0d"),
     // The tester can't read the packets of a few cases itself; they fail with any switch.
@@ -99,7 +99,7 @@ impl Outcome {
     }
 }
 
-/// Installs the tester, which Debian's package of os-ken lacks, beside the tests' own files; returns the directory.
+/// Installs the tester, which Debian's package of os-ken lacks, next to the tests' own files; returns the directory.
 fn tester() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(TESTER);
     if !directory.exists() {
@@ -129,7 +129,7 @@ const TESTER_SWITCH: [&str; 10] = [
     "tcp:127.0.0.1:6653",
 ];
 
-/// Runs the cases of a directory; returns what came of them.
+/// Runs the cases of a directory; returns their outcomes.
 fn run(namespace: &Namespace, tester: &Path, cases: &Path, home: &Home) -> Result<Vec<Outcome>> {
     let results = home.path("cases.jsonl");
     let mut command = namespace.command("/usr/bin/python3");
@@ -163,7 +163,7 @@ fn select(cases: &Path, wanted: impl Fn(&str) -> bool, into: &Path) {
     }
 }
 
-/// Runs the cases of the files whose descriptions are `wanted`, in several rigs. Returns what came of them.
+/// Runs the cases of the files whose descriptions are `wanted`, in several rigs. Returns their outcomes.
 fn outcomes(wanted: impl Fn(&str) -> bool + Sync) -> Result<Vec<Outcome>> {
     let tester = &tester();
     std::thread::scope(|scope| {

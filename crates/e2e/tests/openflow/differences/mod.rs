@@ -27,7 +27,7 @@ fn both_switches_send_the_same_packets() -> Result<()> {
     millrace.wait_up(&["s1", "s2", "s3"]);
     let interrupt = Interrupt::never();
     let files = tempfile::Builder::new().prefix("ovs-").tempdir().unwrap();
-    // It is to look behind all VLAN tags, too.
+    // It has to look past all VLAN tags, too.
     let settings = ["--", "set", "Open_vSwitch", ".", "other_config:vlan-limit=0"];
     let ovs = open_vswitch(&namespace, files.path(), ["v1", "v2", "v3"], &settings, &interrupt)?;
 

@@ -17,7 +17,7 @@ const FAUCET: &str = "faucet==1.10.11";
 /// Addresses of the hosts: two in one VLAN, one in the other.
 const HOSTS: [&str; 3] = ["10.0.1.1", "10.0.1.2", "10.0.2.3"];
 
-/// Installs Faucet, which Debian does not have, beside the tests' own files; returns the directory of its programs.
+/// Installs Faucet, which Debian does not have, next to the tests' own files; returns the directory of its programs.
 fn faucet() -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(FAUCET);
     let done = directory.join("done");

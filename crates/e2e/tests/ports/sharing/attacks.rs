@@ -1,4 +1,4 @@
-//! A guest that breaks every rule behind a shared port, beside an honest one.
+//! A guest that breaks every rule behind a shared port, next to an honest one.
 
 use super::*;
 use e2e::virtio::rogue::{BUFFERS, F_NEXT, F_WRITE, HEADER, RX, Rogue, SIZE, TX};
@@ -7,7 +7,7 @@ use e2e::virtio::{Pump, Source};
 /// Ways to attack.
 const WAYS: usize = 5;
 
-/// Frames for the rogue at a time: fewer than the wire has room for, beside those of the honest guests.
+/// Frames for the rogue at a time: fewer than the wire has room for, besides those of the honest guests.
 const BURST: usize = 64;
 
 /// Where the guest has no memory.
@@ -58,7 +58,7 @@ fn a_guest_that_attacks_takes_no_frame_from_another() -> Result<()> {
             millrace.wait_up(&["a"]);
             attack(&mut rogue, strike % WAYS);
             for _ in 0..3 {
-                // So much of the honest traffic came after the last burst that the switch has taken that one from the wire.
+                // This much honest traffic came after the last burst: the switch has taken that burst from the wire.
                 pump.wait_for(2 * WINDOW, e2e::SOON).unwrap();
                 wait_for("the wire to take the last burst", || (sender.reap().unwrap() == 0).then_some(()));
                 for _ in 0..BURST {

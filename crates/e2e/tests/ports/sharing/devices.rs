@@ -141,7 +141,7 @@ fn eight_workers_that_sleep_are_woken() -> Result<()> {
         let frames = 300;
         for _ in 0..frames {
             exchange.run(1, e2e::SOON).unwrap();
-            // Longer than any worker looks for frames.
+            // Longer than any worker polls for frames.
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         adds_up(&millrace, "wan", [frames; 2], &list);

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// Writes a capture file of so many distinct frames. Returns them.
+/// Writes a capture file of distinct frames, and returns these.
 fn record(path: &Path, frames: usize) -> Vec<Vec<u8>> {
     let mut source = Source::new(2, 1, SIZES);
     let frames: Vec<_> = (0..frames).map(|_| source.make()).collect();
@@ -18,7 +18,6 @@ fn record(path: &Path, frames: usize) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns the frames of a capture file.
 fn recorded(path: &Path) -> Vec<Vec<u8>> {
     Reader::open(path).unwrap().map(|frame| frame.unwrap().bytes).collect()
 }
@@ -34,7 +33,7 @@ fn tape() -> RawPort {
 }
 
 #[test]
-fn what_is_replayed_is_recorded_in_its_order() {
+fn replayed_frames_are_recorded_in_their_order() {
     const FRAMES: usize = 20_000;
     for (workers, parent) in [(vec![0, 1, 2], None), (vec![2, 1], Some(0)), (vec![1], Some(1))] {
         let home = Home::new();
@@ -80,7 +79,7 @@ fn without_an_order_each_worker_sends_to_a_queue_of_its_own() {
         let fw = millrace.counted("fw", 0, total);
         adds_up(&millrace, "wan", [FRAMES as u64, 0], &[0, 1, 2]);
         assert!(fw.drops().is_empty(), "{:?}", fw.0);
-        // The parent sends what the first lane hands over.
+        // The parent sends frames that the first lane hands over.
         recorder.counted("tape", 0, total);
         home.configure(&without);
         assert_eq!(millrace.reload().ports(Step::Removed), ["wan"]);

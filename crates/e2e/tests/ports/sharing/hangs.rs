@@ -1,4 +1,4 @@
-//! Workers of a shared queue that hang, each at a step of its own, while the other threads of the switch run on.
+//! Workers of a shared queue that hang, each at a step of its own, while the other threads of the switch continue.
 
 use super::*;
 use lab::process::Halt;
@@ -49,10 +49,10 @@ fn while_frames_pass(millrace: &Millrace, ends: [Guest; 2], test: impl FnOnce() 
     Ok(())
 }
 
-/// Instructions that a thread goes on by at a time: every step of a worker takes more.
+/// Instructions that a thread executes at a time: every step of a worker takes more.
 const STRIDE: usize = 32;
 
-/// Stops a worker's thread, and takes it on by a few instructions at a time until it is at this place.
+/// Stops a worker's thread, and lets it execute a few instructions at a time until it is at this position.
 fn hang(millrace: &Millrace, worker: usize, place: &str) -> Result<Halt> {
     let mut halt = millrace.daemon.halt(&format!("worker-{worker}"))?;
     let deadline = Instant::now() + e2e::SOON;
@@ -96,7 +96,7 @@ fn is_shown(millrace: &Millrace, worker: usize, place: &str) {
 }
 
 #[test]
-fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
+fn a_worker_that_hangs_with_a_batch_blocks_no_other_worker() -> Result<()> {
     let (wire, home) = (Wire::start(), Home::new());
     let keys = parented(0, RawPort { stalled_after: "100ms".into(), ..roles(&[1, 2]) });
     let millrace = switch(&home, &wire, keys, 0);
@@ -110,7 +110,7 @@ fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
             let place = format!("port \"wan\" queue 0 lane {} (forward)", worker - 1);
             let halt = hang(&millrace, worker, &place)?;
             drop(rival);
-            // More frames pass than there is room for behind the batch: the parent has gone on without it.
+            // More frames pass than there is room for behind the batch: the parent has continued without it.
             wait_for_frames(&millrace, &["fw", "wan"]);
             wait_for_work(&millrace, &[other]);
             is_shown(&millrace, worker, &place);
@@ -128,7 +128,7 @@ fn a_worker_that_hangs_with_a_batch_holds_up_nobody() -> Result<()> {
     Ok(())
 }
 
-/// Only the parent receives, so nothing arrives without it; all else goes on, and its workers wait for it.
+/// Only the parent receives, so nothing arrives without it; everything else continues, and its workers wait for it.
 #[test]
 fn a_parent_that_hangs_holds_up_its_queue_only() -> Result<()> {
     let (wire, home) = (Wire::start(), Home::new());

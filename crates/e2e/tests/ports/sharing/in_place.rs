@@ -40,7 +40,7 @@ impl Scene {
 }
 
 #[test]
-fn a_mapped_guest_gets_what_workers_share_in_place() -> Result<()> {
+fn a_mapped_guest_gets_shared_frames_in_place() -> Result<()> {
     for has_cable in [true, false] {
         for keys in [static_roles(), parented(0, roles(&[1, 2]))] {
             let Scene { millrace, home, wire, _cable } = Scene::new(&keys, has_cable)?;

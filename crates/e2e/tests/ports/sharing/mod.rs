@@ -61,7 +61,7 @@ const SIZES: Sizes = 60..=1514;
 /// Frames on their way in each direction: fewer than a guest has buffers for, so that none is dropped.
 const WINDOW: u64 = 64;
 
-/// Returns so many workers: some sleep at once, some poll for a while first.
+/// Returns `count` workers: some sleep at once, some poll for a while first.
 fn workers(count: usize) -> Vec<RawWorker> {
     (0..count).map(|worker| if worker % 2 == 0 { sleeper() } else { RawWorker::default() }).collect()
 }
@@ -99,8 +99,8 @@ fn ends(home: &Home, millrace: &Millrace, wire: &Wire) -> Result<[Guest; 2]> {
     Ok([guest(home, millrace, "fw")?, wire.guest("far")?])
 }
 
-/// Checks that a port has received and sent so many frames, and dropped none, and that these `workers` share its queue: each
-/// frame was processed by one of them.
+/// Checks that a port has received and sent these numbers of frames, and dropped none, and that these `workers` share its
+/// queue: each frame was processed by one of them.
 fn adds_up(millrace: &Millrace, name: &str, frames: [u64; 2], workers: &[usize]) {
     let port = millrace.counted(name, frames[0], frames[1]);
     assert!(port.drops().is_empty(), "{:?}", port.0);

@@ -11,8 +11,8 @@ fn unordered_by(keys: RawPort) -> RawPort {
     RawPort { order: FrameOrder::None.into(), ..keys }
 }
 
-/// Reloads a switch again and again, with each of `ways` and its number of workers, while frames pass. Nothing is lost, nothing
-/// comes twice, and nobody is disconnected.
+/// Reloads a switch again and again, with each of `ways` and its number of workers, while frames pass. Nothing is lost,
+/// nothing comes twice, and no guest is disconnected.
 fn changes_while_frames_pass(ways: &[(RawPort, usize)], is_ordered: bool) -> Result<()> {
     let (wire, home) = (Wire::start(), Home::new());
     let config = |(keys, count): &(RawPort, usize)| {

@@ -59,7 +59,7 @@ fn a_tunnel_ends_at_a_shared_port() -> Result<()> {
 }
 
 #[test]
-fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
+fn frames_of_a_shared_port_are_recorded_and_mirrored() -> Result<()> {
     for keys in [static_roles(), locked()] {
         let outside = Home::new();
         let far = RawPort { record_to: "far.pcap".into(), ..vhost_user("far") };
@@ -89,9 +89,9 @@ fn what_passes_a_shared_port_is_recorded_and_mirrored() -> Result<()> {
     Ok(())
 }
 
-/// A mirror of the guest's side gets what the shared port's workers hand over, once it is sent.
+/// A mirror of the guest's side gets the frames that the shared port's workers hand over, once they are sent.
 #[test]
-fn what_workers_hand_over_is_mirrored_where_it_leaves() -> Result<()> {
+fn handed_over_frames_are_mirrored_where_they_leave() -> Result<()> {
     let (wire, home) = (Wire::start(), Home::new());
     let probe = record("probe", "probe.pcap");
     let mirror = RawMirror { direction: MirrorDirection::Out.into(), ..mirror(["fw"], "probe") };

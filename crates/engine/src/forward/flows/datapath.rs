@@ -28,7 +28,7 @@ pub(crate) struct Datapath {
     pub(in crate::forward) wanted: Arc<LiveWanted>,
     /// Packets that workers had for controllers, and that these did not get.
     undelivered: Counter,
-    /// Numbers of ports, and what is forbidden there. Numbers stay the same while the switch runs, even if a port is removed and
+    /// Numbers of ports, and their configuration. Numbers stay the same while the switch runs, even if a port is removed and
     /// added again.
     known: Mutex<HashMap<String, (u32, Arc<LivePortConfig>)>>,
     /// Drops of packets that controllers sent.
@@ -45,7 +45,6 @@ pub(crate) struct Numbered {
 }
 
 impl Datapath {
-    /// Returns a datapath that signals `notifier` for packets to controllers.
     pub(crate) fn new(notifier: Arc<EventNotifier>) -> Datapath {
         let counters = Arc::default();
         let mut versions = Versions::new(&counters);
@@ -85,12 +84,11 @@ impl Datapath {
         self.publish(&mut versions);
     }
 
-    /// Returns the counters of flows.
     pub(crate) fn counters(&self) -> Arc<Counters> {
         self.counters.clone()
     }
 
-    /// Returns what worker `lane` counts in: packets of flows, and lookups.
+    /// Returns the counters of worker `lane`: packets of flows, and lookups.
     pub(in crate::forward) fn lane(&self, lane: usize) -> (Arc<Lane>, Arc<Lookups>) {
         (self.counters.lane(lane), self.lookups.lock().unwrap()[lane].clone())
     }
@@ -105,7 +103,8 @@ impl Datapath {
         versions.keep(self.live.get());
     }
 
-    /// Returns how many packets found no flow in each table. Frees what no worker uses any more: call this a few times in a second.
+    /// Returns how many packets found no flow in each table. Frees memory that no worker uses any more: call this a few times
+    /// in a second.
     pub(crate) fn missed(&self) -> Vec<u64> {
         let mut versions = self.versions.lock().unwrap();
         versions.free();
@@ -138,7 +137,7 @@ impl Datapath {
         Numbered { numbers: numbers.into(), configs: configs.into(), datapath: self.clone() }
     }
 
-    /// Sets what is forbidden at the port of this number.
+    /// Sets the configuration of the port of this number.
     pub(crate) fn configure(&self, number: u32, config: PortConfig) {
         let known = self.known.lock().unwrap();
         known.values().filter(|(known, _)| *known == number).for_each(|(_, live)| live.set(config));
@@ -149,7 +148,6 @@ impl Datapath {
         self.wanted.set(wanted);
     }
 
-    /// Returns the statistics.
     pub(crate) fn stats(&self, bridge: &str, ports: &[String], numbered: &Numbered) -> DatapathStats {
         let missed = self.missed().iter().sum::<u64>();
         let flows = self.versions.lock().unwrap().rules.len();

@@ -1,8 +1,8 @@
 //! The flows of a bridge that forwards by OpenFlow, which a controller sets.
 //!
 //! - [`Datapath`] is shared by the control side and all workers;
-//! - [`Flows`] is one version of the tables, which workers read; [`Path`] is the way of a packet through them;
-//! - [`Walk`] is how far a packet has come on its way;
+//! - [`Flows`] is one version of the tables, which workers read; [`Path`] is the path of a packet through them;
+//! - [`Walk`] is the progress of a packet along its path;
 //! - [`Emission`] is a packet that a controller sends.
 //!
 //! A worker's [`FlowPlan`](super::flow_plan::FlowPlan) sends frames by them. Packets for controllers go through a

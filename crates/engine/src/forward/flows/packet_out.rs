@@ -13,7 +13,7 @@ pub(crate) struct Emission {
     pub(in crate::forward) packet: Vec<u8>,
 }
 
-/// Where such a packet goes.
+/// Destination of such a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::forward) enum Way {
     /// Through the flow tables.

@@ -1,4 +1,4 @@
-//! The flows that a packet goes by, from table to table.
+//! The flows that apply to a packet, from table to table.
 
 use openflow::{Action, Rule, To};
 
@@ -27,7 +27,6 @@ impl Path {
         usize::from(self.len) == LONGEST
     }
 
-    /// Returns the slots of its flows.
     #[inline(always)]
     pub(in crate::forward) fn slots(&self) -> &[u32] {
         &self.slots[..usize::from(self.len).min(LONGEST)]

@@ -1,4 +1,4 @@
-//! Prohibitions of controllers at a port, as workers see them.
+//! The port configuration that controllers set (`PORT_DOWN`, `NO_FWD` and others), as workers read it.
 
 use openflow::PortConfig;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct LivePortConfig(AtomicU32);
 
 impl LivePortConfig {
-    /// Sets it. Bursts received after this go by it.
+    /// Sets it. It applies to bursts received afterwards.
     pub(super) fn set(&self, config: PortConfig) {
         self.0.store(config.0, Ordering::Relaxed);
     }
 
-    /// Returns it.
     #[inline(always)]
     pub(crate) fn get(&self) -> PortConfig {
         PortConfig(self.0.load(Ordering::Relaxed))

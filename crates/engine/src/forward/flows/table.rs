@@ -29,7 +29,6 @@ impl Flows {
         &self.misses[0]
     }
 
-    /// Returns the rule in a slot.
     #[inline(always)]
     pub(in crate::forward) fn rule(&self, slot: u32) -> &Rule {
         self.rules.get(slot).unwrap_or_else(|| self.miss(slot))

@@ -1,4 +1,4 @@
-//! How far a packet has come on its way through the tables.
+//! Progress of a packet through the tables.
 
 use super::path::Path;
 use super::table::Flows;
@@ -8,7 +8,7 @@ use openflow::{Action, FORWARDING, FlowId, Rule, SetKey, To};
 /// The way of one packet: the flows of its path and, at the end, the actions that they have written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::forward) struct Walk {
-    /// Where the packet is sent, if it has no path.
+    /// Destination of a packet without a path.
     only: Option<To>,
     path: Path,
     /// The flow of the path that the packet is at, and the next of its steps.
@@ -51,7 +51,7 @@ impl Walk {
         Walk { only: Some(to), ..Walk::default() }
     }
 
-    /// Goes on by another path.
+    /// Continues along another path.
     pub(in crate::forward) fn go_on(&mut self, path: Path) {
         (self.path, self.at, self.step, self.is_measured) = (path, 0, 0, false);
     }

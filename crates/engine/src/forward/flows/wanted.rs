@@ -8,12 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(in crate::forward) struct LiveWanted(AtomicU32);
 
 impl LiveWanted {
-    /// Sets them. Bursts received after this go by them.
+    /// Sets them. They apply to bursts received afterwards.
     pub(super) fn set(&self, wanted: WantedPackets) {
         self.0.store(wanted.0, Ordering::Relaxed);
     }
 
-    /// Returns them.
     pub(in crate::forward) fn get(&self) -> WantedPackets {
         WantedPackets(self.0.load(Ordering::Relaxed))
     }

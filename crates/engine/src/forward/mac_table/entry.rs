@@ -1,4 +1,4 @@
-//! An entry of the table: an address, and where it was seen.
+//! An entry of the table: an address, and the port behind which it was seen.
 
 use handover::Pair;
 use packet::MacAddr;

@@ -1,12 +1,12 @@
 //! A bridge's MAC table: the port behind which an address was last seen. All workers share it without a lock.
 //!
-//! A bucket is one cache line of four entries, an entry two words: a key (address and VLAN) and a value (port, time),
-//! which readers find together ([`handover::Pair`]). Writers exclude each other by a flag that they do not wait for: an
-//! address that is not learned now is learned from its next frame.
+//! A bucket is one cache line of four entries, an entry two words: a key (address and VLAN) and a value (port, time), which
+//! readers find together ([`handover::Pair`]). Writers exclude each other by a flag that they do not wait for: an address
+//! that is not learned now is learned from its next frame.
 //!
 //! An address may be in one of two buckets, and goes into the one with more room. The table has room for twice as many
-//! addresses as all ports together may have. An address is replaced only if it has not been seen for the ageing time: a
-//! guest that makes up sources fills its own share and no more.
+//! addresses as all ports together may have. An address is replaced only if it has not been seen for the ageing time: a guest
+//! that invents sources fills only its own share.
 
 mod entry;
 mod spread;
@@ -165,7 +165,7 @@ impl MacTable {
     #[cold]
     fn note(&self, key: Key, known: bool, port: u16, now: u32) {
         let share = &self.shares[usize::from(port)];
-        // A guest that makes up addresses beyond its limit must not keep others from writing either.
+        // A guest that invents addresses beyond its limit must not keep other ports from writing either.
         if !known && !self.has_room(share) {
             share.over_limit.fetch_add(1, Ordering::Relaxed);
             return;
@@ -218,7 +218,7 @@ impl MacTable {
         entry.inspect(|entry| entry.write(key, Value::fixed(port))).is_some()
     }
 
-    /// Forgets everything learned behind ports that are `gone`, and what is too old at `now`. Waits for writers;
+    /// Forgets everything learned behind ports that are `gone`, and entries that are too old at `now`. Waits for writers;
     /// control side only.
     pub fn sweep(&self, now: u32, gone: impl Fn(u16) -> bool) {
         // Workers write one entry at a time, and never wait meanwhile.

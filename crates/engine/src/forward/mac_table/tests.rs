@@ -28,7 +28,7 @@ fn addresses_are_learned_moved_and_forgotten() {
 }
 
 #[test]
-fn a_worker_whose_clock_is_behind_finds_what_another_one_learned() {
+fn a_worker_whose_clock_is_behind_finds_fresh_addresses() {
     let table = table(1, 16, 10);
     table.learn(key(1), 0, 100);
     assert_eq!(table.find(key(1), 99), Some(0));
@@ -72,7 +72,7 @@ fn ports_at_their_limits_leave_room_for_each_other() {
 }
 
 #[test]
-fn a_port_that_makes_addresses_up_fills_its_own_share() {
+fn a_port_that_invents_addresses_fills_its_own_share() {
     let table = table(3, 64, 300);
     let victims = 0..64;
     victims.clone().for_each(|n| table.learn(key(n), 0, 100));
@@ -124,7 +124,7 @@ fn static_addresses_all_fit_and_stay() {
 }
 
 #[test]
-fn tables_are_keyed_each_for_itself() {
+fn each_table_has_its_own_key() {
     let spread = |spread: &Spread| (0..64).map(|n| spread.buckets(key(n), 1 << 16)).collect::<Vec<_>>();
     assert_ne!(spread(&Spread::new()), spread(&Spread::new()));
 }
@@ -132,7 +132,7 @@ fn tables_are_keyed_each_for_itself() {
 proptest! {
     /// In any sequence of events, counts match the entries, and no port exceeds its limit.
     #[test]
-    fn counts_are_true(events in prop::collection::vec((0u32..40, 0u16..3, 0u32..4), 1..300)) {
+    fn counts_are_exact(events in prop::collection::vec((0u32..40, 0u16..3, 0u32..4), 1..300)) {
         let table = table(3, 8, 10);
         let mut now = 0;
         for (n, port, pause) in events {

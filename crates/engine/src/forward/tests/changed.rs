@@ -1,4 +1,4 @@
-//! Guests that change frames after they were judged: all outputs send what was judged.
+//! Guests that change frames after they were judged: all outputs send the judged bytes.
 
 use super::{Delivered, Rig};
 use crate::forward::{BridgePlan, Half, Output, TransmitQueue};
@@ -17,7 +17,6 @@ pub(in crate::forward) struct Guest {
 }
 
 impl Guest {
-    /// Returns a guest with this frame.
     pub(in crate::forward) fn new(frame: &[u8]) -> Arc<Guest> {
         let mut arena = Arena::new(1 << 16, false).unwrap();
         let addr = arena.allocate(frame.len() as u64, 64).unwrap();
@@ -63,7 +62,7 @@ pub(in crate::forward) fn slow(count: usize, guest: &Arc<Guest>) -> (Vec<Output>
     (delivered.iter().enumerate().map(output).collect(), delivered)
 }
 
-/// Sends the guest's frame into port 0 of a bridge; returns what left each port.
+/// Sends the guest's frame into port 0 of a bridge; returns the frames that left each port.
 fn sent(vlans: &[Vlan], guest: &Arc<Guest>) -> Vec<Vec<Vec<u8>>> {
     let mut rig = Rig::new(vlans);
     (rig.outputs, rig.delivered) = slow(vlans.len(), guest);

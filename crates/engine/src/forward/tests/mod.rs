@@ -174,14 +174,14 @@ fn a_frame_for_its_own_port_is_dropped() {
 }
 
 #[test]
-fn a_bridge_of_one_says_so() {
+fn frames_of_a_bridge_with_one_port_are_dropped() {
     let mut rig = Rig::new(&[Vlan::Ignore]);
     rig.send(0, &[frame(BROADCAST, mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::NoPort), 1);
 }
 
 #[test]
-fn what_is_flooded_is_counted_where_it_comes_from() {
+fn floods_are_counted_at_their_source() {
     let mut rig = Rig::knowing(&[Vlan::Ignore, Vlan::Ignore, Vlan::Ignore], &[(Key::of(mac(7).into(), 0), 2)]);
     let to = |destination| frame(destination, mac(1), None, 0);
     rig.send(0, &[to(mac(9)), to(mac(7)), to(mac(8)), to(BROADCAST)], 60);
@@ -222,7 +222,7 @@ fn a_known_address_in_another_vlan_is_not_reached() {
 }
 
 proptest! {
-    /// For any burst, every port gets what a bridge that handled one frame at a time would have sent.
+    /// For any burst, every port gets the frames that a bridge would have sent which handles one frame at a time.
     #[test]
     fn bursts_are_as_good_as_single_frames(
         burst in prop::collection::vec((0u8..4, 0u8..4, any::<bool>()), 1..MAX_BURST),

@@ -13,7 +13,7 @@ struct Model {
 }
 
 impl Model {
-    /// Returns what leaves by each port when `frame` arrives at `from`.
+    /// Returns the frame that leaves by each port when `frame` arrives at `from`.
     fn forward(&mut self, from: usize, frame: &[u8]) -> Vec<Option<Vec<u8>>> {
         let nothing = vec![None; self.vlans.len()];
         let tag =
@@ -61,7 +61,7 @@ fn vlan() -> impl Strategy<Value = Vlan> {
     ]
 }
 
-/// Returns ports of a bridge: all of them look at tags, or none does.
+/// Returns ports of a bridge: all of them handle tags, or none does.
 fn vlans() -> impl Strategy<Value = Vec<Vlan>> {
     prop_oneof![4 => prop::collection::vec(vlan(), 2..6), 1 => Just(vec![Vlan::Ignore; 4])]
 }
@@ -93,7 +93,7 @@ proptest! {
 
     /// Frames leave as in the model, tags included, and each frame that leaves nowhere is counted once.
     #[test]
-    fn a_bridge_does_with_tags_what_the_model_does(
+    fn a_bridge_treats_tags_as_the_model_does(
         vlans in vlans(),
         bursts in prop::collection::vec((0usize..6, prop::collection::vec(any_frame(), 1..6)), 1..12),
         cut in 1u32..60,
@@ -127,7 +127,7 @@ fn a_priority_tag_leaves_with_the_vlan_of_its_port() {
 }
 
 #[test]
-fn what_controllers_send_without_a_vlan_gets_none() {
+fn controllers_packets_without_a_vlan_get_none() {
     let mut rig = Rig::new(&[Vlan::Access(10), Vlan::Trunk(vec![])]);
     let [bare, priority, tagged] = [None, Some(0x2000), Some(0x200a)].map(|tag| frame(BROADCAST, mac(1), tag, 7));
     assert_eq!(rig.send_from_nowhere(&[bare.clone(), priority]).concat(), [] as [Vec<u8>; 0]);

@@ -1,4 +1,4 @@
-//! AF_PACKET ports: interfaces by packet rings.
+//! An open AF_PACKET port.
 
 use super::{LongFrames, PacketReceive, PacketTransmit, Settings};
 use crate::port::Site;

@@ -31,7 +31,7 @@ pub struct LongFrames {
     seen: AtomicBool,
 }
 
-/// None has arrived, at an interface whose MTU is not known.
+/// No long frame has arrived, at an interface with an unknown MTU.
 impl Default for LongFrames {
     fn default() -> LongFrames {
         LongFrames { limit: AtomicU32::new(u32::MAX), seen: AtomicBool::new(false) }

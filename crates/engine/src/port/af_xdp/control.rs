@@ -75,7 +75,7 @@ impl interface::Session for XdpSession {
             site.set_state(self.link.trouble().is_none(), self.describe(&self.link));
         }
         if watched.failed.load(Ordering::Relaxed) {
-            return Err("its sockets could not be opened again".to_owned());
+            return Err("its sockets could not be reopened".to_owned());
         }
         Ok(())
     }

@@ -42,7 +42,6 @@ impl<T> InFlight<T> {
         self.0.remove(at).map(|entry| entry.1)
     }
 
-    /// Removes all items.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.0.drain(..).map(|entry| entry.1)
     }

@@ -25,8 +25,8 @@ pub use umem_view::UmemView;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether pushed frames wait for another wake-up because the interface's queue was full. The receive half wakes the
-/// kernel for them, since nobody may transmit any more.
+/// Whether pushed frames wait for another wake-up because the interface's queue was full. The receive half wakes the kernel
+/// for them, since the transmit half may never be called again.
 #[derive(Debug, Default)]
 pub struct Stuck(AtomicBool);
 

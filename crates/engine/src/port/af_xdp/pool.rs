@@ -25,7 +25,6 @@ impl Pool {
         Some(Pool { arena, first, start, size, count })
     }
 
-    /// Returns the number of chunks.
     pub(super) fn count(&self) -> u16 {
         self.count
     }

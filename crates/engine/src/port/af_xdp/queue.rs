@@ -1,5 +1,5 @@
 //! A queue of an AF_XDP port: its socket, and the memory that it uses. A mapping closes the socket and opens another one with
-//! other memory; the port's other queues go on meanwhile.
+//! other memory; the port's other queues continue meanwhile.
 
 use super::device::{Device, OVERHEAD, OpenedQueue, Pools, RELEASE};
 use super::rings::{RxRings, TxRings};
@@ -38,7 +38,6 @@ pub(super) struct XdpQueue {
 }
 
 impl XdpQueue {
-    /// Returns the `opened` queue.
     pub(super) fn new(device: Arc<Device>, index: usize, OpenedQueue { pools, socket }: OpenedQueue) -> XdpQueue {
         let mut queue = XdpQueue {
             view: device.own.clone(),
@@ -124,7 +123,7 @@ impl ZeroCopyQueue for XdpQueue {
     fn rests_to_share(&self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> bool {
         let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
         let other = memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same);
-        // Queue 0 also receives for all others what is steered to the kernel.
+        // Queue 0 also receives the frames of all queues that are steered to the kernel.
         let steers = self.index == 0 || !memories.is_empty();
         other || steers && macs != self.macs.as_deref()
     }
@@ -148,7 +147,7 @@ impl ZeroCopyQueue for XdpQueue {
         self.prepared = None;
         // `Watched::count` owns a socket while it looks at it. With the lock held it does not, so the socket is closed.
         drop(self.device.watched.sockets.lock().unwrap());
-        // Nor does another queue of the guest that opens its socket beside this one.
+        // Nor does another queue of the guest that opens its socket at the same time.
         self.view.umem().settle();
         // In copy mode that suffices.
         if let Some(bound) = self.bound.as_ref().filter(|bound| bound.zero_copy) {

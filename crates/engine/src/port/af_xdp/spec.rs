@@ -31,7 +31,7 @@ pub struct Keys {
     /// Name of the interface. The port is down while there is no such interface.
     #[schemars(extend("x-default" = "required"))]
     pub interface: Field<String>,
-    /// Who moves frames between the interface and the switch's memory; `millrace ctl ports` shows the result.
+    /// The component that moves frames between the interface and the switch's memory; `millrace ctl ports` shows the result.
     #[schemars(extend("default" = "auto"))]
     pub mode: Field<MoverKey>,
     /// Queue pairs: the interface's queues from 0 on. Frames that the interface receives in others go to the kernel
@@ -42,8 +42,8 @@ pub struct Keys {
     #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
     pub queue_size: Field<i64>,
     /// Of a port of driver `af_xdp`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks the
-    /// NIC for it (as `ethtool -N` does) and takes it back when the port closes, even if the NIC had it before. `millrace ctl
-    /// ports` says which rules the NIC does not take.
+    /// NIC for it (as `ethtool -N` does) and removes it when the port closes, even if the NIC had it before. `millrace ctl
+    /// ports` shows the rules that the NIC refuses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steer: Vec<At<SteerKeys>>,
 }
@@ -89,7 +89,7 @@ impl SteerKeys {
     }
 }
 
-/// Who moves the frames of an AF_XDP port.
+/// The component that moves the frames of an AF_XDP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -109,7 +109,7 @@ pub struct Settings {
     pub interface: String,
     /// Number of queue pairs: the first ones of the interface.
     pub queues: u16,
-    /// Who moves frames between the interface and the switch's memory.
+    /// The component that moves frames between the interface and the switch's memory.
     pub mode: Mode,
     /// Descriptors of each ring.
     pub queue_size: u16,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct Steered {
     own: XdpReceive,
     passed: PacketReceive,
-    /// Which of the two is polled first, in turn, so that neither starves the other.
+    /// The one of the two that is polled first, in turn, so that neither starves the other.
     passed_first: Cell<bool>,
     mapped: Option<Arc<Mapped>>,
 }

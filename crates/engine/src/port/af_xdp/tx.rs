@@ -68,7 +68,7 @@ impl XdpTransmit {
         }
     }
 
-    /// Takes back what the kernel has sent.
+    /// Takes back frames that the kernel has sent.
     fn reclaim(&self, completion: &mut Completion, free: &mut Vec<u16>) {
         let mut kept = self.kept.borrow_mut();
         for address in completion.burst(u32::MAX) {
@@ -147,7 +147,7 @@ impl XdpTransmit {
         left.is_ok()
     }
 
-    /// Sends frames, with what was `taken` of them; from where they lie, if their chains can be kept.
+    /// Sends frames, with their `taken` bytes; without a copy, if their chains can be kept.
     #[inline(always)]
     fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>) -> Sent {
         let Some(socket) = &self.socket else { return Sent::none(Reason::Down) };

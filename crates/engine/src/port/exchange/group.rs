@@ -29,7 +29,6 @@ impl GroupExchange {
         self.group.get_or_init(make).as_ref().map_err(Clone::clone)
     }
 
-    /// Returns the group if it was made.
     fn made(&self) -> Option<&Arc<Group>> {
         self.group.get()?.as_ref().ok()
     }

@@ -1,4 +1,4 @@
-//! Ports whose functions exchange what frames lie in instead of having them copied: buffers or pages.
+//! Ports whose functions exchange the buffers or pages of frames instead of having frames copied.
 
 mod group;
 mod pages;
@@ -25,7 +25,7 @@ enum By {
     Pages(PageExchange),
 }
 
-/// How a queue takes part.
+/// The part of a queue in an exchange.
 pub(crate) enum Part {
     Group(Joined),
     Pages(Arc<PageMember>),
@@ -47,13 +47,11 @@ impl Exchange {
         &self.spec
     }
 
-    /// Returns the place of a port.
     pub(crate) fn place(self: &Arc<Exchange>, port: &str) -> Option<ExchangePlace> {
         let number = self.spec.ports.iter().position(|name| name == port)?;
         Some(ExchangePlace { exchange: self.clone(), number: number as u16 })
     }
 
-    /// Returns what was exchanged and copied.
     pub(crate) fn stats(&self) -> ExchangeStats {
         let ExchangeSpec { ports, mode, threshold } = &self.spec;
         let stats = ExchangeStats {
@@ -81,7 +79,6 @@ impl Exchange {
         }
     }
 
-    /// Returns the pairs of ports that had frames for each other.
     fn pairs(&self, counts: impl Fn(u16, u16) -> Counts) -> Vec<ExchangePair> {
         let ports = &self.spec.ports;
         let mut pairs = Vec::new();
@@ -113,7 +110,7 @@ pub(crate) struct ExchangePlace {
 }
 
 impl ExchangePlace {
-    /// Returns what the port offers to functions, if there is anything.
+    /// Returns the exchange that the port offers to functions, if any.
     pub(crate) fn offered(&self) -> Option<backend::Exchange> {
         match &self.exchange.by {
             By::Group(_) => Some(backend::Exchange::Group),
@@ -121,7 +118,7 @@ impl ExchangePlace {
         }
     }
 
-    /// Returns the seat of a function that wants so many buffers, and what it is told.
+    /// Returns the seat of a function that wants `wanted` buffers, and the grant for it.
     pub(crate) fn join(&self, token: u64, wanted: u16) -> Result<(Arc<Seat>, Grant), String> {
         match &self.exchange.by {
             By::Group(group) => group.join(token, wanted),

@@ -31,7 +31,6 @@ impl PageExchange {
         }
     }
 
-    /// Returns the device's number.
     pub(super) fn device(&self) -> Option<u64> {
         self.device.as_ref().ok().map(Device::number)
     }
@@ -52,13 +51,12 @@ impl PageExchange {
         if let Some(known) = self.threshold() {
             return Some(known);
         }
-        // Without the lock, so that who asks for the reason does not wait.
+        // Without the lock, so that requests for the reason do not wait.
         let measured = zcopy::threshold(device).map_err(|error| format!("its threshold can't be measured: {error}"));
         *self.threshold.lock().unwrap() = Some(measured);
         self.threshold()
     }
 
-    /// Returns the area that a region is of.
     fn adopt(&self, device: &Device, region: &Region) -> Option<Arc<AreaPages>> {
         // Others are not duplicated.
         region.device().filter(|number| *number == device.number())?;

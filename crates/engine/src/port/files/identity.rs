@@ -1,4 +1,4 @@
-//! Which file a path names.
+//! The identity of the file that a path names.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +28,8 @@ impl Identity {
     }
 }
 
-/// Finds who has locked a file in the lines of /proc/locks: `1: FLOCK  ADVISORY  WRITE 314 fe:01:2718 0 EOF` (proc(5)).
+/// Finds the process that has locked a file in the lines of /proc/locks: `1: FLOCK  ADVISORY  WRITE 314 fe:01:2718 0 EOF`
+/// (proc(5)).
 fn holder(locks: &str, file: Identity) -> Option<u32> {
     let [major, minor] = [rustix::fs::major(file.device), rustix::fs::minor(file.device)];
     let place = format!("{major:02x}:{minor:02x}:{}", file.inode);
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_that_locks_a_file_is_found() {
+    fn the_process_that_locks_a_file_is_found() {
         let locks = "1: POSIX  ADVISORY  WRITE 10 fe:01:7 0 EOF\n\
                      2: FLOCK  ADVISORY  WRITE 11 fe:01:8 0 EOF\n\
                      3: FLOCK  ADVISORY  READ  12 fe:01:7 0 EOF\n\

@@ -1,4 +1,4 @@
-//! Files by identity: which one a path names, who of the switch uses it, and who else has it.
+//! Files by identity: the file that a path names, its user within the switch, and other processes that have it.
 
 mod identity;
 mod open;

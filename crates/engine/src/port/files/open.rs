@@ -1,4 +1,4 @@
-//! Opening capture files, so that no one overwrites what another uses, and nobody waits for a pipe.
+//! Opening capture files: no file in use is overwritten, and opening a pipe never blocks.
 //!
 //! A file is locked by flock(2) as long as it is written, or while it is read. Other instances of Millrace respect that.
 
@@ -56,7 +56,7 @@ impl FileUses {
     fn lock(&self, file: &File, port: &str, lock: FlockOperation) -> Result<(), String> {
         match flock(file, lock) {
             Err(Errno::WOULDBLOCK) => {}
-            // Not every file system can lock, and there nobody has locked it.
+            // Not every file system can lock; there, no process has locked it.
             _ => return Ok(()),
         }
         let identity = identity(file)?;
@@ -82,7 +82,7 @@ fn open(path: &Path, purpose: Purpose, options: &mut OpenOptions) -> Result<File
     suits(fs::metadata(path))?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = options.custom_flags(flags.bits() as i32).open(path).map_err(|error| match error.raw_os_error() {
-        // fifo(7): nobody has it open to read it.
+        // fifo(7): no process has it open for reading.
         Some(code) if code == Errno::NXIO.raw_os_error() => "nobody reads the pipe".to_owned(),
         _ => error.to_string(),
     })?;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_refused_at_once_and_a_pipe_is_written_once_somebody_reads() {
+    fn other_files_are_refused_and_a_pipe_waits_for_its_reader() {
         let directory = tempfile::tempdir().unwrap();
         let [pipe, socket] = ["pipe", "socket"].map(|name| directory.path().join(name));
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_uses_is_not_written_under_any_name() {
+    fn a_file_in_use_is_not_written_under_any_name() {
         let directory = tempfile::tempdir().unwrap();
         let [config, replay, tape] = ["m.toml", "in.pcap", "out.pcap"].map(|name| directory.path().join(name));
         let names = ["soft", "hard"].map(|name| directory.path().join(name));

@@ -1,4 +1,4 @@
-//! The files of a specification, and who uses each.
+//! The files of a specification, and the user of each.
 
 use super::Identity;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::Mutex;
 pub struct FileUse {
     /// Its path.
     pub path: PathBuf,
-    /// Who uses it.
+    /// Its user.
     pub user: FileUser,
 }
 
@@ -46,12 +46,12 @@ impl FileUses {
         *self.0.lock().unwrap() = uses;
     }
 
-    /// Returns who reads this file: nobody may write to it.
+    /// Returns the port that reads this file: no port may write to it.
     pub(super) fn reader(&self, file: Identity) -> Option<FileUser> {
         self.find(file, |user| !matches!(user, FileUser::Recording(_)))
     }
 
-    /// Returns which port but this one records to this file.
+    /// Returns the other port that records to this file.
     pub(super) fn writer(&self, file: Identity, but: &str) -> Option<FileUser> {
         self.find(file, |user| matches!(user, FileUser::Recording(port) if port != but))
     }

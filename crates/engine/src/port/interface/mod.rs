@@ -1,4 +1,4 @@
-//! Ports on interfaces of the kernel: what tap, AF_PACKET and AF_XDP ports have in common.
+//! Ports on interfaces of the kernel: the common part of tap, AF_PACKET and AF_XDP ports.
 
 mod io;
 mod watcher;

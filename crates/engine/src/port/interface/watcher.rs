@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 /// First pause before another attempt to open a port whose interface is present and unchanged; and the time for which a
 /// changed interface is left alone.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Interval of looks at an interface in another network namespace.
+/// Interval of checks of an interface in another network namespace.
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 /// Longest pause: each is twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How a port on an interface is opened.
+/// A port on an interface, as its watcher opens it.
 pub(in crate::port) trait Interface: Send {
     /// Name of its interface, if it is known.
     fn name(&self) -> Option<&str>;
@@ -45,7 +45,7 @@ pub(in crate::port) trait Session: Send {
         let had = self.link();
         match links.get(&had.name) {
             Ok(link) if link.index == had.index => Ok(Some(link)),
-            Ok(link) => Err(format!("interface {} is another one now", link.name)),
+            Ok(link) => Err(format!("interface {} has been replaced", link.name)),
             Err(error @ netdev::Error::Missing { .. }) => Err(error.to_string()),
             Err(_) => Ok(None),
         }
@@ -185,7 +185,7 @@ impl Upkeep {
                         return Some(why);
                     }
                     self.show(session, &link);
-                    // The kernel tells nobody of changes in another namespace.
+                    // The kernel does not report changes in another namespace.
                     link.is_elsewhere.then_some(LOOK_ELSEWHERE)
                 }
                 Ok(None) => Some(FIRST_PAUSE),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The kind.
 pub const KIND: Registration = Registration {
-    about: "returns the frames that it is sent, to try out a switch or a network function",
+    about: "returns frames that are sent to it, to try out a switch or a network function",
     capabilities: Capabilities::NONE,
     lacks: &[],
 };

@@ -62,7 +62,7 @@ fn replay(Replayed { path, repeat, pace }: Replayed<'_>, site: &Arc<dyn Site>) -
     replay.map_err(|why| format!("cannot replay {}: {why}", path.display()))
 }
 
-/// Counts what of a file is not replayed, logs what users should know of it, and returns that as the state of the port.
+/// Counts and logs the packets of a file that are not replayed, and returns that remark as the state of the port.
 fn tell(site: &Arc<dyn Site>, path: &Path, survey: &Survey) -> String {
     if survey.unfit > 0 {
         site.drops().add(Reason::NotFrame, survey.unfit);

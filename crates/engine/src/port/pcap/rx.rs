@@ -23,7 +23,7 @@ impl Replay {
         Replay { frames: Arc::default(), next: Cell::new(0), repeat: false, pacer: Pacer::new(Pace::default()) }
     }
 
-    /// Reads the whole file, pcap or pcapng, so that nothing is read on the path of a frame. Also returns what it holds.
+    /// Reads the whole file, pcap or pcapng, so that nothing is read on the path of a frame. Also returns a survey of it.
     pub fn read(file: File, repeat: bool, pace: Pace) -> Result<(Replay, Survey), capture::Error> {
         let (survey, frames) = Survey::with_frames(Reader::new(file)?)?;
         Ok((Replay { frames: Arc::new(frames), next: Cell::new(0), repeat, pacer: Pacer::new(pace) }, survey))

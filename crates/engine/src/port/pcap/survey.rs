@@ -20,19 +20,19 @@ impl Survey {
     /// Reads a file to its end.
     pub fn of(file: Reader) -> Result<Survey, Error> {
         let mut survey = Survey::default();
-        file.filter_map(|packet| survey.judge(packet)).try_for_each(|frame| frame.map(drop))?;
+        file.filter_map(|packet| survey.count(packet)).try_for_each(|frame| frame.map(drop))?;
         Ok(survey)
     }
 
     /// Reads a file to its end, with the frames in it.
     pub(super) fn with_frames(file: Reader) -> Result<(Survey, FrameBlock), Error> {
         let mut survey = Survey::default();
-        let frames = file.filter_map(|packet| survey.judge(packet)).collect::<Result<_, _>>()?;
+        let frames = file.filter_map(|packet| survey.count(packet)).collect::<Result<_, _>>()?;
         Ok((survey, frames))
     }
 
-    /// Counts what was read of a file, and passes it on if it is a frame.
-    fn judge(&mut self, packet: Result<Captured, Error>) -> Option<Result<Vec<u8>, Error>> {
+    /// Counts a packet that was read of a file, and passes it on if it is a frame.
+    fn count(&mut self, packet: Result<Captured, Error>) -> Option<Result<Vec<u8>, Error>> {
         match packet {
             Ok(packet) if is_frame(&packet) => {
                 self.frames += 1;
@@ -46,10 +46,10 @@ impl Survey {
         None
     }
 
-    /// Returns what users should know, a sentence each.
+    /// Returns remarks for users, a sentence each.
     pub fn remarks(&self) -> Vec<String> {
         let unfit = format!(
-            "packets that are left out, as they are no Ethernet frames (shorter than {MIN_FRAME} bytes, or longer than \
+            "packets that are left out, as they are not Ethernet frames (shorter than {MIN_FRAME} bytes, or longer than \
              {MAX_FRAME}): {}",
             self.unfit
         );
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_told() {
+    fn skipped_packets_are_reported() {
         let whole = file(&[60, 61, 13, 14, 0, 65_535, 65_536]);
         let survey = Survey::of(Reader::new(Cursor::new(whole.clone())).unwrap()).unwrap();
         assert_eq!(survey, Survey { frames: 4, snapped: 1, unfit: 3, cut: None });

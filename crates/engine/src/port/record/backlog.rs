@@ -12,7 +12,7 @@ const ROOM: usize = 1 << 17;
 pub(super) struct Backlog {
     /// Packets with their headers, as in the file.
     bytes: Vec<u8>,
-    /// How many of these bytes are in the file.
+    /// Number of these bytes that are in the file.
     done: usize,
 }
 
@@ -29,7 +29,6 @@ impl Backlog {
         Backlog { bytes: Vec::with_capacity(ROOM), done: 0 }
     }
 
-    /// Reports whether there is room for a frame.
     pub(super) fn has_room(&self, frame: &Frame<'_>) -> bool {
         self.bytes.len() + PACKET_HEADER + frame.len() as usize <= ROOM
     }
@@ -42,7 +41,7 @@ impl Backlog {
         frames.copy_to(frame, &mut self.bytes[start..]);
     }
 
-    /// Writes as much as `file` takes. What it took of a packet stays known, so that the rest can follow.
+    /// Writes as much as `file` takes. The backlog remembers how much of a packet was written, so that the rest can follow.
     pub(super) fn write_to(&mut self, file: &mut impl Write) -> Written {
         let mut outcome = Ok(());
         while self.done < self.bytes.len() && outcome.is_ok() {
@@ -62,7 +61,7 @@ impl Backlog {
         Written { packets, bytes: whole as u64, outcome }
     }
 
-    /// Forgets what was written of the first packet: it is no longer in the file, or the file is another one.
+    /// Forgets the part of the first packet that was written: it is no longer in the file, or the file is another one.
     pub(super) fn rewind(&mut self) {
         self.done = 0;
     }
@@ -91,7 +90,7 @@ mod tests {
     use packet::{BurstStorage, FrameBlock};
     use std::io;
 
-    /// A file that has room for so many bytes, and takes few at once.
+    /// A file with limited room, which takes few bytes at once.
     struct Small {
         bytes: Vec<u8>,
         room: usize,

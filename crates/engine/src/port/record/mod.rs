@@ -1,7 +1,7 @@
 //! Files that frames are recorded to.
 //!
-//! Workers add frames to a backlog, and write it when it is full; the housekeeper writes it every second. It also opens the file,
-//! and tries again what failed: a worker only writes to what is open, and never waits for the reader of a pipe.
+//! Workers add frames to a backlog, and write it when it is full; the housekeeper writes it every second. It also opens the
+//! file, and retries after failures: a worker only writes to an open file, and never waits for the reader of a pipe.
 
 mod backlog;
 mod shown;
@@ -38,7 +38,7 @@ struct Recording {
 struct Care {
     /// Whether it is over, for good.
     ended: bool,
-    /// Whether the file that is open is no longer at the path, and what is there can't be opened yet.
+    /// Whether the open file is no longer at the path, and the file there can't be opened yet.
     is_behind: bool,
     /// The trouble that was logged last, if it lasts.
     told: Option<Trouble>,
@@ -46,9 +46,9 @@ struct Care {
 
 /// Frames that a recording has taken.
 pub(crate) struct Taken {
-    /// How many there were, from the first on.
+    /// Number of frames taken, from the first on.
     pub(crate) frames: usize,
-    /// Why not the rest.
+    /// Reason why the rest was not taken.
     pub(crate) refused: Option<Reason>,
 }
 
@@ -68,7 +68,6 @@ impl Recorder {
         }))
     }
 
-    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
     }
@@ -85,7 +84,7 @@ impl Recorder {
         Taken { frames: taken, refused }
     }
 
-    /// Writes all frames taken so far, so that readers of the file see them, and mends what can be mended. Called every second.
+    /// Writes all frames taken so far, so that readers of the file see them, and retries after failures. Called every second.
     pub(crate) fn keep(&self) {
         let mut care = self.0.care.lock().unwrap();
         if care.ended {
@@ -105,7 +104,7 @@ impl Recorder {
         self.tell(&mut care);
     }
 
-    /// Sees to it that frames go to the file that is at the path now, and that it takes them. Reports whether they did not before.
+    /// Makes sure that frames go to the file that is at the path now, and that it accepts them. Reports whether this changed.
     pub(crate) fn renew(&self) -> Result<bool, String> {
         let mut care = self.0.care.lock().unwrap();
         if care.ended {
@@ -138,7 +137,6 @@ impl Recorder {
         }
     }
 
-    /// Returns its state and its counters.
     pub(crate) fn stats(&self) -> RecordingStats {
         let shown = &self.0.shown;
         let trouble = shown.trouble();
@@ -152,7 +150,7 @@ impl Recorder {
         }
     }
 
-    /// Opens the file at the path, and goes on there. If that fails and a file is open, this one stays.
+    /// Opens the file at the path, and continues there. If that fails and a file is open, this one stays.
     fn open(&self) -> Result<(), String> {
         let opened = self.0.files.open_to_write(&self.0.path, &self.0.port).and_then(Open::new);
         let mut tape = self.tape();
@@ -177,7 +175,7 @@ impl Recorder {
         match &trouble {
             Some(Trouble { why, .. }) => {
                 tracing::warn!(
-                    "port \"{port}\": no frames are recorded to {file}: {why}; it is tried again every second"
+                    "port \"{port}\": no frames are recorded to {file}: {why}; the switch retries every second"
                 );
             }
             None => {

@@ -1,4 +1,4 @@
-//! The state of a recording, as users see it: nobody waits for a file to read it.
+//! The state of a recording, as users see it: reading it never waits for the file.
 
 use crate::drops::{Drops, Reason};
 use std::collections::BTreeMap;

@@ -29,7 +29,7 @@ pub(super) struct Open {
     is_pipe: bool,
     /// Length of the header and all whole packets, in bytes.
     length: u64,
-    /// Whether a part of a packet may be behind them.
+    /// Whether a part of a packet may follow them.
     is_ragged: bool,
 }
 
@@ -87,7 +87,7 @@ impl Tape {
         self.set_trouble(trouble, shown);
     }
 
-    /// Goes on with this file. Packets that wait go there.
+    /// Continues with this file. Waiting packets go there.
     pub(super) fn insert(&mut self, open: Open, shown: &Shown) {
         self.flush(shown);
         self.backlog.rewind();
@@ -95,7 +95,7 @@ impl Tape {
         self.flush(shown);
     }
 
-    /// Tells why no file can be opened.
+    /// Notes why no file can be opened.
     pub(super) fn fail(&mut self, why: &str, shown: &Shown) {
         self.set_trouble(Some(Trouble::new(Reason::NoFile, why)), shown);
     }
@@ -111,7 +111,7 @@ impl Tape {
         lost
     }
 
-    /// Reports whether the file was shortened by somebody else; if so, starts it again.
+    /// Reports whether another process has shortened the file; if so, starts it again.
     pub(super) fn restart_if_cut(&mut self, shown: &Shown) -> bool {
         let Some(open) = &mut self.file else { return false };
         let is_cut = open.is_cut();
@@ -167,7 +167,7 @@ impl Open {
         cut
     }
 
-    /// Reports whether somebody else has shortened the file. What was written since is at its end, so it stays too short.
+    /// Reports whether another process has shortened the file. Later packets are appended to it, so it stays too short.
     fn is_cut(&self) -> bool {
         !self.is_pipe && self.file.metadata().is_ok_and(|meta| meta.len() < self.length)
     }

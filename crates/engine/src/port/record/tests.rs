@@ -12,12 +12,11 @@ fn recorder(home: &tempfile::TempDir) -> Recorder {
     Recorder::new("a", &path, &Arc::default())
 }
 
-/// Opens the pipe to read it.
 fn reader(recorder: &Recorder) -> File {
     OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(recorder.path()).unwrap()
 }
 
-/// Returns what is in a pipe.
+/// Returns the content of a pipe.
 fn all(pipe: &mut File) -> Vec<u8> {
     let mut bytes = Vec::new();
     let read = pipe.read_to_end(&mut bytes);
@@ -41,7 +40,7 @@ fn write(recorder: &Recorder, lengths: &[usize]) -> Taken {
 }
 
 #[test]
-fn frames_that_one_reader_missed_wait_for_the_next() {
+fn frames_that_a_reader_missed_wait_for_the_next_reader() {
     let home = tempfile::tempdir().unwrap();
     let recorder = recorder(&home);
     assert_eq!(recorder.renew(), Err("nobody reads the pipe".to_owned()));
@@ -96,7 +95,7 @@ fn a_reader_that_is_slow_gets_whole_frames() {
 }
 
 #[test]
-fn what_no_file_takes_any_more_is_lost_at_the_end() {
+fn unwritten_frames_are_lost_at_the_end() {
     let home = tempfile::tempdir().unwrap();
     let recorder = recorder(&home);
     let pipe = reader(&recorder);

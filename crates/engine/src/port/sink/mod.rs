@@ -1,4 +1,4 @@
-//! Sink ports: drop and count what is sent to them.
+//! Sink ports: drop and count the frames that are sent to them.
 
 mod spec;
 
@@ -17,7 +17,7 @@ impl TxQueue for Sink {
     }
 
     fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
-        // Nobody reads them.
+        // They are never read.
         self.transmit(judged.frames())
     }
 }

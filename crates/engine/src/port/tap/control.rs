@@ -35,7 +35,7 @@ impl Interface for Settings {
 /// An open tap.
 struct Open {
     link: Link,
-    /// One of the queues, to look at the device.
+    /// One of the queues, to check the device.
     device: Arc<TapQueue>,
     /// `None` once workers have them.
     queues: Vec<Option<Arc<TapQueue>>>,

@@ -29,7 +29,7 @@ pub const KIND: Registration = Registration {
 #[serde(default, rename_all = "kebab-case")]
 #[schemars(inline)]
 pub struct Keys {
-    /// Name that the interface gets. The port stays with it when others rename it, or move it into another network namespace.
+    /// Name that the interface gets. The port keeps it when others rename it, or move it into another network namespace.
     #[schemars(extend("x-default" = "chosen by the kernel"))]
     pub interface: Field<String>,
     /// MTU that the interface gets.

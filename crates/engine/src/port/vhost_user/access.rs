@@ -21,7 +21,7 @@ pub(super) fn build(section: &mut Section<'_>, keys: AccessKeys<'_>, mode: Mode)
     for (key, at) in given.into_iter().filter_map(|(key, field)| Some((key, field.as_ref()?))) {
         if mode != Mode::Server {
             let help = "remove it; the program that listens on the socket decides who may connect";
-            section.error(&at.span, format!("`{key}` means nothing in mode \"client\""), help);
+            section.error(&at.span, format!("`{key}` has no effect in mode \"client\""), help);
         }
     }
     Access {
@@ -41,13 +41,13 @@ fn octal(section: &mut Section<'_>, at: &At<String>) -> Option<u32> {
     match mode {
         None => section.error(
             &at.span,
-            format!("`{}` is no set of permissions", at.value),
+            format!("`{}` is not a set of permissions", at.value),
             "give three octal digits, e.g. socket-mode = \"0660\" for the owner and the group",
         ),
         Some(mode) if mode & 0o222 == 0 => section.error(
             &at.span,
             format!("nobody could connect to a socket of mode {}", at.value),
-            "to connect takes the permission to write: give e.g. \"0660\"",
+            "connecting requires write permission: give e.g. \"0660\"",
         ),
         Some(_) => {}
     }

@@ -52,9 +52,10 @@ impl Common {
         }
     }
 
-    /// Reports whether the queue may go on: it must not, once pages of the guest's memory have vanished, as each further one costs time.
+    /// Reports whether the queue may continue: it must not once pages of the guest's memory have vanished, as each further
+    /// one costs time.
     #[inline(always)]
-    pub(super) fn goes_on(&self, memory: &Memory) -> bool {
+    pub(super) fn may_continue(&self, memory: &Memory) -> bool {
         if memory.is_broken() {
             self.fault.raise(Fatal::MemoryVanished);
         }

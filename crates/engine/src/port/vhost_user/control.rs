@@ -198,7 +198,7 @@ impl backend::Queues for VhostPort {
             Wire::Call(fd) => {
                 self.running.lock().unwrap().get(&index).into_iter().for_each(|call| call.set(fd.clone()));
             }
-            // Nobody waits for a guest to post buffers.
+            // No worker waits for a guest to post buffers.
             Wire::Kick(_) if index.is_multiple_of(2) => {}
             Wire::Kick(fd) => self.site.end_session_if(self.site.rewire(index / 2, fd)),
         }

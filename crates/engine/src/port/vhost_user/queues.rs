@@ -1,4 +1,4 @@
-//! How many queue pairs a port has.
+//! The number of queue pairs of a port.
 
 use crate::port::keys::QUEUES;
 use schemars::{JsonSchema, Schema, SchemaGenerator};

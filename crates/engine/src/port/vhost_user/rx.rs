@@ -30,7 +30,7 @@ impl VhostReceive {
 impl RxQueue for VhostReceive {
     #[inline]
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
-        if !self.common.goes_on(self.ring.memory()) {
+        if !self.common.may_continue(self.ring.memory()) {
             return false;
         }
         match self.ring.receive(burst) {

@@ -27,10 +27,10 @@ pub struct Keys {
     /// Path of the unix socket of the vhost-user protocol.
     #[schemars(extend("x-default" = "required"))]
     pub socket: Field<String>,
-    /// Who listens on the socket.
+    /// The side that listens on the socket.
     #[schemars(extend("default" = "server"))]
     pub mode: Field<Side>,
-    /// Permissions of the socket, three or four octal digits, e.g. `"0660"`; to connect takes the permission to write. In mode
+    /// Permissions of the socket, three or four octal digits, e.g. `"0660"`; connecting requires write permission. In mode
     /// `"server"` only.
     #[schemars(regex(pattern = r"^0?[0-7]{3}$"), extend("x-default" = "as the umask says"))]
     pub socket_mode: Field<String>,
@@ -46,8 +46,8 @@ pub struct Keys {
     /// Pages of the guest's memory that do not exist when it connects: those that it has never touched.
     #[schemars(extend("default" = "fill"))]
     pub holes: Field<HolesKey>,
-    /// Maximum number of queue pairs of a guest: one that asks for more is refused. `"auto"` gives it as many as it asks
-    /// for, up to 64, and one worker polls all those that no worker names.
+    /// Maximum number of queue pairs of a guest: one that asks for more is refused. `"auto"` gives it as many as it asks for,
+    /// up to 64, and one worker polls all queues that no worker names.
     #[schemars(extend("default" = "auto"))]
     pub queues: Field<QueuesKey>,
 }
@@ -83,8 +83,8 @@ impl KindKeys for Keys {
 pub enum MemoryKey {
     /// Files that are memory: from memfd_create, or on a tmpfs or hugetlbfs.
     Shared,
-    /// Any file. The server of a file, as with FUSE, can delay reads of it for ever, and so stop the workers: only for guests
-    /// that are trusted not to.
+    /// Any file. The server of a file, as with FUSE, can delay reads forever, and so stop the workers: only for guests that
+    /// are trusted not to.
     Any,
 }
 
@@ -93,13 +93,13 @@ pub enum MemoryKey {
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub enum HolesKey {
-    /// The switch allocates them when the guest shares its memory, on its own account: up to half of what the machine and the
-    /// switch's control group have free. A page that vanishes later costs the guest its connection.
+    /// The switch allocates them when the guest shares its memory, at its own expense: up to half of the free memory of the
+    /// machine and of the switch's control group. A page that vanishes later costs the guest its connection.
     Fill,
     /// The guest is refused. A page that vanishes later costs it its connection.
     Refuse,
-    /// The switch allocates them, on its own account, when frames need them. For guests with a memory balloon, which give pages
-    /// back and take them again; they must be trusted with the switch's time and memory.
+    /// The switch allocates them, at its own expense, when frames need them. For guests with a memory balloon, which give
+    /// pages back and take them again; they must be trusted with the switch's time and memory.
     Allow,
 }
 

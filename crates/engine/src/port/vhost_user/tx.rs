@@ -27,7 +27,7 @@ impl VhostTransmit {
     /// Delivers frames by `transmit`.
     #[inline(always)]
     fn deliver(&self, transmit: impl FnOnce(&Enqueue) -> Result<Delivered, Fatal>) -> Sent {
-        if !self.common.goes_on(self.guest.ring().memory()) {
+        if !self.common.may_continue(self.guest.ring().memory()) {
             return Sent::none(Reason::Down);
         }
         match transmit(self.guest.ring()) {

@@ -16,10 +16,10 @@ use virtqueue::{QueueConfig, features};
 /// Interval at which the link is checked.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// Connections in a row that may end when the backend is given a guest's memory. The next one does without.
+/// Connections in a row that may end when the backend is given a guest's memory. The next one does not get it.
 const TRIES: u32 = 3;
 
-/// Returns what a port asks of its backend. A `mapped` port gets every frame in one buffer.
+/// Returns the options that a port asks of its backend. A `mapped` port gets every frame in one buffer.
 fn options(settings: &Settings, mapped: bool) -> FrontendOptions {
     let packed = if settings.packed { features::RING_PACKED } else { 0 };
     let mergeable = if mapped { 0 } else { features::MRG_RXBUF };
@@ -124,7 +124,7 @@ struct Session {
     guests: Vec<Vec<Arc<Memory>>>,
     /// Memories of guests that the backend has; `None` if that is unknown.
     accepted: Option<Vec<Arc<Memory>>>,
-    /// Whether the backend did not answer in time and was disconnected: what it still does is unknown.
+    /// Whether the backend did not answer in time and was disconnected: its further actions are unknown.
     silent: bool,
     /// Whether the backend is given memory of guests.
     shares: bool,
@@ -218,7 +218,7 @@ impl Session {
         if !self.shares {
             return Err(format!(
                 "the backend left, or did not answer, {TRIES} times in a row when it was given a guest's memory; it is \
-                 tried again when the backend connects anew"
+                 tried again when the backend reconnects"
             ));
         }
         let memories: Vec<Arc<Memory>> = memories.into_iter().cloned().collect();
@@ -277,7 +277,7 @@ impl ZeroCopyQueue for SessionQueue {
     fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
         let mut session = self.session();
         if macs.is_some() {
-            return Err(format!("nobody steers what \"{}\" receives", session.site.name()));
+            return Err(format!("frames that \"{}\" receives are not steered", session.site.name()));
         }
         session.guests[self.queue] = memories.to_vec();
         let shared = session.share();

@@ -1,4 +1,4 @@
-//! Where a port listens for its backend while none is connected, if the switch is the side that listens.
+//! The listening socket of a port whose backend is not connected, if the switch is the side that listens.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ impl Door {
         self.0.lock().unwrap().clone()
     }
 
-    /// Establishes a link with the next backend. Nobody else can connect while that lasts.
+    /// Establishes a link with the next backend. No other backend can connect while that lasts.
     pub(super) fn establish(
         &self,
         options: &FrontendOptions,

@@ -1,9 +1,9 @@
 //! Whether a device writes the whole virtio header of received frames.
 //!
-//! It must (virtio 1.2 §5.1.6.4.1), yet DPDK's vhost library leaves num_buffers as it finds it if buffers are not
-//! mergeable. So headers of loans are made invalid, and looked at when the loans come back, until the device has written many
-//! of them. From then on only it and the guest access the headers. That gives the device no power over the guest that it
-//! lacks: it can write to a lent buffer at any time, even after a check.
+//! It must (virtio 1.2 §5.1.6.4.1), yet DPDK's vhost library leaves num_buffers as it finds it if buffers are not mergeable.
+//! So headers of loans are made invalid, and checked when the loans come back, until the device has written many of them.
+//! From then on only it and the guest access the headers. That gives the device no power over the guest that it lacks: it can
+//! write to a lent buffer at any time, even after a check.
 
 use std::cell::Cell;
 use virtqueue::device::{Enqueue, Loan};
@@ -18,7 +18,7 @@ pub(super) struct HeaderProbe {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// The device has written so many headers.
+    /// The device has written this number of headers.
     Trial(u16),
     /// The device writes headers.
     Writes,
@@ -43,14 +43,14 @@ impl HeaderProbe {
     }
 
     /// Reports whether the header of a loan that the device has filled is known to be valid. One that was `spoiled` is
-    /// looked at, also if it comes back after the trial.
+    /// checked, even if it comes back after the trial.
     #[inline(always)]
     pub(super) fn is_written(&self, ring: &Enqueue, loan: &Loan, spoiled: bool) -> bool {
-        if spoiled { self.judge(ring.has_valid_header(loan)) } else { matches!(self.state.get(), State::Writes) }
+        if spoiled { self.note(ring.has_valid_header(loan)) } else { matches!(self.state.get(), State::Writes) }
     }
 
     #[cold]
-    fn judge(&self, is_valid: bool) -> bool {
+    fn note(&self, is_valid: bool) -> bool {
         self.state.set(match self.state.get() {
             _ if !is_valid => State::Leaves,
             State::Trial(good) if good + 1 < TRIALS => State::Trial(good + 1),

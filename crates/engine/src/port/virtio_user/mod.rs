@@ -25,7 +25,7 @@ const ROOM: u32 = 2048;
 /// Distance between buffers in bytes: an odd number of cache lines, so that frames spread over all sets of a cache.
 pub const STRIDE: u32 = 33 * LINE;
 
-/// Offset of a buffer in its stride: the frame behind the virtio header begins on a cache line.
+/// Offset of a buffer in its stride: the frame after the virtio header begins on a cache line.
 const LEAD: u32 = LINE - NET_HEADER;
 
 /// Bytes of a cache line.
@@ -43,7 +43,7 @@ pub struct QueueResources {
     pub broken: Arc<AtomicBool>,
 }
 
-/// A queue with buffers of the switch. Its entries tell what each chain that the device has is made of.
+/// A queue with buffers of the switch. Its entries hold the parts of each chain that the device has.
 struct BufferedQueue<T> {
     queue: DriverQueue<T>,
     buffers: u64,

@@ -160,7 +160,7 @@ impl VirtioReceive {
         }
     }
 
-    /// Returns the checksum that the device left to its receiver, of a frame behind a header at `header`.
+    /// Returns the checksum that the device left to its receiver, of a frame after a header at `header`.
     #[inline(always)]
     fn unfinished<'s>(&self, header: u64, frame: impl Iterator<Item = Segment<'s>> + Clone) -> Option<Patch> {
         virtqueue::unfinished::by_header(self.arena.segment(header, NET_HEADER)?.read()?, frame)
@@ -207,7 +207,7 @@ impl VirtioReceive {
     }
 
     /// Offers a loan. If `outer` bytes are removed, the device fills an own buffer with the virtio header and these
-    /// bytes, and continues behind the header of the guest's buffer (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in
+    /// bytes, and continues after the header of the guest's buffer (virtio 1.2 §5.1.6.3.1, §2.6.4: in any pieces, in
     /// order). Returns the id of its chain, or the loan if no descriptor or own buffer is free.
     #[inline(always)]
     fn offer_lent(

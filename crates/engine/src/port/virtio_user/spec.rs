@@ -31,7 +31,7 @@ pub struct Keys {
     /// Path of the unix socket of the vhost-user protocol.
     #[schemars(extend("x-default" = "required"))]
     pub socket: Field<String>,
-    /// Who listens on the socket.
+    /// The side that listens on the socket.
     #[schemars(extend("default" = "client"))]
     pub mode: Field<Side>,
     /// Queue pairs.

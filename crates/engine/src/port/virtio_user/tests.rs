@@ -1,5 +1,5 @@
-//! Tests of what a backend finds in the switch's buffers, of the headers that a guest gets, and of what returns to a guest
-//! when the backend ends.
+//! Tests of the bytes that a backend finds in the switch's buffers, of the headers that a guest gets, and of the buffers that
+//! return to a guest when the backend ends.
 
 mod aside;
 mod hold;
@@ -51,7 +51,7 @@ fn take(device: &Dequeue) -> Vec<Vec<u8>> {
 /// Frames of all lengths, in one piece and in two, go through all buffers in turn. Each arrives unchanged, and leaves
 /// no byte where the next one has its virtio header.
 #[test]
-fn no_byte_of_a_frame_is_left_where_the_next_has_its_header() {
+fn no_byte_of_a_frame_remains_in_the_header_of_the_next() {
     const SIZE: u16 = 16;
     let (port, device, buffers, arena) = port(Arena::new(1 << 20, false).unwrap(), SIZE, None);
     let lengths = [60, 2035, 2036, 2037, 2048, 4072, 4073, 5000, 9000, 8 * 2036];
@@ -179,7 +179,7 @@ impl Mapping {
         Mapping::sized(8, 0)
     }
 
-    /// Returns a mapping with so many descriptors and buffers at either end, and so many bytes removed before each frame.
+    /// Returns a mapping with `size` descriptors and buffers at either end, and `outer` bytes removed before each frame.
     fn sized(size: u16, outer: u32) -> Mapping {
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let [ring, wire] = [(); 2].map(|()| Queue::layout(&mut arena, size, NEGOTIATED).unwrap());
@@ -239,7 +239,7 @@ impl Mapping {
         (0..devices.len()).map(|number| self.header(number)).collect()
     }
 
-    /// Passes so many frames by a device that writes headers, one at a time.
+    /// Passes frames by a device that writes headers, one at a time.
     fn pass_valid(&mut self, frames: usize) {
         (0..frames).for_each(|_| assert_eq!(self.pass([0xee; 12], &[WRITES]), [VALID]));
     }

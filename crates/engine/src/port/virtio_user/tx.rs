@@ -142,7 +142,7 @@ impl VirtioTransmit {
         Some(())
     }
 
-    /// Sends frames, with what was `taken` of them; from where they lie, if their chains can be kept.
+    /// Sends frames, with their `taken` bytes; without a copy, if their chains can be kept.
     #[inline(always)]
     fn send<'b>(&self, frames: Frames<'b>, taken: impl Taken<'b>) -> Sent {
         let end = &mut *self.end.borrow_mut();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use virtqueue::memory::Memory;
 
-/// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, behind a virtio header.
+/// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, after a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
 /// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch: a burst,
@@ -93,7 +93,6 @@ impl Mapped {
         self.keep.store(buffers, Ordering::Relaxed);
     }
 
-    /// Returns the number of buffers that stay in the guest's ring.
     #[inline(always)]
     pub(super) fn keep(&self) -> u32 {
         self.keep.load(Ordering::Relaxed)
@@ -123,7 +122,6 @@ impl Mapped {
         self.growth.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the expected growth.
     #[inline(always)]
     pub(in crate::port) fn growth(&self) -> i32 {
         self.growth.load(Ordering::Relaxed)

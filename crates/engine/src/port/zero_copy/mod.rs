@@ -34,7 +34,7 @@ pub trait ZeroCopyRx {
     /// filler must be notified.
     fn relend(&self, guest: &GuestBuffers) -> bool;
 
-    /// Adapts the number of loans to what became of the frames of a burst. Called between receiving and
+    /// Adapts the number of loans to the fate of the frames of a burst. Called between receiving and
     /// [`ZeroCopyRx::relend`], if a stage takes frames apart.
     fn adapt(&self, mix: Mix);
 

@@ -13,8 +13,8 @@ use std::cell::Cell;
 /// before it gives other queues their turn.
 pub(super) const LEAST: u32 = 4 * MAX_BURST as u32;
 
-/// Lends only if more than one frame in so many stays whole. Measured with one in three, a port that lends carries fewer packets
-/// than one that does not.
+/// Lends only if more than one frame in this number stays whole. Measured with one in three, a port that lends carries fewer
+/// packets than one that does not.
 const WORTH: u32 = 2;
 
 /// Bursts after which the shares of frames are nearly forgotten, and after which the greatest burst is.
@@ -49,7 +49,7 @@ impl Mix {
 /// Sums over the last bursts.
 #[derive(Default)]
 pub(super) struct Share {
-    /// Packets of the greatest burst, less what has faded since.
+    /// Packets of the greatest burst, which fades with time.
     room: Cell<u32>,
     /// Frames that stayed whole, and all frames, in about [`MEMORY`] bursts.
     whole: Cell<u32>,
@@ -70,7 +70,7 @@ impl Share {
     }
 }
 
-/// Returns what is left of a figure a burst later.
+/// Returns the faded value of a figure a burst later.
 fn faded(figure: u32, memory: u32) -> u32 {
     figure - figure.div_ceil(memory)
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_follows_what_arrives() {
+    fn kept_buffers_follow_the_traffic() {
         assert_eq!(after([WHOLE]), LEAST);
         assert_eq!(after([Mix { whole: 1, packets: 1, ..WHOLE }]), LEAST);
         assert_eq!(after([Mix::default()]), KEEP_ALL, "nothing is known");
@@ -111,7 +111,7 @@ mod tests {
 
     /// No figure overflows, however long the longest bursts come.
     #[test]
-    fn the_greatest_burst_for_ever() {
+    fn endless_greatest_bursts_do_not_overflow() {
         let most = Mix { whole: 1, apart: 31, lent: 31, packets: 31 * 256 };
         assert_eq!(after([most; 10_000]), KEEP_ALL, "one whole frame in 32");
         let most = Mix { whole: 24, apart: 8, lent: 8, packets: 8 * 256 };

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 #[inline(always)]
 pub(crate) fn common_len(frames: &[Frame<'_>]) -> Option<u32> {
     let len = frames.first()?.len();
-    // To look at all is quicker than to stop at the first other one.
+    // Comparing all is faster than stopping at the first different one.
     let difference = frames.iter().fold(0, |difference, frame| difference | (frame.len() ^ len));
     (difference == 0).then_some(len)
 }
@@ -96,7 +96,6 @@ impl Side {
         self.held[class.min(PACKETS_BOUNDS.len() - 1)].add(run);
     }
 
-    /// Adds the current values to `stats`.
     pub(crate) fn add_to(&self, stats: &mut AggregationSide) {
         stats.packets += self.packets.get();
         stats.frames += self.frames.get();

@@ -4,7 +4,7 @@ use super::held::Slab;
 use crate::octets::Bytes;
 use packet::checksum::Sum;
 use packet::{Frames, Segment};
-use paflow::encode::{Framing, Part, Parts};
+use paflow::encode::{AggregateParts, Framing, Part};
 use paflow::plan::{Group, GroupedBurst};
 use paflow::{Octets, class};
 
@@ -39,7 +39,7 @@ pub(super) struct Gather<'x, 'q> {
     headers: Option<Segment<'q>>,
     /// Held packets, with their framing.
     held: Option<Segment<'q>>,
-    parts: Parts<'x>,
+    parts: AggregateParts<'x>,
     frames: &'x Frames<'q>,
     arena: &'x mut &'q mut [u8],
     /// The packet whose segments are returned at present, if it has several.
@@ -52,7 +52,7 @@ impl<'x, 'q> Gather<'x, 'q> {
     pub(super) fn new(
         headers: Segment<'q>,
         held: Option<Segment<'q>>,
-        parts: Parts<'x>,
+        parts: AggregateParts<'x>,
         frames: &'x Frames<'q>,
         arena: &'x mut &'q mut [u8],
     ) -> Self {
@@ -102,7 +102,7 @@ pub(super) fn class_of(held: Option<&Slab>, plan: &GroupedBurst<'_>, group: &Gro
     around.class()
 }
 
-/// Returns the sum of an aggregate behind its headers: held packets, then the packets of a group.
+/// Returns the sum of an aggregate after its headers: held packets, then the packets of a group.
 pub(super) fn sum_of(held: &[u8], plan: &GroupedBurst<'_>, group: &Group, frames: &Frames<'_>) -> Sum {
     let mut sum = Sum::new();
     sum.add(held);

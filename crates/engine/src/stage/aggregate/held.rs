@@ -37,7 +37,6 @@ pub(super) struct Slab {
 }
 
 impl Held {
-    /// Returns an empty store.
     pub(super) fn new() -> Held {
         let slab = |_| Slab { count: 0, bytes: 0, around: Around::default(), size: 0, entries: [0; SLAB] };
         Held { next_hops: [None; SLABS], used: 0, slabs: Box::new(from_fn(slab)) }
@@ -48,7 +47,6 @@ impl Held {
         self.used == 0
     }
 
-    /// Iterates over next hops and their slabs.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Nfi, &Slab)> {
         self.next_hops.iter().zip(&self.slabs[..]).filter_map(|(next_hop, slab)| Some(((*next_hop)?, slab)))
     }

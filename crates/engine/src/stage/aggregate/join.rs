@@ -75,7 +75,6 @@ struct Packets<'b> {
 }
 
 impl<'b> Packets<'b> {
-    /// Returns some of them.
     fn select(&self, range: Range<usize>) -> Packets<'b> {
         let select = |frames: &Frames<'b>| frames.select(&frames.as_slice()[range.clone()]);
         let (taken, alone) = (select(&self.taken), select(&self.alone));
@@ -84,7 +83,7 @@ impl<'b> Packets<'b> {
 }
 
 impl Join {
-    /// Joins what goes to queue `queue` of a port.
+    /// Joins packets to queue `queue` of a port.
     pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Join {
         let state = JoinState {
             rules: Reader::new(member.rules.clone()),
@@ -101,7 +100,7 @@ impl Join {
         Join { member, queue, drops, taking, state: RefCell::new(state) }
     }
 
-    /// Adopts new rules: sends what was held under the old ones, and looks up the room and counters of each next hop.
+    /// Adopts new rules: sends the packets held under the old ones, and looks up the room and counters of each next hop.
     #[cold]
     fn take_rules(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
         let sent = self.flush_held(state, next);
@@ -149,7 +148,7 @@ impl Join {
         self.transmit_planned(Packets { taken: frames, alone, lengths, next_hops }, state, next)
     }
 
-    /// Sends a burst of which nothing is joined. `common` is the length of all its frames, if they have one.
+    /// Sends a burst without joining anything. `common` is the length of all its frames, if they have one.
     fn transmit_single(&self, frames: Frames<'_>, common: Option<u32>, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
         // If some were dropped, it counts as if those were the last.
@@ -283,14 +282,14 @@ impl Join {
         let (frames, next_hop) = (packets.taken, packets.next_hops[index]);
         let longest = room_of(state, next_hop).map_or(0, |room| room.longest());
         let mut cutter = state.cutter.take().unwrap_or_default();
-        let sent = match cutter.judge(frames, &frames.as_slice()[index], longest) {
+        let sent = match cutter.treat(frames, &frames.as_slice()[index], longest) {
             TooLong::Fragments { len } => cutter.send_fragments(len, |burst| {
                 let (frames, next_hops) = (burst.frames(), [next_hop; MAX_BURST]);
                 let (lengths, next_hops) = (&lengths(&frames)[..frames.len()], &next_hops[..frames.len()]);
                 self.transmit_planned(Packets { taken: frames, alone: frames, lengths, next_hops }, state, next)
             }),
-            judged => {
-                if judged == TooLong::Answer {
+            treatment => {
+                if treatment == TooLong::Answer {
                     cutter.answer(&self.member.refusals, self.queue);
                 }
                 self.drops.add(Reason::TooLong, 1);
@@ -301,7 +300,6 @@ impl Join {
         before.and(sent)
     }
 
-    /// Sends all held packets.
     fn flush_held(&self, state: &mut JoinState, next: Next<'_>) -> Sent {
         let JoinState { rules, hops, storage, arena, held, .. } = state;
         if held.is_empty() {
@@ -367,7 +365,6 @@ impl Drop for Join {
     }
 }
 
-/// Returns the room to a next hop.
 fn room_of(state: &JoinState, next_hop: Option<Nfi>) -> Option<Room> {
     next_hop.and_then(|nfi| state.rules.value().hop(nfi)).map(|hop| state.hops[hop].room)
 }

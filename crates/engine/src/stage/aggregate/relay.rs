@@ -61,7 +61,6 @@ impl Relay {
         }
     }
 
-    /// Returns the number of frames taken.
     pub(crate) fn taken(&self) -> u64 {
         self.rings.iter().filter_map(OnceLock::get).map(|ring| ring.pushed.get()).sum()
     }

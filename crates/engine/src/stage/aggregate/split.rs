@@ -64,7 +64,7 @@ enum Kind {
 }
 
 impl Split {
-    /// Splits what queue `queue` of a port receives.
+    /// Splits aggregates that queue `queue` of a port receives.
     pub(crate) fn new(member: Member, queue: usize, drops: Arc<Drops>) -> Split {
         let state = SplitState {
             rules: Reader::new(member.rules.clone()),
@@ -83,8 +83,8 @@ impl Split {
         }
     }
 
-    /// Adds a packet of an aggregate that the network marked as one that met congestion: the packet gets the mark, or is dropped if its
-    /// sender would not understand it (RFC 6040 §4.2).
+    /// Adds a packet of an aggregate that the network marked as having experienced congestion: the packet gets the mark, or
+    /// is dropped if its sender would not understand it (RFC 6040 §4.2).
     #[cold]
     fn add_marked<'q>(&'q self, out: &mut Burst<'_, 'q>, frames: &Frames<'q>, frame: &Frame<'q>, piece: &Piece) {
         let (start, len) = (piece.start, u32::from(piece.len));
@@ -204,9 +204,9 @@ impl IngressStage for Split {
         self.sits_out.set(packets.div_ceil(MAX_BURST).saturating_sub(1));
     }
 
-    /// Takes frames until they hold about [`TURN`] bursts of packets, judging by previous ones. All packets of a burst
-    /// are forwarded before another queue has its turn: with a burst of full aggregates, the queue that packets return by would
-    /// be served once every few hundred packets, and a network function would lose most of what it got.
+    /// Takes as many frames as hold about [`TURN`] bursts of packets, judging by previous ones. All packets of a burst are
+    /// forwarded before another queue has its turn: with a burst of full aggregates, the queue that packets return by would
+    /// be served once every few hundred packets, and a network function would lose most of its packets.
     fn turn(&self) -> Option<usize> {
         let left = self.sits_out.get();
         if left > 0 {
@@ -225,7 +225,6 @@ impl IngressStage for Split {
     }
 }
 
-/// Reports whether all frames are ordinary packets.
 #[inline(always)]
 fn are_packets(rules: &Rules, frames: &Frames<'_>) -> bool {
     // A copy: after reading memory that a guest may change, the compiler keeps nothing else in registers.
@@ -241,7 +240,7 @@ fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     let bytes = Bytes::new(frames, frame);
     match rules.find(&bytes) {
         Ok(Some(found)) => Kind::Aggregate(found),
-        // A guest must not set next hops, as it could by what it writes to a buffer of its own.
+        // A guest must not set next hops, as it could by writing to a buffer of its own.
         Ok(None) if !frame.is_lent() && rules.relay.is_some_and(|own| Relay::is_meant(own, &bytes)) => Kind::Relayed,
         Ok(None) if rules.station.may_be_asked(&bytes) => Kind::Question,
         Ok(None) => Kind::Packet,

@@ -4,27 +4,27 @@
 use crate::answers::Answers;
 use crate::port::Sent;
 use packet::{Burst, BurstStorage, Frame, Frames, MAX_BURST, MacAddr, Segment};
-use paflow::too_long::{TooLong, judge};
+use paflow::too_long::{TooLong, treat};
 
 /// Words for answers at each queue: a dozen of the longest.
 pub(crate) const REFUSALS: usize = 1 << 11;
 
-/// Memory for one packet that is too long, and what becomes of it.
+/// Memory for one packet that is too long, and its fragments or answer.
 #[derive(Default)]
 pub(super) struct Cutter {
     packet: Vec<u8>,
     out: Vec<u8>,
-    /// Senders for whom an answer waits.
+    /// Senders for which an answer is waiting.
     answered: Vec<MacAddr>,
     storage: Box<BurstStorage>,
 }
 
 impl Cutter {
-    /// Finds out what becomes of a packet, which should have at most `longest` bytes.
-    pub(super) fn judge(&mut self, frames: Frames<'_>, frame: &Frame<'_>, longest: usize) -> TooLong {
+    /// Decides how to treat a packet, which should have at most `longest` bytes.
+    pub(super) fn treat(&mut self, frames: Frames<'_>, frame: &Frame<'_>, longest: usize) -> TooLong {
         self.packet.resize(frame.len() as usize, 0);
         frames.copy_to(frame, &mut self.packet);
-        judge(&self.packet, longest, &mut self.out)
+        treat(&self.packet, longest, &mut self.out)
     }
 
     /// Passes the fragments to `send`, of which all but the last have `len` bytes, in bursts. Returns the outcome for the packet, which is

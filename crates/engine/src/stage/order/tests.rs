@@ -1,4 +1,4 @@
-//! Tests of the order of stages, and of what each position sees.
+//! Tests of the order of stages, and of the frames that each position sees.
 
 use super::*;
 use crate::answers::Answers;
@@ -122,7 +122,7 @@ fn egress_names(egress: &Egress) -> Vec<&'static str> {
     names_of(egress.stages.as_slice().iter().map(|placed| placed.slot))
 }
 
-/// Receives these frames, and returns what is forwarded.
+/// Receives these frames, and returns the forwarded ones.
 fn receive(ingress: &IngressStages, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut storage, watch, mut forwarded) = (Box::<BurstStorage>::default(), Stopwatch::default(), Vec::new());
     let mut burst = storage.start();
@@ -285,7 +285,7 @@ fn copies_that_find_no_room_are_dropped_at_their_destination_only() {
 }
 
 #[test]
-fn cycles_are_told_of_steps_and_of_stages_that_ran() {
+fn cycles_are_reported_for_steps_and_for_stages_that_ran() {
     let setup = Setup { tunnel: Some(Arc::new(end(1, 2))), staged: true, ..plain() };
     let ingress = IngressStages::of(&setup, QUEUE);
     let watch = Stopwatch::default();

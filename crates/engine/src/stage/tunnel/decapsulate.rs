@@ -19,7 +19,7 @@ pub(crate) struct Decapsulate {
 }
 
 impl Decapsulate {
-    /// Decapsulates what queue `queue` receives at the port of this `end`.
+    /// Decapsulates frames that queue `queue` receives at the port of this `end`.
     pub(crate) fn new(end: Arc<TunnelEnd>, neighbours: Arc<Answers>, drops: Arc<Drops>, queue: usize) -> Decapsulate {
         Decapsulate { station: end.station(), end, neighbours, drops, queue }
     }

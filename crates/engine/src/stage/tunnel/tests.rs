@@ -85,7 +85,7 @@ fn receive_by(neighbours: &Arc<Answers>, frames: &[Vec<u8>], cut: usize, drops: 
 
 proptest! {
     #[test]
-    fn what_goes_in_comes_out(
+    fn frames_leave_the_tunnel_as_they_entered_it(
         frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 14..300), 0..=MAX_BURST),
         cuts in (17usize..400, 17usize..400),
         checksum in prop_oneof![Just(Checksum::Zero), Just(Checksum::Computed)],
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn what_does_not_fit_the_mtu_is_too_long() {
+fn frames_beyond_the_mtu_are_too_long() {
     let frames: Vec<Vec<u8>> = [464, 465, 60, 1500].map(|len| vec![7; len]).into();
     let (wire, sent) = send(500, Checksum::Zero, MAX_BURST, &frames, 5000);
     assert_eq!((sent.frames, sent.counted, sent.bytes), (2, 2, 524));
@@ -112,7 +112,7 @@ fn what_does_not_fit_the_mtu_is_too_long() {
 }
 
 #[test]
-fn what_the_link_does_not_take_is_not_sent() {
+fn frames_that_the_link_refuses_are_not_sent() {
     let frames = vec![vec![7; 60]; 4];
     let (_, sent) = send(1500, Checksum::Zero, 3, &frames, 5000);
     assert_eq!((sent.frames, sent.bytes, sent.counted), (3, 180, 0));
@@ -131,7 +131,7 @@ fn frames_in_too_many_pieces_are_dropped() {
 }
 
 #[test]
-fn what_is_not_of_the_tunnel_is_dropped_with_its_reason() {
+fn frames_of_other_tunnels_are_dropped_with_a_reason() {
     let frames = vec![vec![7; 60]; 5];
     let (mut wire, _) = send(1500, Checksum::Zero, MAX_BURST, &frames, 5000);
     wire[0][12] = 0x86;
@@ -146,7 +146,7 @@ fn what_is_not_of_the_tunnel_is_dropped_with_its_reason() {
 }
 
 #[test]
-fn who_asks_for_this_end_is_answered() {
+fn requests_for_this_end_are_answered() {
     let asks = |target: u8| {
         let (asker, request) = ([2, 0, 0, 0, 0, 9], [8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
         [&[0xff; 6][..], &asker, &request, &asker, &[192, 0, 2, 9], &[0; 6], &[192, 0, 2, target]].concat()

@@ -10,11 +10,11 @@
 #define PROBE 0.01
 // Seconds in which the first packet of each flow must come through.
 #define FIRST 20.0
-// Seconds without a packet after which none is under way any more: few once packets of the cool-down have come, as
+// Seconds without a packet after which none is in flight any more: few once packets of the cool-down have come, as
 // measured ones come before these.
 #define SILENCE 0.02
 #define LONG_SILENCE 1.0
-// Seconds at the end after which packets that are still under way are given up.
+// Seconds at the end after which packets that are still in flight are given up.
 #define LIMIT 5.0
 
 static struct sink *add_sink(struct app *app, const struct port *port, uint8_t flow)
@@ -50,7 +50,7 @@ struct app *app_create(const struct options *options, const struct port *ports)
             add_sink(app, port, peer_of(port->number));
             break;
         case CLIENT:
-            // A client knows by itself what is under way; a sender only together with its receiver.
+            // A client itself knows the packets in flight; a sender only together with its receiver.
             add_source(app, port, add_sink(app, port, port->number));
             break;
         case SERVER:
@@ -115,7 +115,7 @@ static const struct port *silent(const struct app *app)
     return NULL;
 }
 
-// Sends single packets until one of each flow has come through. Only those who receive can know that.
+// Sends single packets until one of each flow has come through. Only a receiving end can know that.
 static void wait_for_first(struct app *app)
 {
     struct loop *loop = &app->loop;
@@ -164,7 +164,7 @@ static bool is_cooling(const struct app *app)
     return all;
 }
 
-// Waits for what is under way. Only time in which the thread runs counts. A sender does not see when the switch has
+// Waits for packets in flight. Only time in which the thread runs counts. A sender does not see when the switch has
 // taken its packets; measured ones have the time of the cool-down for that.
 static void drain(struct app *app)
 {

@@ -105,13 +105,12 @@ fn compile(directory: &Path, program: &Path, version: &str) -> Result<String> {
     if output.status.success() { Ok(said) } else { Err(Unavailable::Sources { version: version.to_owned(), said }) }
 }
 
-/// Asks pkg-config about the library.
 fn pkg_config(question: &str) -> Result<String> {
     let mut command = Command::new("pkg-config");
     run(command.arg("libdpdk"), question, "pkg-config", "pkg-config")?.map_err(Unavailable::Library)
 }
 
-/// Runs a tool of this package; returns what it printed, on standard error if it failed.
+/// Runs a tool of this package; returns its output, of standard error if it failed.
 fn run(
     command: &mut Command,
     argument: &str,

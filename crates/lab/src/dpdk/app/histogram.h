@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #define FINE 7
-// Powers of two that are told apart: at 3 GHz, up to six minutes.
+// Powers of two that are distinguished: at 3 GHz, up to six minutes.
 #define POWERS 40
 
 struct histogram {

@@ -25,7 +25,7 @@ static inline struct loop loop_start(const struct options *options)
     return (struct loop){.options = options, .hz = hz, .stall = (uint64_t)(50e-6 * hz), .tally.now = clock_now()};
 }
 
-// Looks at the clock.
+// Reads the clock.
 static inline void loop_tick(struct loop *loop)
 {
     uint64_t now = clock_now(), passed = now - loop->tally.now;
@@ -34,7 +34,7 @@ static inline void loop_tick(struct loop *loop)
     loop->tally.now = now;
 }
 
-// Returns the cycles in which the thread ran: what was due in a pause is due later, and not all at once.
+// Returns the cycles in which the thread ran: packets due in a pause are due later, and not all at once.
 static inline uint64_t loop_running(const struct loop *loop)
 {
     return loop->tally.now - loop->tally.stalled;
@@ -47,7 +47,7 @@ static inline void loop_note_round(struct loop *loop, struct tally begin, bool m
         loop->tally.idle += loop_running(loop) - (begin.now - begin.stalled);
 }
 
-// Goes on to a later phase.
+// Continues with a later phase.
 static inline void loop_enter(struct loop *loop, enum phase phase)
 {
     if (phase <= loop->phase)

@@ -15,5 +15,5 @@ struct pace {
 // Creates the pace of a flow, which begins at 0; `hz` is the counter's frequency.
 struct pace pace_of(const struct options *options, double hz, uint8_t flow);
 
-// Goes on to the next burst.
+// Continues with the next burst.
 void pace_next(struct pace *pace);

@@ -31,7 +31,7 @@ static void print_times(const struct histogram *times, double hz)
     printf(",\"max\":%.1f}", (double)times->max * ns);
 }
 
-// Prints all flows; a server has none, as its client counts what came back.
+// Prints all flows; a server has none, as its client counts returned packets.
 static void print_flows(const struct app *app, double seconds)
 {
     const double hz = app->loop.hz;

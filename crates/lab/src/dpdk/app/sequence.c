@@ -16,7 +16,7 @@ enum order sequence_note_odd(struct sequence *sequence, uint64_t number)
         sequence->next = number + 1;
         return IN_ORDER;
     }
-    // The oldest word may hold newer numbers already. What is older than the memory counts as late.
+    // The oldest word may hold newer numbers already. Numbers older than the memory count as late.
     if (sequence->next - number > REMEMBERED - 64)
         return REORDERED;
     uint64_t *word = sequence_word(sequence, number);

@@ -2,7 +2,7 @@
 
 #include "payload.h"
 
-// Seconds without an arrival after which packets under way are given up.
+// Seconds without an arrival after which packets in flight are given up.
 #define PATIENCE 0.2
 
 void source_start(struct source *source, const struct port *port, const struct sink *back)
@@ -76,9 +76,9 @@ static unsigned room(struct source *source, const struct loop *loop)
     if (!source->back || options->window == 0)
         return options->burst;
     source->settled = RTE_MAX(source->settled, source->back->sequence.next);
-    uint64_t under_way = source->next - source->settled;
-    if (under_way < options->window)
-        return (unsigned)RTE_MIN(options->burst, options->window - under_way);
+    uint64_t in_flight = source->next - source->settled;
+    if (in_flight < options->window)
+        return (unsigned)RTE_MIN(options->burst, options->window - in_flight);
     if ((double)(loop_running(loop) - source->back->last) > PATIENCE * loop->hz)
         source->settled = source->next;
     return 0;

@@ -12,7 +12,7 @@ struct source {
     struct template headers;
     const struct sink *back;   // Where its packets arrive, if that is in this process.
     uint64_t next;             // Number of the next packet.
-    uint64_t settled;          // Packets before this one do not count as under way: they came, or were given up.
+    uint64_t settled;          // Packets before this one do not count as in flight: they came, or were given up.
     struct pace pace;
     uint64_t begin;            // When the pace began, in cycles of the running thread.
     unsigned ready;
@@ -25,7 +25,7 @@ struct source {
 // Creates the source of a port's flow.
 void source_start(struct source *source, const struct port *port, const struct sink *back);
 
-// Begins to send at its rate. Packets from before do not count as under way.
+// Begins to send at its rate. Packets from before do not count as in flight.
 void source_begin(struct source *source, const struct loop *loop);
 
 // Sends a burst if it is due, and reports whether there was anything to do.

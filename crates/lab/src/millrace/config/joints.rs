@@ -31,7 +31,7 @@ pub fn listen(address: &str) -> RawOpenflow {
     RawOpenflow { listen: names([address]), ..RawOpenflow::default() }
 }
 
-/// Returns an address that is behind a port of a bridge for ever.
+/// Returns an address that is behind a port of a bridge forever.
 pub fn stationed(mac: &str, port: &str) -> RawStatic {
     RawStatic { mac: mac.into(), port: port.into(), ..RawStatic::default() }
 }

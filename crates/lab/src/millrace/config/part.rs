@@ -149,7 +149,7 @@ impl Configuration for &String {
     }
 }
 
-/// Puts the keys of a port's driver beside the others, where the switch reads them.
+/// Puts the keys of a port's driver among the others, where the switch reads them.
 fn join_keys(port: &mut Table) {
     if let Some(Value::Table(drivers)) = port.remove("settings") {
         drivers.into_iter().filter_map(|(_, keys)| keys.try_into::<Table>().ok()).for_each(|keys| port.extend(keys));

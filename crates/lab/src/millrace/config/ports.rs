@@ -60,12 +60,12 @@ pub fn generator(name: &str) -> RawPort {
     port(name, Generator::default())
 }
 
-/// Returns a port that drops what it gets.
+/// Returns a port that drops its frames.
 pub fn sink(name: &str) -> RawPort {
     port(name, Sink {})
 }
 
-/// Returns a port that gives back what it gets.
+/// Returns a port that sends its frames back.
 pub fn loopback(name: &str) -> RawPort {
     port(name, Loopback {})
 }

@@ -4,7 +4,7 @@ use super::*;
 use ::millrace::config::Config;
 use std::path::Path;
 
-/// Returns what the switch reads from a text.
+/// Returns the configuration that the switch reads from a text.
 fn read(text: &str) -> Config {
     let read = Config::parse(Path::new("/m.toml"), text);
     read.unwrap_or_else(|report| panic!("{text}\n{report}")).0

@@ -1,4 +1,4 @@
-//! Workers, and what the whole program may do.
+//! Workers, and settings of the whole program.
 
 use super::*;
 
@@ -11,7 +11,7 @@ pub fn sleeper() -> RawWorker {
     resting(Idle::Sleep)
 }
 
-/// Returns a worker that polls ever more rarely while nothing comes.
+/// Returns a worker that polls less and less often while nothing comes.
 pub fn backing_off() -> RawWorker {
     resting(Idle::Backoff)
 }

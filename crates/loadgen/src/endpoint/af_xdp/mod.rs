@@ -72,7 +72,7 @@ impl AfXdp {
         Ok(())
     }
 
-    /// Does what receiving leaves to do.
+    /// Does the work that receiving defers.
     #[inline(always)]
     fn refill(&mut self) -> Result<(), EndpointError> {
         let outcome = self.frames.refill(TRANSMIT as usize);

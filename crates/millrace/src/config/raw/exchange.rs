@@ -31,20 +31,22 @@ pub struct RawExchange {
     /// them in the same one.
     #[schemars(length(min = 2))]
     pub ports: Field<Vec<At<String>>>,
-    /// How frames change hands.
+    /// Kind of exchange.
     #[schemars(extend("default" = "group"))]
     pub mode: Field<ExchangeMode>,
     /// Device of the kernel module, in mode `zcopy`.
     #[schemars(extend("default" = DEFAULT_DEVICE))]
     pub device: Field<String>,
-    /// Number of buffers in mode `group`, which the functions share out: each takes as many as its queues and its own store hold.
+    /// Number of buffers in mode `group`, which are shared out among the functions: each takes as many as its queues and its
+    /// own store hold.
     #[schemars(range(min = EXCHANGE_BUFFERS.start, max = EXCHANGE_BUFFERS.end - 1), extend("default" = DEFAULT_EXCHANGE_BUFFERS))]
     pub buffers: Field<i64>,
     /// Bytes of the longest frame that fits into a buffer, in mode `group`. A longer one is copied into several.
     #[schemars(range(min = BUFFER_SIZES.start, max = BUFFER_SIZES.end - 1), extend("default" = DEFAULT_BUFFER_SIZE))]
     pub buffer_size: Field<i64>,
-    /// Bytes from which on frames are exchanged; shorter ones are copied. `"measured"`: the length from which on that takes less
-    /// time. In mode `group` the switch finds it while frames flow; in mode `zcopy` when the first function joins.
+    /// Length in bytes from which frames are exchanged; shorter ones are copied. `"measured"`: the length from which an
+    /// exchange is faster than a copy. In mode `group` the switch finds it while frames flow; in mode `zcopy` when the first
+    /// function joins.
     #[schemars(extend("default" = "measured"))]
     pub threshold: Field<Threshold>,
 }
@@ -52,7 +54,7 @@ pub struct RawExchange {
 /// A number of bytes, or `"measured"`.
 #[derive(Clone, Copy, Debug)]
 pub enum Threshold {
-    /// So many.
+    /// This many.
     Bytes(i64),
     /// As measured.
     Measured,

@@ -13,10 +13,10 @@ pub struct RawMirror {
     pub from: Field<Vec<At<String>>>,
     /// The port that gets the copies. It must be in no patch or bridge, and not be mirrored itself.
     pub to: Field<String>,
-    /// Which frames are copied.
+    /// Direction of the copied frames.
     #[schemars(extend("default" = "both"))]
     pub direction: Field<MirrorDirection>,
-    /// Where frames are copied. It makes a difference at ports with `aggregate` or `[port.vxlan]`.
+    /// The point at which frames are copied. It makes a difference at ports with `aggregate` or `[port.vxlan]`.
     #[schemars(extend("default" = "wire"))]
     pub at: Field<MirrorPoint>,
 }

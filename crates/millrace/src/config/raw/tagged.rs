@@ -1,4 +1,4 @@
-//! Which keys of a `[[port]]` belong to which driver.
+//! The keys of a `[[port]]`, by driver.
 
 use super::RawPort;
 use super::port::schemas;
@@ -23,7 +23,6 @@ pub fn tagged() -> Tagged {
     }
 }
 
-/// Returns the keys of a table, by its schema.
 fn keys(table: &Value) -> Vec<String> {
     table["properties"].as_object().into_iter().flat_map(|keys| keys.keys().cloned()).collect()
 }

@@ -14,11 +14,11 @@ pub struct RawVxlan {
     /// UDP port of VXLAN, at both ends.
     #[schemars(range(min = UDP_PORTS.start, max = UDP_PORTS.end - 1), extend("default" = paflow::table::key::VXLAN_PORT))]
     pub udp_port: Field<i64>,
-    /// Longest IP packet on the path to the other end. Frames that would be longer are dropped: guests need an MTU that is
-    /// less by 50, over IPv6 by 70.
+    /// Longest IP packet on the path to the other end. Frames that would be longer are dropped: guests need an MTU that is 50
+    /// less, over IPv6 70 less.
     #[schemars(range(min = AGGREGATE_MTUS.start, max = AGGREGATE_MTUS.end - 1), extend("default" = DEFAULT_AGGREGATE_MTU))]
     pub mtu: Field<i64>,
-    /// UDP checksum of what is sent. What arrives may have none, over IPv6 too (RFC 7348); one that is there has to be right.
+    /// UDP checksum of sent packets. Received ones need none, over IPv6 too (RFC 7348); if there is one, it has to be right.
     #[schemars(extend("x-default" = "`\"zero\"` over IPv4, `\"computed\"` over IPv6"))]
     pub checksum: Field<ChecksumMode>,
     /// This end of the tunnel.
@@ -32,7 +32,7 @@ pub struct RawVxlan {
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "tunnel-end", extend("required" = ["mac", "ip"]))]
 pub struct RawTunnelEnd {
-    /// Address in the outer Ethernet header; unicast. That of the other end is its own, or that of the router before it.
+    /// Address in the outer Ethernet header; unicast. For the other end, its own address or that of the next router.
     pub mac: Field<String>,
     /// IP address, of the same version at both ends.
     pub ip: Field<String>,

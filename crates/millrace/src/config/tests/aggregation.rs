@@ -25,7 +25,7 @@ flow = [{{sc=100, nfi=7}}, {{sc=4094, nfi=20000}}]
 }
 
 #[test]
-fn aggregation_is_judged() {
+fn aggregation_is_checked() {
     let found = problems(NETWORK);
     assert_eq!(found, ["1:45: there is nothing to aggregate for; add an [aggregation] section"]);
     let own = "mac='02:00:00:00:00:01'\naddresses=['192.0.2.1']\n";

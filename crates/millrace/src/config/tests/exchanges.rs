@@ -43,13 +43,13 @@ fn pages_are_exchanged_by_a_device() {
 }
 
 #[test]
-fn what_an_exchange_cannot_do_is_said() {
+fn unsupported_exchanges_are_refused() {
     let told = |exchange: &str, expected: &str| {
         let problems = problems(&format!("{PORTS}[[exchange]]\n{exchange}"));
         assert!(problems.iter().any(|line| line.contains(expected)), "{expected} is not in {problems:#?}");
     };
     told("", "`ports` is missing");
-    told("ports = ['a']", "nobody is there to exchange buffers with");
+    told("ports = ['a']", "there is no other port to exchange buffers with");
     told("ports = ['a', 'b']\nmode = 'none'", "unknown value `none`; known here: group, zcopy");
     told("ports = ['a', 'e']", "there is no port `e`");
     told("ports = ['a', 'wan']", "port `wan` is of driver sink, and has no function");

@@ -77,7 +77,7 @@ fn files_are_the_same_under_all_of_their_names() {
 }
 
 #[test]
-fn what_is_no_file_is_no_capture_file() {
+fn other_kinds_of_files_are_no_capture_files() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     fs::create_dir(root.join("directory")).unwrap();
@@ -98,7 +98,7 @@ fn what_is_no_file_is_no_capture_file() {
 }
 
 #[test]
-fn what_can_be_seen_in_the_file_system_is_told() {
+fn problems_in_the_file_system_are_reported() {
     let root = tempfile::tempdir().unwrap();
     let root = root.path();
     let of = |keys: &str| problems_in(root, &format!("port = [{{name='a', driver='pcap', {keys}}}]"));
@@ -111,9 +111,9 @@ fn what_can_be_seen_in_the_file_system_is_told() {
     fs::write(root.join("good"), &cut).unwrap();
     fs::write(root.join("text"), "no capture").unwrap();
     assert_eq!(of("replay='good', record='new'"), [""; 0]);
-    told("replay='cut'", "its last 67 bytes, from offset 176 on, are no whole packet");
+    told("replay='cut'", "its last 67 bytes, from offset 176 on, are not a whole packet");
     told("replay='text'", "it is neither pcap nor pcapng");
-    told("replay='gone'", "this file is not there");
+    told("replay='gone'", "this file does not exist");
     told("record='gone/x'", "there is no directory ");
     // A reload does not read them once more.
     let text = "port = [{name='a', driver='pcap', replay='cut'}]";
@@ -121,7 +121,7 @@ fn what_can_be_seen_in_the_file_system_is_told() {
 }
 
 #[test]
-fn a_file_that_another_process_records_to_is_told() {
+fn a_file_that_another_process_records_to_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let file = File::create(root.path().join("live")).unwrap();
     let text = "control.socket = 'control'\nport = [{name='a', driver='pcap', record='live'}]";

@@ -2,14 +2,14 @@
 
 use super::problems;
 
-/// Returns a file of so many ports, with these keys, and an array of tables of their own after them.
+/// Returns a file of `ports` ports, each with these `keys`, and of `rest` after them.
 fn file(ports: usize, keys: &str, rest: &str) -> String {
     let ports: String = (0..ports).map(|port| format!("[[port]]\nname='p{port}'\ndriver='sink'\n{keys}")).collect();
     ports + rest
 }
 
 #[test]
-fn unused_ports_are_told_one_by_one_or_counted() {
+fn unused_ports_are_named_one_by_one_or_counted() {
     let told = |ports| problems(&file(ports, "", ""));
     let few = told(3);
     assert!(few.len() == 3 && few[2].starts_with("8:6: port `p2` is in no patch and no bridge"), "{few:#?}");

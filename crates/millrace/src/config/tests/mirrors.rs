@@ -33,7 +33,7 @@ fn a_mirror_copies_both_directions_on_the_wire_unless_it_says_otherwise() {
 }
 
 #[test]
-fn what_a_mirror_cannot_do_is_said() {
+fn unsupported_mirrors_are_refused() {
     let told = |mirror: &str, expected: &str| {
         let problems = problems(&format!("{PORTS}{mirror}"));
         assert!(problems.iter().any(|line| line.contains(expected)), "{expected} is not in {problems:#?}");

@@ -40,7 +40,7 @@ fn valid(text: &str) -> Config {
 const TWO: &str = "port = [{name='a', driver='sink'}, {name='b', driver='sink'}]\n";
 
 #[test]
-fn a_small_file_gets_all_defaults() {
+fn a_minimal_file_gets_all_defaults() {
     let config = valid(
         r#"
         [[port]]
@@ -220,7 +220,7 @@ fn missing_keys_are_reported_at_their_section() {
 }
 
 #[test]
-fn port_options_are_judged() {
+fn port_options_are_checked() {
     let long = format!("driver='vhost-user', socket='{}'", "x".repeat(110));
     let cases = [
         ("driver='tap', queues=0", "41: `queues` cannot be 0; give a number from 1 to 64"),
@@ -315,17 +315,17 @@ socket = 's'
 }
 
 #[test]
-fn who_may_connect_is_judged() {
+fn access_to_sockets_is_checked() {
     let cases = [
         ("socket-mode='0666'", None),
         ("socket-mode='660', socket-owner='root', socket-group='0', memory='any', queues=64", None),
-        ("socket-mode='66'", Some("`66` is no set of permissions")),
-        ("socket-mode='0999'", Some("`0999` is no set of permissions")),
-        ("socket-mode='01777'", Some("`01777` is no set of permissions")),
+        ("socket-mode='66'", Some("`66` is not a set of permissions")),
+        ("socket-mode='0999'", Some("`0999` is not a set of permissions")),
+        ("socket-mode='01777'", Some("`01777` is not a set of permissions")),
         ("socket-mode='0444'", Some("nobody could connect to a socket of mode 0444")),
         ("socket-owner='no-such-user'", Some("there is no user `no-such-user`")),
         ("socket-group='no-such-group'", Some("there is no group `no-such-group`")),
-        ("mode='client', socket-mode='0660'", Some("`socket-mode` means nothing in mode \"client\"")),
+        ("mode='client', socket-mode='0660'", Some("`socket-mode` has no effect in mode \"client\"")),
         ("memory='fuse'", Some("")),
     ];
     for (keys, expected) in cases {
@@ -346,7 +346,7 @@ fn who_may_connect_is_judged() {
 }
 
 #[test]
-fn joining_is_judged() {
+fn patches_and_bridges_are_checked() {
     let cases = [
         ("patch = [{ports=['a']}]", "2:17: a patch joins two ports, not 1; name two ports"),
         ("patch = [{ports=['a', 'a']}]", "2:23: port `a` is already joined to something; "),
@@ -391,7 +391,7 @@ fn static_entries_are_as_many_as_a_bridge_has_room_for() {
 }
 
 #[test]
-fn a_port_in_nothing_is_a_warning() {
+fn an_unused_port_is_a_warning() {
     let (_, warnings) = parse(TWO).unwrap();
     assert_eq!(warnings.count(Severity::Warning), 2);
     assert!(!warnings.has_errors());
@@ -427,7 +427,7 @@ fn vlans_belong_on_bridges_whose_ports_all_have_them() {
 }
 
 #[test]
-fn workers_are_judged() {
+fn workers_are_checked() {
     let ports = "port = [{name='a', driver='tap', queues=4}, {name='b', driver='sink'}, {name='c', driver='sink'}]\n";
     let cases = [
         ("worker = [{cpu=1}, {cpu=1}]", "2:25: CPU 1 already has a worker; "),
@@ -497,7 +497,7 @@ fn positions_count_characters() {
 }
 
 #[test]
-fn no_damage_to_a_file_makes_the_judge_fail() {
+fn no_damage_to_a_file_makes_the_check_fail() {
     let example = include_str!("../example.toml");
     let damaged = (0..example.len()).filter(|&at| example.is_char_boundary(at)).flat_map(|at| {
         let (before, after) = example.split_at(at);

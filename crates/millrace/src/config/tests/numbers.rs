@@ -2,7 +2,7 @@
 
 use super::problems;
 
-/// Checks what is said about this number as a `key` of a port with these `others`.
+/// Checks the message about this number as a `key` of a port with these `others`.
 fn told(others: &str, key: &str, number: &str, expected: &str) {
     let found = problems(&format!("[[port]]\nname='a'\n{others}\n{key}={number}\n"));
     let place = format!("4:{}: ", key.len() + 2);
@@ -10,7 +10,7 @@ fn told(others: &str, key: &str, number: &str, expected: &str) {
 }
 
 #[test]
-fn those_that_are_too_large_or_too_small_are_called_so_and_the_limit_is_named() {
+fn numbers_out_of_range_are_called_so_and_the_limit_is_named() {
     let generator = "driver='generator'";
     let most = "give at most 9223372036854775807";
     told(
@@ -40,7 +40,7 @@ fn those_that_are_too_large_or_too_small_are_called_so_and_the_limit_is_named() 
 }
 
 #[test]
-fn those_of_another_kind_are_told_what_is_wanted() {
+fn numbers_of_another_kind_name_the_wanted_kind() {
     told("driver='generator'", "rate", "1.5", "found floating point `1.5`, expected an integer; give an integer");
     told("driver='generator'", "rate", "true", "found boolean `true`, expected an integer; give an integer");
     told("driver='sink'", "fault.drop", "'x'", "found string \"x\", expected a number; give a number");

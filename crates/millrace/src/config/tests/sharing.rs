@@ -22,7 +22,7 @@ fn sharing(keys: &[&str]) -> Option<SharingSpec> {
 }
 
 #[test]
-fn each_way_is_read() {
+fn each_kind_of_sharing_is_read() {
     let static_roles = |workers: &[usize], parent, order, stalled_after| {
         let roles = StaticRoles { parent, order, stalled_after };
         Some(SharingSpec { workers: workers.to_vec(), way: Sharing::StaticRole(roles) })
@@ -75,7 +75,7 @@ fn drivers_that_share_a_queue_are_those_that_can_hold_its_frames() {
 }
 
 #[test]
-fn what_cannot_be_shared_so_is_said() {
+fn unsupported_sharing_is_refused() {
     const STATIC: &str = "rx-sharing = \"static-role\"";
     const TWO: &str = "workers = [0, 1]";
     let everybody: Vec<String> = (0..17).map(|worker| worker.to_string()).collect();
@@ -85,7 +85,7 @@ fn what_cannot_be_shared_so_is_said() {
         (
             2,
             &["rx-sharing = 1", TWO],
-            "4:14: wanted string or table; see docs/configuration.md for what this key takes",
+            "4:14: wanted string or table; see docs/configuration.md for the values of this key",
         ),
         (2, &[STATIC], "1:1: `workers` is missing; add `workers = [0, 1]`"),
         (2, &[STATIC, "workers = 2"], "5:11: found integer `2`, expected an array; "),
@@ -160,7 +160,7 @@ fn workers_with_a_parent_hold_nothing_back() {
     };
     let found = with("static-role", "delay = \"1ms\"");
     assert!(
-        found.len() == 1 && found[0].starts_with("6:18: `delay` means nothing to workers with a parent; what "),
+        found.len() == 1 && found[0].starts_with("6:18: `delay` means nothing to workers with a parent; frames "),
         "{found:#?}"
     );
     for way in ["rss", "locked"] {
@@ -185,7 +185,7 @@ fn workers_without_a_queue_are_a_warning() {
 }
 
 #[test]
-fn a_port_or_a_worker_says_who_polls() {
+fn either_the_port_or_the_worker_names_the_poller() {
     let text =
         file("\"af_xdp\"\ninterface = \"e0\"\nqueues = 2", 1, &["rx-sharing = \"static-role\"", "workers = [0, 1]"]);
     for named in ["wan", "wan.1"] {

@@ -32,7 +32,7 @@ fn a_tunnel_gets_its_defaults() {
 }
 
 #[test]
-fn a_tunnel_is_judged() {
+fn a_tunnel_is_checked() {
     for (text, wanted) in [
         (tunnel("af_packet", ENDS), "`vni` is missing; "),
         (tunnel("af_packet", &format!("vni=16777216, {ENDS}")), "`vni` cannot be 16777216; "),

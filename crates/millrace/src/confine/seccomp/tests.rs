@@ -37,7 +37,7 @@ fn everything_that_is_listed_is_refused() {
 }
 
 #[test]
-fn bpf_is_left_to_those_who_may_use_it() {
+fn bpf_is_allowed_only_with_the_capability() {
     let is_listed = |bpf| program(bpf).unwrap().iter().any(|code| i64::from(code.k) == libc::SYS_bpf);
     assert!(!is_listed(true) && is_listed(false));
 }
@@ -65,7 +65,7 @@ fn sockets_are_of_known_families() {
 }
 
 #[test]
-fn memory_can_be_had_but_not_executed() {
+fn memory_can_be_mapped_but_not_executed() {
     filtered(|| {
         let private = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS).into();
         let map = |protection: i32| errno(libc::SYS_mmap, [0, 4096, protection.into(), private]);
@@ -78,7 +78,7 @@ fn memory_can_be_had_but_not_executed() {
 }
 
 #[test]
-fn nobody_types_into_the_terminal() {
+fn nothing_can_be_typed_into_the_terminal() {
     filtered(|| {
         assert_eq!(errno(libc::SYS_ioctl, [-1, libc::TIOCSTI as i64, 0, 0]), Some(libc::EPERM));
         assert_eq!(errno(libc::SYS_ioctl, [-1, libc::FIONREAD as i64, 0, 0]), Some(libc::EBADF));

@@ -8,11 +8,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-struct Switch {
+struct StubHandler {
     stop: Stop,
 }
 
-impl Handler for Switch {
+impl Handler for StubHandler {
     fn snapshot(&self) -> Snapshot {
         let stage_drops = [("queue".to_owned(), [("no_buffer".to_owned(), 3)].into())].into();
         let a = PortStats { name: "a".into(), driver: "sink".into(), stage_drops, ..PortStats::default() };
@@ -55,7 +55,7 @@ impl Running {
         let path = directory.path().join("control.sock");
         let stop = Stop::new().unwrap();
         let server = Server { limits, ..Server::bind(&path).unwrap() };
-        let (handler, stopper): (Arc<dyn Handler>, _) = (Arc::new(Switch { stop: stop.clone() }), stop.clone());
+        let (handler, stopper): (Arc<dyn Handler>, _) = (Arc::new(StubHandler { stop: stop.clone() }), stop.clone());
         let thread = Some(std::thread::spawn(move || server.serve(&handler, &stopper)));
         Self { path, stop, thread, _directory: directory }
     }
@@ -190,7 +190,7 @@ fn stalling(line: Duration) -> (Running, Vec<UnixStream>) {
 }
 
 #[test]
-fn stalling_clients_hold_up_nobody() {
+fn stalling_clients_block_no_other_client() {
     let (server, stalled) = stalling(Duration::from_secs(600));
     let mut client = Client::connect(&server.path).unwrap();
     assert!(client.call("version").is_ok());

@@ -158,7 +158,7 @@ fn busy() -> Model {
 }
 
 #[test]
-fn colour_marks_what_needs_a_look_and_only_if_it_is_wanted() {
+fn colour_marks_problems_and_only_if_it_is_wanted() {
     let mut model = busy();
     let mut around = around(&model);
     let colours = |model: &Model, around: &Surroundings| {

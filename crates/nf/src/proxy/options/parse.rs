@@ -10,17 +10,17 @@ use std::str::FromStr;
 pub enum ParseError {
     #[error("there is no `=` in `{0}`: write {1}")]
     NoTarget(String, &'static str),
-    #[error("`{0}` is no port: write a number from 1 to 65535")]
+    #[error("`{0}` is not a port: write a number from 1 to 65535")]
     Port(String),
-    #[error("`{0}` is no local socket: write unix:PATH or 127.0.0.1:PORT")]
+    #[error("`{0}` is not a local socket: write unix:PATH or 127.0.0.1:PORT")]
     Endpoint(String),
     #[error("{0} is not a loopback address: the service must be on this machine, such as at 127.0.0.1")]
     NotLocal(SocketAddr),
     #[error("the path of a unix socket has 1 to 107 bytes, and `{0}` has {len}", len = .0.len())]
     Path(String),
-    #[error("`{0}` is no address of a service: write one such as 10.0.0.3:6379")]
+    #[error("`{0}` is not the address of a service: write one such as 10.0.0.3:6379")]
     Service(String),
-    #[error("`{0}` is no address with a prefix: write one such as 10.0.0.2/24")]
+    #[error("`{0}` is not an address with a prefix: write one such as 10.0.0.2/24")]
     Prefix(String),
     #[error("{0} can't be the address of a host")]
     Host(Ipv4Addr),

@@ -174,7 +174,7 @@ fn connect(world: &mut World, service: &std::os::unix::net::UnixListener) -> (Un
 }
 
 #[test]
-fn who_does_not_read_stops_who_writes() {
+fn a_reader_that_stops_stops_the_writer() {
     let limits = Limits { buffer: 65_536, ..Limits::default() };
     let mut world = World::new(Setup { near: limits, far: limits, ..Setup::default() });
     let service = world.service();
@@ -215,7 +215,7 @@ fn bytes_outlive_time_wait() {
 }
 
 #[test]
-fn a_service_that_is_not_there_resets() {
+fn a_missing_service_resets_the_connection() {
     let mut world = World::new(Setup::default());
     let mut client = world.client("client");
     world.until("the end", |_| match client.read(&mut [0]) {
@@ -233,7 +233,7 @@ fn a_service_that_is_not_there_resets() {
 }
 
 #[test]
-fn ports_and_hosts_that_are_not_there_are_named() {
+fn missing_ports_and_hosts_are_named() {
     let mut world = World::new(Setup::default());
     let _client = world.client("nowhere");
     world.refused(Refusal::Refused, 1);
@@ -316,7 +316,7 @@ pub(super) fn segment([from, to]: [Ipv4Address; 2], station: EthernetAddress, tc
 
 /// From one address, and from forged ones.
 #[test]
-fn requests_that_nobody_goes_on_with_keep_nobody_out() {
+fn abandoned_requests_lock_no_peer_out() {
     for sources in [1, 100] {
         let mut world = World::new(Setup::default());
         let service = world.service();
@@ -341,7 +341,7 @@ fn requests_that_nobody_goes_on_with_keep_nobody_out() {
 }
 
 #[test]
-fn one_peer_has_so_many_connections_and_no_more() {
+fn connections_of_one_peer_are_limited() {
     let few = Limits { per_source: 2, ..Limits::default() };
     let mut world = World::new(Setup { far: few, ..Setup::default() });
     let service = world.service();

@@ -29,7 +29,6 @@ pub(super) struct End {
     mtu: usize,
 }
 
-/// Returns the two ends.
 pub(super) fn wire(mtu: usize, faults: Faults, seed: u64) -> [End; 2] {
     let [a, b] = [Frames::default(), Frames::default()];
     let random = Rc::new(Cell::new(seed | 1));
@@ -51,7 +50,6 @@ impl End {
         (x >> 32) % 1000 < u64::from(per_mille)
     }
 
-    /// Sends a frame to the other end.
     pub(super) fn send(&self, mut frame: Vec<u8>) {
         let mut to = self.to.borrow_mut();
         if self.happens(self.faults.lost) {

@@ -1,4 +1,4 @@
-//! Two proxies joined by a wire, in simulated time: `near` reaches what `far` serves.
+//! Two proxies joined by a wire, in simulated time: `near` reaches the service of `far`.
 
 use super::wire::{End, Faults, wire};
 use crate::proxy::counters::{Counters, Refusal};

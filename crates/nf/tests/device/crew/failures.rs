@@ -25,7 +25,6 @@ struct Keeper {
 }
 
 impl Gate {
-    /// Returns a gate for this frame.
     fn new(number: u64) -> (Arc<Gate>, Keeper) {
         let (arrived, is_arrived) = mpsc::channel();
         let (leave, is_left) = mpsc::channel();
@@ -163,7 +162,7 @@ fn a_worker_that_panics_ends_the_crew() {
 }
 
 #[test]
-fn a_port_that_is_not_there_is_an_error() {
+fn a_missing_port_is_an_error() {
     for kind in ALL {
         let ended = run(
             crew(2, kind),
@@ -211,7 +210,7 @@ fn a_device_may_leave_and_return_while_batches_are_out() {
     }
 }
 
-/// Workers with queues of their own end before the ports are opened again, and go on with what their functions know.
+/// Workers with queues of their own end before the ports are opened again, and their functions keep their state.
 #[test]
 fn a_device_may_leave_and_return() {
     for kind in ALL {
@@ -250,7 +249,7 @@ fn a_device_may_leave_and_return() {
 }
 
 #[test]
-fn what_is_out_at_the_end_is_sent() {
+fn batches_that_are_out_at_the_end_are_sent() {
     for kind in ALL {
         let (gate, keeper) = Gate::new(100);
         let ended = run(

@@ -115,7 +115,7 @@ fn each_queue_has_a_worker_of_its_own() {
 
 /// If more frames come than the parent can process, other workers get some, and the parent goes on working.
 #[test]
-fn a_parent_that_works_shares_what_is_too_much() {
+fn a_working_parent_shares_its_excess_load() {
     let [parent, others] = [AtomicU64::new(0), AtomicU64::new(0)];
     let next = AtomicU8::new(0);
     let work = || {
@@ -190,7 +190,7 @@ fn a_view_has_all_buffers_of_a_frame() {
             received.sort_by_key(|frame| number(frame));
             assert!(received == (0..count).map(|n| processed(n, 0, 600)).collect::<Vec<_>>());
         };
-        // All frames under way fit into a queue.
+        // All frames in flight fit into a queue.
         let ended = run(crew(2, kind), |o| (o.buffer_size, o.ports[0].queue_size) = (128, 1024), work, test);
         ended.outcome.as_ref().unwrap();
         ended.is_conserved();
@@ -247,7 +247,7 @@ fn a_lone_frame_wakes_a_worker() {
 }
 
 #[test]
-fn what_a_worker_drops_is_counted() {
+fn packets_that_a_worker_drops_are_counted() {
     for kind in ALL {
         let work = || |view: &mut View| if number(view).is_multiple_of(3) { Verdict::Drop } else { Verdict::Back };
         let ended = run(

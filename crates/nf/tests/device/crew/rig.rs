@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use vhost_user::Mode;
 
-/// Time limit for what is certain to come.
+/// Time limit for events that are certain to come.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// Longer than any test takes.
 pub const NEVER: Duration = Duration::from_secs(3600);
@@ -29,7 +29,7 @@ pub const LOCKED: Kind = Kind { sharing: Sharing::Locked, parent: ParentRole::Se
 pub const RSS: Kind = Kind { sharing: Sharing::Rss, parent: ParentRole::Separate };
 pub const ALL: [Kind; 4] = [SEPARATE, WORKS, LOCKED, RSS];
 
-/// Frames under way at a time: fewer than a queue holds.
+/// Frames in flight at a time: fewer than a queue holds.
 pub const WINDOW: u64 = 128;
 
 /// Where the number and the flow of a frame stand.
@@ -143,7 +143,7 @@ pub struct Ended {
     pub parent: Option<ParentCounters>,
     pub workers: Vec<WorkerCounters>,
     pub port: Counters,
-    /// Free buffers of the first worker's ports, and those that are free when nothing is under way.
+    /// Free buffers of the first worker's ports, and those that are free when nothing is in flight.
     pub free: [usize; 2],
 }
 

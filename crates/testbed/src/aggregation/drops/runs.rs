@@ -14,7 +14,6 @@ impl Runs {
         Runs(all.into_iter().collect())
     }
 
-    /// Returns the number of lost packets.
     pub(super) fn lost(&self) -> u64 {
         self.0.iter().map(|(_, packets)| packets).sum()
     }

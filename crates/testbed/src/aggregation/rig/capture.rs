@@ -85,7 +85,6 @@ pub fn replay(rig: &Rig, name: &str, packets: Packets, rate: Option<u64>) -> Res
     })
 }
 
-/// Builds a capture file of these packets.
 fn file(packets: Packets) -> std::io::Result<Vec<u8>> {
     let (sizes, mut file) = (packets.sizes(), Vec::new());
     let longest = sizes.iter().copied().max().unwrap_or_default();
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_understood() {
+    fn names_are_parsed() {
         for packets in [Packets::Size(64), Packets::Imix, Packets::Half] {
             assert_eq!(packets.to_string().parse(), Ok(packets));
         }

@@ -1,7 +1,7 @@
 //! The network function, with two ports, and packets joined in one place or another: nf-forward, or testpmd.
 
-use super::node::Rules;
-use super::place::Place;
+use super::node::NodeNumbers;
+use super::scheduling::Scheduling;
 use super::{Rig, RigError};
 use crate::millrace::Idle;
 use crate::surroundings::Surroundings;
@@ -59,7 +59,7 @@ impl Program {
 pub enum Placement {
     /// Nowhere: all of them travel alone
     None,
-    /// In the switch, for a function that knows nothing of it
+    /// In the switch, for a function that does not know of aggregates
     Vhost,
     /// In the function's library
     Nf,
@@ -122,16 +122,16 @@ impl Function {
         rig: &Rig,
         program: Program,
         placement: Placement,
-        rules: Rules,
-        place: Place,
+        numbers: NodeNumbers,
+        scheduling: Scheduling,
     ) -> Result<Function, RigError> {
         if placement.in_function() {
             let failed = |source| RigError::System { action: "the function's rules can't be written", source };
-            std::fs::write(rig.file(RULES), rules.behind(Some("right")).text()).map_err(failed)?;
+            std::fs::write(rig.file(RULES), numbers.behind(Some("right")).text()).map_err(failed)?;
         }
         match program {
-            Program::NfForward => nf_forward(rig, placement, place).map(Function::NfForward),
-            Program::Testpmd => testpmd(rig, placement, place).map(|testpmd| Function::Testpmd(Box::new(testpmd))),
+            Program::NfForward => nf_forward(rig, placement, scheduling).map(Function::NfForward),
+            Program::Testpmd => testpmd(rig, placement, scheduling).map(|testpmd| Function::Testpmd(Box::new(testpmd))),
         }
     }
 
@@ -167,14 +167,14 @@ impl Function {
     }
 }
 
-fn nf_forward(rig: &Rig, placement: Placement, place: Place) -> Result<Daemon, RigError> {
-    let surroundings = Surroundings { namespace: None, priority: place.priority };
+fn nf_forward(rig: &Rig, placement: Placement, scheduling: Scheduling) -> Result<Daemon, RigError> {
+    let surroundings = Surroundings { namespace: None, priority: scheduling.priority };
     let mut command = surroundings.command(Path::new("taskset"));
-    command.args(["--cpu-list", &place.cpu.to_string()]).arg(&rig.function);
+    command.args(["--cpu-list", &scheduling.cpu.to_string()]).arg(&rig.function);
     command.args([rig.file("left.sock"), rig.file("right.sock")]).args(["--queue-size", &QUEUE.to_string()]);
-    if place.idle == Idle::Poll {
+    if scheduling.idle == Idle::Poll {
         command.arg("--poll");
-    } else if place.priority.is_some() {
+    } else if scheduling.priority.is_some() {
         // Programs of lower priority wait for it to sleep.
         command.arg("--sleep=at-once");
     }
@@ -190,13 +190,13 @@ fn nf_forward(rig: &Rig, placement: Placement, place: Place) -> Result<Daemon, R
     Ok(daemon)
 }
 
-fn testpmd(rig: &Rig, placement: Placement, place: Place) -> Result<Testpmd, RigError> {
+fn testpmd(rig: &Rig, placement: Placement, scheduling: Scheduling) -> Result<Testpmd, RigError> {
     let port = |name: &str| {
         let port = dpdk::Port::new(rig.file(&format!("{name}.sock"))).in_order().queue_size(QUEUE);
         if placement == Placement::Ethdev { port.aggregating(RULES, name) } else { port }
     };
     // It always polls, so it has no priority: programs that share its processor run first, and sleep.
-    let lcores = Lcores { forwarding: place.cpu, others: Some(place.cpu) };
+    let lcores = Lcores { forwarding: scheduling.cpu, others: Some(scheduling.cpu) };
     let mut builder = Testpmd::builder("function").port(port("left")).port(port("right")).lcores(lcores);
     builder = builder.memory(rig.pages, dpdk::MEGABYTES).sandbox(Sandbox::None).measured(rig.interrupt());
     if placement == Placement::Ethdev {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn testpmd_says_what_it_dropped() {
+    fn testpmd_reports_its_drops() {
         let summary = "  TX-packets: 5   TX-dropped: 1  TX-total: 6\n  +++ Accumulated forward statistics for all ports +++\n\
                        RX-packets: 9\n  TX-packets: 5             TX-dropped: 4             TX-total: 9";
         let lines: Vec<String> = summary.lines().map(str::to_owned).collect();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn its_last_words_are_understood() {
+    fn its_final_lines_are_parsed() {
         let lines = "/t/left.sock: split rings, features 0x123
 memory: 4 MB
 /t/left.sock: 220 received, 0 sent, 0 dropped as the queue was full, 0 malformed

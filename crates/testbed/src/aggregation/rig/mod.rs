@@ -8,14 +8,14 @@ mod capture;
 mod function;
 mod link;
 mod node;
-mod place;
+mod scheduling;
 mod two_nodes;
 
 pub use capture::{Packets, replay};
 pub use function::{Placement, Processed, Program};
 pub use link::*;
 pub use node::*;
-pub use place::*;
+pub use scheduling::*;
 pub use two_nodes::{TwoNodes, TwoNodesConfig};
 
 use crate::millrace::{MillraceError, beside};

@@ -1,6 +1,6 @@
 //! A node: Millrace with the given ports and one worker.
 
-use super::place::Place;
+use super::scheduling::Scheduling;
 use super::{Rig, RigError};
 use crate::millrace;
 use crate::surroundings::Surroundings;
@@ -35,14 +35,14 @@ pub fn driver(name: &str, path: &Path, size: u16) -> RawPort {
 /// Identity of a node or network function, and the next hop of its packets of [`CHAIN`]. Both are numbers, from which addresses
 /// are made.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct NodeNumbers {
     /// Its own number.
     pub own: u8,
     /// The next hop's.
     pub next: u8,
 }
 
-impl Rules {
+impl NodeNumbers {
     /// Returns the section `[aggregation]`.
     pub fn section(self) -> RawAggregation {
         self.behind(None)
@@ -81,9 +81,9 @@ pub struct NodeConfig {
     /// Pairs of ports, by name, of which the first is mapped to the second, as one wire.
     pub mappings: Vec<[&'static str; 2]>,
     /// Placement of its worker.
-    pub place: Place,
+    pub scheduling: Scheduling,
     /// Rules for joining and splitting, at ports that aggregate.
-    pub rules: Option<Rules>,
+    pub rules: Option<NodeNumbers>,
 }
 
 impl NodeConfig {
@@ -91,12 +91,12 @@ impl NodeConfig {
     pub fn file(&self) -> RawFile {
         let patches: Vec<_> = self.patches.iter().map(|[a, b]| patch(a, b)).collect();
         let mappings: Vec<_> = self.mappings.iter().map(|[from, to]| pass_through(from, to)).collect();
-        let mut worker = self.place.idle.worker(self.place.cpu);
-        if self.place.priority.is_some() {
+        let mut worker = self.scheduling.idle.worker(self.scheduling.cpu);
+        if self.scheduling.priority.is_some() {
             // Programs of lower priority wait for it to sleep.
             worker.patience = "0s".into();
         }
-        file((self.ports.clone(), patches, mappings, worker, self.rules.map(Rules::section)))
+        file((self.ports.clone(), patches, mappings, worker, self.rules.map(NodeNumbers::section)))
     }
 
     /// Replaces the port of the same name by `port`.
@@ -118,7 +118,7 @@ impl Node {
     /// Starts a node, in `namespace` if given, and waits until it answers.
     pub fn start(rig: &Rig, config: NodeConfig, namespace: Option<&Namespace>) -> Result<Node, RigError> {
         let files = Files::named(rig.directory.path(), config.name);
-        let surroundings = Surroundings { namespace, priority: config.place.priority };
+        let surroundings = Surroundings { namespace, priority: config.scheduling.priority };
         let millrace = millrace::start(rig.millrace(), files, config.file(), surroundings, rig.interrupt())?;
         Ok(Node { config, millrace })
     }
@@ -148,7 +148,7 @@ impl Node {
     }
 }
 
-/// The time between two looks at a node's counters.
+/// The time between two readings of a node's counters.
 #[derive(Clone, Copy)]
 pub struct Interval<'s> {
     /// The counters at its beginning.
@@ -196,7 +196,7 @@ mod tests {
             ],
             patches: vec![["near", "wan"]],
             mappings: Vec::new(),
-            place: Place { cpu: 0, idle: Idle::Sleep, priority: None },
+            scheduling: Scheduling { cpu: 0, idle: Idle::Sleep, priority: None },
             rules: None,
         };
         let check = |config: &NodeConfig| {
@@ -206,7 +206,7 @@ mod tests {
             assert!(read.is_ok(), "{read:?}");
         };
         check(&config);
-        config.rules = Some(Rules { own: 1, next: 2 });
+        config.rules = Some(NodeNumbers { own: 1, next: 2 });
         config.replace(aggregating(sink("wan"), true));
         check(&config);
         assert_eq!(config.file().ports.len(), 2);

@@ -8,8 +8,8 @@
 
 use super::function::{Function, Placement, Processed, Program};
 use super::link::{Between, Link};
-use super::node::{Node, NodeConfig, Rules, aggregating, guest};
-use super::place::Cpus;
+use super::node::{Node, NodeConfig, NodeNumbers, aggregating, guest};
+use super::scheduling::Cpus;
 use super::{Rig, RigError};
 use lab::dpdk::Lcores;
 use lab::millrace::config::RawPort;
@@ -49,8 +49,8 @@ impl TwoNodesConfig {
             ports,
             patches: vec![["near", "wan"]],
             mappings: Vec::new(),
-            place: self.cpus.a,
-            rules: joins.then_some(Rules { own: A, next: B }),
+            scheduling: self.cpus.a,
+            rules: joins.then_some(NodeNumbers { own: A, next: B }),
         };
         let splits = placement.in_switch();
         let ports = vec![
@@ -67,8 +67,8 @@ impl TwoNodesConfig {
             ports,
             patches,
             mappings,
-            place: self.cpus.b,
-            rules: splits.then_some(Rules { own: B, next: B + 1 }),
+            scheduling: self.cpus.b,
+            rules: splits.then_some(NodeNumbers { own: B, next: B + 1 }),
         };
         [a, b]
     }
@@ -134,5 +134,5 @@ impl TwoNodes {
 }
 
 fn start(rig: &Rig, config: &TwoNodesConfig) -> Result<Function, RigError> {
-    Function::start(rig, config.function, config.placement, Rules { own: B, next: B + 1 }, config.cpus.function)
+    Function::start(rig, config.function, config.placement, NodeNumbers { own: B, next: B + 1 }, config.cpus.function)
 }

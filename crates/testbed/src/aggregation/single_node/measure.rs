@@ -33,7 +33,6 @@ pub struct Measuring {
     pub json: bool,
 }
 
-/// Parses a number of seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.02..=600.0).contains(&seconds) => Ok(seconds),

@@ -23,7 +23,8 @@ pub use results::tests;
 
 use super::error::SingleNodeError;
 use super::rig::{
-    Between, Interval, Link, Node, NodeConfig, Place, Placement, Rig, RigError, Rules, aggregating, driver, guest,
+    Between, Interval, Link, Node, NodeConfig, NodeNumbers, Placement, Rig, RigError, Scheduling, aggregating, driver,
+    guest,
 };
 use crate::millrace::Idle;
 use engine::stats::Snapshot;
@@ -49,8 +50,8 @@ const LIMIT: Duration = Duration::from_secs(15);
 const WARMUP: f64 = 0.1;
 
 /// The node and the network function; and the source and the sink.
-const NODE: Rules = Rules { own: 1, next: 2 };
-const ENDS: Rules = Rules { own: 2, next: 1 };
+const NODE: NodeNumbers = NodeNumbers { own: 1, next: 2 };
+const ENDS: NodeNumbers = NodeNumbers { own: 2, next: 1 };
 
 /// Configuration of a node with traffic.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +116,7 @@ impl SingleNode {
             ],
             patches: vec![["in", "left"], ["right", "wan"]],
             mappings: Vec::new(),
-            place: Place { cpu: NODE_CPU, idle: Idle::Poll, priority: None },
+            scheduling: Scheduling { cpu: NODE_CPU, idle: Idle::Poll, priority: None },
             rules: in_switch.then_some(NODE),
         };
         let mut node = Node::start(rig, node, link.as_ref().and_then(|link| link.namespace(0)))?;
@@ -145,12 +146,12 @@ impl SingleNode {
 fn function(rig: &Rig, placement: Placement) -> Result<Ports, SingleNodeError> {
     let aggregation = match placement {
         Placement::None | Placement::Vhost => None,
-        Placement::Nf => Some(nf::Placement::Nf),
-        Placement::Native => Some(nf::Placement::Native),
+        Placement::Nf => Some(nf::Splitter::Nf),
+        Placement::Native => Some(nf::Splitter::Native),
         Placement::Ethdev => return Err(SingleNodeError::Ethdev),
     };
     let rules = Arc::new(NODE.load(&rig.file("function.toml"))?);
-    let aggregation = aggregation.map(|placement| Aggregation { rules, placement });
+    let aggregation = aggregation.map(|splitter| Aggregation { rules, splitter });
     let port = |name: &str| PortOptions {
         queue_size: QUEUE,
         aggregation: aggregation.clone(),

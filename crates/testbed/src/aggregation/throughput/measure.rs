@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 /// Time for a new load to fill the rings and wake up sleepers before measuring.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Longest measurement of a load of which nothing comes through: on a busy machine a node may not have had its processor for longer
-/// than a short one.
+/// Longest measurement while nothing of a load comes through: on a busy machine a node may not have had its processor for
+/// longer than a short one.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// A look at a node.
+/// A reading of a node's counters.
 struct Moment {
     counters: Snapshot,
     /// Its processor time so far.

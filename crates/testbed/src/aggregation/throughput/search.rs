@@ -93,7 +93,7 @@ fn search<T: Tried, E>(mut load: impl FnMut(Option<u64>) -> Result<T, E>) -> Res
     Ok(tried)
 }
 
-/// Returns the loads around a throughput of so many millions of packets per second, and as much as can be sent.
+/// Returns the loads around a throughput in millions of packets per second, and the unlimited load.
 fn around(through: f64) -> impl Iterator<Item = Option<u64>> {
     AROUND.into_iter().map(move |share| packets(share * through)).chain([None])
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_carries_all_that_can_be_sent_is_not_asked_again() {
+    fn a_node_that_carries_the_full_load_is_not_measured_again() {
         assert_eq!(node(60.0, 50.0), [(50.0, 50.0)]);
     }
 }

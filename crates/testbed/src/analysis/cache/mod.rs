@@ -48,7 +48,7 @@ pub struct Cache {
     #[arg(long, value_name = "RX[:TX]", value_delimiter = ',', default_value = "1024:256,8192:256,1024:1024",
           value_parser = queue_sizes)]
     pub r#virtual: Vec<QueueSizes>,
-    /// How much of every frame the network function touches, and the NIC looks at
+    /// Part of every frame that the network function touches, and the NIC reads
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
     /// Frames to count, and to send before
@@ -60,7 +60,7 @@ pub struct Cache {
     /// Directory for the results [default: bench/results/DATE-cache]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Be what is looked at, with the first of each of the above
+    /// Act as the profiled process, with the first of each of the above
     #[arg(long, hide = true)]
     pub itself: bool,
 }

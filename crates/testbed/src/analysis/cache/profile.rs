@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_calls_by_the_right_one_count() {
+    fn only_calls_by_the_right_caller_count() {
         let profile = "positions: line\nevents: Ir Dr D1mr\n\nfl=???\nfn=before\n0 5\ncfn=x::part_a\ncalls=3 0\n0 900 90 9\n\n\
                        fn=x::measured::h12\n0 7 1\ncfn=x::part_a::h3\ncalls=1 0\n0 10 4 2\n0 3\ncfn=x::part_b\ncalls=2 0\n\
                        0 20\ncfn=other\ncalls=2 0\n0 500 1 1\ncfn=x::part_a::h3\ncalls=1 0\n0 1 1 1\n\nfn=part_a\n0 11 5 3\n";

@@ -48,7 +48,7 @@ pub struct Parts {
     /// Descriptors of the rings between switch and network function
     #[arg(long, value_name = "RX[:TX]", value_delimiter = ',', default_values = ["1024:256"], value_parser = queue_sizes)]
     pub r#virtual: Vec<QueueSizes>,
-    /// How much of every frame the network function touches, and the NIC looks at
+    /// Part of every frame that the network function touches, and the NIC reads
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
     /// Measurements of each point

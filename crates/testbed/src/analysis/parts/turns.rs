@@ -1,5 +1,5 @@
-//! Work that goes on by turns, on one processor or on several: while one works, the others wait, so that each finds in its
-//! caches what a processor finds that does nothing else.
+//! Work in turns, on one processor or on several: while one part works, the others wait, so that each finds the same in its
+//! caches as on a processor of its own.
 
 use super::super::rig::RigError;
 use loadgen::cpu::{self, PinError};
@@ -23,7 +23,7 @@ pub enum TurnError {
     Rig(#[from] RigError),
 }
 
-/// The turn of nobody: a step failed.
+/// No thread's turn: a step failed.
 const OVER: usize = usize::MAX;
 
 /// Runs all steps in order, `turns` times. Returns the cycles that each step took, turn by turn.
@@ -110,8 +110,8 @@ mod tests {
             turns += 1;
             if turns < 3 { Ok(()) } else { Err(RigError::Wrong { received: 0, wanted: 1, corrupt: 0 }) }
         };
-        let mut goes_on = || Ok(());
-        let steps = vec![Step { cpu: 0, work: &mut goes_on }, Step { cpu: 0, work: &mut fails }];
+        let mut continues = || Ok(());
+        let steps = vec![Step { cpu: 0, work: &mut continues }, Step { cpu: 0, work: &mut fails }];
         assert!(matches!(run(steps, 100), Err(TurnError::Rig(RigError::Wrong { .. }))));
         let mut idle = [|| Ok(()), || Ok(())];
         let steps = idle.iter_mut().zip([0, 4000]).map(|(work, cpu)| Step { cpu, work }).collect();

@@ -1,4 +1,4 @@
-//! Charts: the distribution of cycles, and the model with what was measured on it.
+//! Charts: the distribution of cycles, and the model with measured points.
 
 use super::found::{Found, Measured, THREADS, kind};
 use super::model::{Frames, Kind, Link};
@@ -36,7 +36,7 @@ pub fn cycles(found: &Found, flows: Flows) -> Option<String> {
     let panels: Vec<_> = [Load::Low, Load::Full].into_iter().filter_map(panel).collect();
     (!panels.is_empty()).then(|| {
         curves::svg(&Curves {
-            title: "Sharing a receive queue: % of packets that cost at most so many cycles of sharing and I/O".into(),
+            title: "Sharing a receive queue: cumulative % of packets, by cycles of sharing and I/O".into(),
             axis: "cycles a packet".into(),
             top: Some(100.0),
             panels,

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_a_bound_is_known_and_does_not_count() {
+    fn values_above_a_bound_are_known_and_do_not_count() {
         let (kept, above) = of(&[(5, 3.0), (100, 3.0), (101, 2.0)]).up_to(100);
         assert_eq!((kept.total(), above), (6.0, 0.25));
         assert_eq!(kept.quantile(1.0), 100.0);

@@ -183,12 +183,12 @@ impl Found {
         };
         let locked = cost(Sharing::Locked, &|_| true)?;
         let two = self.at(point(Sharing::Locked, 2, Load::Full))?;
-        // With the most work two threads hardly ever wait for each other: what a batch takes more than with one thread is what
+        // With the most work two threads rarely wait for each other: what a batch takes more than with one thread is what
         // moves. Every other turn is after one of the other thread's.
         let (most, _) = self.works().into_iter().last()?;
         let apart = |threads| self.at(Point { work: most, ..point(Sharing::Locked, threads, Load::Full) });
         let moved = if most > 0 { 2.0 * two.batch() * (apart(2)?.mean() - apart(1)?.mean()).max(0.0) } else { 0.0 };
-        // Without work they always keep the lock busy: what a batch takes beyond that is the hand-over.
+        // Without work they always keep the lock busy: the remaining time of a batch is the hand-over.
         let period = two.batch() / two.pace()?.median;
         Some(Costs {
             alone: cost(Sharing::Alone, &|_| true)?,
@@ -206,7 +206,7 @@ impl Found {
         Some(Model { costs: self.model_costs()?, work, batch: self.at(point)?.batch() })
     }
 
-    /// Returns what the model predicts for a measurement of speed, in packets per cycle.
+    /// Returns the model's prediction for a measurement of speed, in packets per cycle.
     pub fn predicted(&self, measured: &Measured) -> Option<f64> {
         let (_, work) = self.works().into_iter().find(|(asked, _)| *asked == measured.point.work)?;
         Some(self.model(work)?.capacity(kind(measured.point), measured.point.threads.into()))
@@ -258,7 +258,7 @@ pub mod tests {
         Distribution::from(&histogram)
     }
 
-    /// Returns results of every point, in which a batch costs so many cycles by sharing, part and load, and one packet in
+    /// Returns results of every point, in which the cycles of a batch depend on sharing, part and load, and one packet in
     /// five hundred was preempted.
     pub fn found() -> Found {
         let (sharings, flows) = ([Sharing::Rss, Sharing::Locked, Sharing::StaticRole], [Flows::One, Flows::Many]);
@@ -333,7 +333,7 @@ pub mod tests {
     }
 
     #[test]
-    fn the_model_has_what_was_measured() {
+    fn the_model_has_the_measured_costs() {
         let found = found();
         let costs = found.model_costs().unwrap();
         let near = |cost: Cost, batch: f64, packet: f64| {

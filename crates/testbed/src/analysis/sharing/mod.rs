@@ -1,9 +1,9 @@
-//! Ways to share one receive queue among threads, after Asada et al., "Roadblocks of I/O Parallelization: Removing H/W Contentions by
-//! Static Role Assignment in VNFs": the cycles that sharing and I/O cost for each packet, the speed of two processors, and a
-//! model of more.
+//! Ways to share one receive queue among threads, after Asada et al., "Roadblocks of I/O Parallelization: Removing H/W
+//! Contentions by Static Role Assignment in VNFs": the cycles that sharing and I/O cost for each packet, the speed of two
+//! processors, and a model of more.
 //!
-//! [`plan`] says what is compared. A [`subject`] measures it once: a [`crew`] of a network function. Of the workers of the
-//! [`switch`] there are means only. [`found`] has the statistics, [`model`] the queues, and the others show both.
+//! [`plan`] has the points to compare. A [`subject`] measures it once: a [`crew`] of a network function. Of the workers of
+//! the [`switch`] there are means only. [`found`] has the statistics, [`model`] the queues, and the others show both.
 
 mod chart;
 mod crew;

@@ -1,11 +1,11 @@
-//! A queueing model of threads that share one receive queue: how many packets they process with more threads than this machine
-//! has processors, and how many wait.
+//! A queueing model of threads that share one receive queue: how many packets they process with more threads than this
+//! machine has processors, and how many wait.
 //!
 //! It is fed with measured cycles ([`Costs`]), and assumes:
 //!
 //! - Each thread has a processor of its own, as near to the others as those of the measurement are.
 //! - Threads take full batches: this is the most they can do. Under less load batches are shorter, and cost more per packet.
-//! - Neither memory nor the NIC is a limit. The length of a frame matters to the link only, as nobody copies frames.
+//! - Neither memory nor the NIC is a limit. The length of a frame matters to the link only, as frames are not copied.
 //! - With a queue for each thread, many flows spread evenly over the queues; one flow is in one queue.
 //! - With static roles, the parent and the workers are a pipeline: the slower stage limits it.
 //! - Under a lock, threads are the machines of the machine-repairman model, and the lock is its one repairman: a thread works on a
@@ -17,9 +17,9 @@
 //!   taken as often as the lock is busy with all other threads (arrival theorem). So a lock that is always taken is slower than one
 //!   that is taken often, and a little more work can make all threads faster.
 //! - Packets that wait: packets arrive by themselves (Poisson), and each takes the same time at a thread. For each of several queues
-//!   that is M/D/1, for a common one M/D/c, taken as half of what waits with exponential times (M/M/c); at a parent it is M/D/1
+//!   that is M/D/1, for a common one M/D/c, taken as half of the packets that wait with exponential times (M/M/c); at a parent it is M/D/1
 //!   before that. Threads under a lock are as fast as their capacity says. Real arrivals come in bursts, and wait longer.
-//! - A ring of some hundred descriptors loses nothing below its capacity, and all that is above.
+//! - A ring of some hundred descriptors loses nothing below its capacity, and everything above it.
 
 /// Cycles of an action: a part for each batch, and a part for each packet in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -114,12 +114,12 @@ impl Model {
             Kind::RssManyFlows => n * own_queue,
             Kind::Locked => self.batch * repairman(threads, work * self.batch, self.lock_held(threads)),
             Kind::StaticRole => (n / (work + self.each(costs.worker))).min(parent),
-            // The parent works in what its role leaves it.
+            // The parent works in the time that its role leaves.
             Kind::WorkingParent => (n / (work + self.each(costs.worker) + self.each(costs.parent))).min(parent),
         }
     }
 
-    /// Returns the cycles for which a batch of one of so many threads takes the lock.
+    /// Returns the cycles for which a batch takes the lock that `threads` threads share.
     fn lock_held(&self, threads: u32) -> f64 {
         let think = self.work * self.batch;
         let free = self.costs.locked.of(self.batch) + self.costs.moved * (1.0 - 1.0 / f64::from(threads));
@@ -144,7 +144,7 @@ impl Model {
         Some((limit / one - 1e-9).ceil().max(1.0) as u32)
     }
 
-    /// Returns what waits, and what is lost, at so many packets per cycle.
+    /// Returns the packets that wait, and the lost ones, at a load of `offered` packets per cycle.
     pub fn queue(&self, kind: Kind, threads: u32, offered: f64) -> Queue {
         let capacity = self.capacity(kind, threads);
         if offered >= capacity {
@@ -180,7 +180,7 @@ pub struct Queue {
     pub lost: f64,
 }
 
-/// Returns the turns per cycle of so many customers that think for a time and are then served one after the other, both
+/// Returns the turns per cycle of customers that think for a time and are then served one after the other, both
 /// exponentially distributed: mean value analysis of the machine-repairman model.
 pub fn repairman(customers: u32, think: f64, service: f64) -> f64 {
     let (mut queue, mut rate) = (0.0, 0.0);

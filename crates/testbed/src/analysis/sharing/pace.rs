@@ -30,7 +30,7 @@ mod tests {
     fn threads_count_while_all_of_them_work() {
         let one: Vec<u64> = (0..100).map(|n| 1000 + 10 * n).collect();
         assert_eq!(pace(std::slice::from_ref(&one)), Some(0.1));
-        // Two threads are twice as fast; that one goes on alone does not count.
+        // Two threads are twice as fast; the time in which one continues alone does not count.
         let longer: Vec<u64> = (0..200).map(|n| 1005 + 10 * n).collect();
         let both = pace(&[one.clone(), longer]).unwrap();
         assert!((both - 0.2).abs() < 0.01, "{both}");

@@ -8,13 +8,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
-    /// One thread does all: what the others are compared with
+    /// One thread does all: the reference for the others
     Alone,
     /// Each thread has a queue of its own, over which the device spreads flows
     Rss,
     /// Threads take turns at the ports, under a lock
     Locked,
-    /// One more thread, the parent, has the ports; the others process what it received
+    /// One more thread, the parent, has the ports; the others process the frames that it received
     StaticRole,
     /// One of the threads is the parent, and processes as well
     WorkingParent,
@@ -135,7 +135,7 @@ impl Point {
         self.threads + self.sharing.parents()
     }
 
-    /// Returns the processors of all threads, the parent's first. A parent shares its processor with nobody, if there are two.
+    /// Returns the processors of all threads, the parent's first. With two processors, the parent has one of its own.
     pub fn processors(self, cpus: [usize; 2]) -> Vec<usize> {
         let others = usize::from(self.all_threads()) - 1;
         let other = |thread: usize| if self.sharing.has_parent() { cpus[1] } else { cpus[thread % 2] };
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_are_compared_with_is_always_measured() {
+    fn the_reference_is_always_measured() {
         let points = points(&Wanted { sharings: &[Sharing::Locked], threads: &[8], loads: &[Load::Low], ..ALL });
         let full = |sharing, threads| {
             points.contains(&Point { sharing, threads, flows: Flows::One, load: Load::Full, work: 0 })

@@ -107,7 +107,7 @@ fn switch(found: &Found) -> String {
     )
 }
 
-/// Formats the number of threads, and the parent besides.
+/// Formats the number of threads, with the parent if there is one.
 fn with_parents(point: Point) -> String {
     let parents = if point.sharing.parents() > 0 { "parent + " } else { "" };
     format!("{parents}{}", point.threads)
@@ -166,7 +166,7 @@ fn foot(found: &Found) -> String {
          PREEMPTED: share of packets that took more than {BOUND} cycles, which do not count; the greatest of the parts.\n\
          Switch: medians over all measurements; the parent's steps are publish and release. Behind a lock, vain tries do not count.\n\
          Speed: medians over rounds (least..greatest), while all threads work. The model's deviation is from these.\n\
-         FULL WITH: threads that the parent or the lock limits. Predicted for up to {} threads; `-`: not with so many.",
+         FULL WITH: threads that the parent or the lock limits. Predicted for up to {} threads; `-`: not with that many.",
         found.rig,
         THREADS.end()
     )

@@ -13,7 +13,7 @@ pub trait Subject {
     fn measure(&mut self, point: &Point) -> Result<Sample, Self::Error>;
 }
 
-/// A part of what sharing and I/O cost.
+/// A part of the cost of sharing and I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {

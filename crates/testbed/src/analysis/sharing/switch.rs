@@ -48,7 +48,8 @@ impl Sample {
     }
 }
 
-/// Returns what is measured: of each of these ways, and of one worker alone. Every queue has frames, so that flows do not matter.
+/// Returns the measured points: of each of these ways, and of one worker alone. Every queue has frames, so that flows do not
+/// matter.
 pub fn points(sharings: &[Sharing], threads: &[u16]) -> Vec<Workers> {
     let mut points = Vec::new();
     for sharing in [Sharing::Alone].iter().chain(sharings) {
@@ -153,7 +154,7 @@ fn run(workers: &mut [ByHand], on: &[usize], seconds: f64) -> Result<u64, PinErr
     })
 }
 
-/// Returns what lies between two looks at the counters of all workers, which took so many cycles.
+/// Returns the difference between two readings of all workers' counters, which lie `took` cycles apart.
 fn sample(before: &[WorkerStats], after: &[WorkerStats], took: u64) -> Sample {
     let between = |count: fn(&WorkerStats) -> u64| {
         let sum = |workers: &[WorkerStats]| workers.iter().map(count).sum::<u64>();
@@ -162,7 +163,7 @@ fn sample(before: &[WorkerStats], after: &[WorkerStats], took: u64) -> Sample {
     let (sampled, released) =
         (between(|worker| worker.sampled_packets), between(|worker| worker.parent_sampled_packets));
     let mut steps = BTreeMap::new();
-    // What the counters say of a frame goes back to sums.
+    // Figures per frame are turned back into sums.
     for (workers, sign) in [(before, -1.0), (after, 1.0)] {
         for worker in workers {
             let of_worker = (&worker.stage_cycles_per_packet, worker.sampled_packets, sampled);

@@ -15,7 +15,7 @@ const QUEUE: u16 = 64;
 const ROOM: u32 = 2048;
 /// Bytes of a buffer that a frame takes: the header, and 64 bytes of Ethernet.
 const FRAME: usize = NET_HEADER as usize + 64;
-/// Offset of the frame's number, behind the Ethernet header.
+/// Offset of the frame's number, after the Ethernet header.
 const NUMBER: usize = NET_HEADER as usize + 16;
 /// Time limit for connecting, and for one frame.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub enum GuestError {
     Ring(#[from] Fatal),
     #[error("waiting for a notification: {0}")]
     Wait(std::io::Error),
-    #[error("frame {number} did not come within {} s: was a notification lost?", LIMIT.as_secs())]
+    #[error("frame {number} did not arrive within {} s: was a notification lost?", LIMIT.as_secs())]
     Late { number: u64 },
     #[error("frame {came} came when {expected} was sent")]
     Wrong { came: u64, expected: u64 },

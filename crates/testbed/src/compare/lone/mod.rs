@@ -56,7 +56,7 @@ pub struct LoneFrames {
     /// Seconds to watch the switch while there is nothing to do
     #[arg(long, default_value_t = 3.0)]
     pub idle_seconds: f64,
-    /// The Millrace program [default: the one beside this program]
+    /// The Millrace program [default: the one next to this program]
     #[arg(long, value_name = "PATH")]
     pub millrace: Option<PathBuf>,
     /// Processor of the switch

@@ -1,6 +1,6 @@
 //! Figures of one quantity along one axis of the tuple, with all else held fixed in each panel.
 
-use super::figure::{Across, Figure, Series, Spot, Up};
+use super::figure::{Across, DataPoint, Figure, Series, Up};
 use super::panels::{panels, series};
 use crate::report::conditions::Axis;
 use crate::report::run::{Figures, Run};
@@ -10,7 +10,7 @@ use crate::statistics::Estimate;
 /// Takes the figure that is shown from those of a run.
 pub type Value = fn(&Figures) -> Option<f64>;
 
-/// What a figure shows.
+/// Plan of a figure.
 pub struct Plan {
     pub id: &'static str,
     pub title: &'static str,
@@ -36,13 +36,13 @@ impl Plan {
         Some(Figure { id, title, paper, about, common, across: across(self.axis), up, panels })
     }
 
-    fn spots(&self, runs: &[&Run]) -> Vec<Spot> {
+    fn spots(&self, runs: &[&Run]) -> Vec<DataPoint> {
         let mut places: Vec<f64> = runs.iter().filter_map(|run| self.axis.of(&run.point)).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
         let at = |x: f64| {
             let here = runs.iter().filter(|run| self.axis.of(&run.point) == Some(x));
-            Estimate::of(here.filter_map(|run| (self.value)(&run.figures))).map(|y| Spot { x, y })
+            Estimate::of(here.filter_map(|run| (self.value)(&run.figures))).map(|y| DataPoint { x, y })
         };
         places.into_iter().filter_map(at).collect()
     }

@@ -10,9 +10,9 @@ pub struct Figure {
     pub id: &'static str,
     /// Its title.
     pub title: &'static str,
-    /// What of the paper it corresponds to, such as `figure 4a`.
+    /// The part of the paper that it corresponds to, such as `figure 4a`.
     pub paper: Option<&'static str>,
-    /// How to read it.
+    /// A hint for reading it.
     pub about: &'static str,
     /// Conditions of all of its panels.
     pub common: Vec<String>,
@@ -27,13 +27,13 @@ pub struct Figure {
 /// A horizontal axis.
 #[derive(Clone, Copy, Debug)]
 pub enum Across {
-    /// Numbers: what they are, and whether their scale is logarithmic.
+    /// Numbers: their meaning, and whether their scale is logarithmic.
     Numbers { label: &'static str, logarithmic: bool },
     /// Bars, with these names.
     Bars(&'static [&'static str]),
 }
 
-/// A vertical axis: what it shows in which unit, and whether its scale is logarithmic.
+/// A vertical axis: its quantity and unit, and whether its scale is logarithmic.
 #[derive(Clone, Copy, Debug)]
 pub struct Up {
     /// Quantity and unit.
@@ -47,7 +47,7 @@ pub struct Up {
 /// A plot.
 #[derive(Debug)]
 pub struct Panel {
-    /// What tells it apart from the other panels.
+    /// The condition that sets it apart from the other panels.
     pub title: String,
     /// The paper's tuple.
     pub tuple: String,
@@ -63,13 +63,13 @@ pub struct Series {
     /// The contestant.
     pub contestant: Contestant,
     /// Its results, from left to right.
-    pub spots: Vec<Spot>,
+    pub spots: Vec<DataPoint>,
 }
 
 /// One result.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spot {
-    /// Where it is; for bars, the number of the name.
+pub struct DataPoint {
+    /// Its horizontal position; for bars, the number of the name.
     pub x: f64,
     /// The result.
     pub y: Estimate,

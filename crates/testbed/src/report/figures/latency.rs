@@ -27,7 +27,7 @@ const UNDER_LOAD: Plan = Plan {
     axis: Axis::Share,
     ..BY_BURST
 };
-/// What is shown of the distribution under load.
+/// The quantiles that are shown of the distribution under load.
 const PARTS: [(&str, Value); 3] = [
     ("half of them are shorter", |figures| microseconds(figures, |latency| latency.p50)),
     ("99 % are shorter", |figures| microseconds(figures, |latency| latency.p99)),

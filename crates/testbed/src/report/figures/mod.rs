@@ -10,7 +10,7 @@ mod table;
 mod techniques;
 mod throughput;
 
-pub use figure::{Across, Figure, Panel, Series, Spot};
+pub use figure::{Across, DataPoint, Figure, Panel, Series};
 
 use super::study::Study;
 

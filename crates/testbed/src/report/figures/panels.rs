@@ -1,6 +1,6 @@
 //! Panels of figures: one for each set of equal conditions.
 
-use super::figure::{Panel, Series, Spot};
+use super::figure::{DataPoint, Panel, Series};
 use crate::report::cast::Cast;
 use crate::report::conditions::{Conditions, common_words};
 use crate::report::run::{Contestant, Run};
@@ -38,7 +38,7 @@ pub fn panels<'s>(
 }
 
 /// Returns a series for each contestant that has results; `spots` gets the runs of one.
-pub fn series(cast: &Cast, runs: &[&Run], spots: impl Fn(&[&Run]) -> Vec<Spot>) -> Vec<Series> {
+pub fn series(cast: &Cast, runs: &[&Run], spots: impl Fn(&[&Run]) -> Vec<DataPoint>) -> Vec<Series> {
     let of = |contestant: &Contestant| {
         let its: Vec<&Run> = runs.iter().copied().filter(|run| Contestant::of(&run.point) == *contestant).collect();
         Series { contestant: contestant.clone(), spots: spots(&its) }

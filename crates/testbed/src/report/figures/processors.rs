@@ -1,6 +1,6 @@
 //! Throughput, and the processor time that it takes.
 
-use super::figure::{Across, Figure, Series, Spot, Up};
+use super::figure::{Across, DataPoint, Figure, Series, Up};
 use super::panels::{panels, series};
 use super::throughput::fastest;
 use crate::report::conditions::Axis;
@@ -32,7 +32,7 @@ fn has_several_spots(series: &[Series]) -> bool {
     series.iter().map(|series| series.spots.len()).sum::<usize>() > 1
 }
 
-fn spots(runs: &[&Run]) -> Vec<Spot> {
+fn spots(runs: &[&Run]) -> Vec<DataPoint> {
     let mut pairs: Vec<u8> = runs.iter().map(|run| run.point.pairs).collect();
     pairs.sort_unstable();
     pairs.dedup();
@@ -41,7 +41,7 @@ fn spots(runs: &[&Run]) -> Vec<Spot> {
         let processors = Estimate::of(here().filter_map(|figures| figures.processors))?;
         let packets = Estimate::of(here().filter_map(|figures| figures.packets))?;
         let y = Estimate { median: packets.median / 1e6, low: packets.low / 1e6, high: packets.high / 1e6, ..packets };
-        Some(Spot { x: processors.median, y })
+        Some(DataPoint { x: processors.median, y })
     };
     let mut spots: Vec<_> = pairs.into_iter().filter_map(of).collect();
     spots.sort_by(|a, b| a.x.total_cmp(&b.x));

@@ -1,6 +1,6 @@
 //! Rates without loss, and with hardly any.
 
-use super::figure::{Across, Figure, Spot, Up};
+use super::figure::{Across, DataPoint, Figure, Up};
 use super::panels::{panels, series};
 use crate::report::run::{Figures, Run};
 use crate::report::study::Study;
@@ -26,9 +26,9 @@ fn searches(runs: &[Run]) -> Vec<&Run> {
     runs.iter().filter(|run| run.figures.ndr.or(run.figures.pdr).is_some()).collect()
 }
 
-fn spots(runs: &[&Run]) -> Vec<Spot> {
+fn spots(runs: &[&Run]) -> Vec<DataPoint> {
     let of =
         |rate: fn(&Figures) -> Option<f64>| Estimate::of(runs.iter().filter_map(|run| Some(rate(&run.figures)? / 1e6)));
     let both = [(0.0, of(|figures| figures.ndr)), (1.0, of(|figures| figures.pdr))];
-    both.into_iter().filter_map(|(x, y)| Some(Spot { x, y: y? })).collect()
+    both.into_iter().filter_map(|(x, y)| Some(DataPoint { x, y: y? })).collect()
 }

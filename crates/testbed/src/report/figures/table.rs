@@ -1,6 +1,6 @@
 //! The numbers of a panel, as a table.
 
-use super::figure::{Across, Figure, Panel, Spot};
+use super::figure::{Across, DataPoint, Figure, Panel};
 use crate::report::cast::Cast;
 use crate::report::numbers::{digits, estimate};
 
@@ -24,7 +24,7 @@ impl Figure {
         };
         let names = panel.series.iter().map(|series| cast.name(&series.contestant));
         // Different numbers of pairs may use equally many processors.
-        let at = |spots: &[Spot], x: f64| {
+        let at = |spots: &[DataPoint], x: f64| {
             let here: Vec<String> = spots.iter().filter(|spot| spot.x == x).map(|spot| estimate(&spot.y)).collect();
             (!here.is_empty()).then(|| here.join("; "))
         };

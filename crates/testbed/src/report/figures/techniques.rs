@@ -1,6 +1,6 @@
 //! Ways to send and receive through one switch.
 
-use super::figure::{Across, Figure, Spot, Up};
+use super::figure::{Across, DataPoint, Figure, Up};
 use super::panels::{panels, series};
 use super::throughput::fastest;
 use crate::report::run::Run;
@@ -27,7 +27,7 @@ pub fn figures(study: &Study) -> Option<Figure> {
     })
 }
 
-fn spots(runs: &[&Run]) -> Vec<Spot> {
+fn spots(runs: &[&Run]) -> Vec<DataPoint> {
     let rate = Estimate::of(runs.iter().filter_map(|run| Some(run.figures.packets? / 1e3)));
-    rate.map(|y| Spot { x: 0.0, y }).into_iter().collect()
+    rate.map(|y| DataPoint { x: 0.0, y }).into_iter().collect()
 }

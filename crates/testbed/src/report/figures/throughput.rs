@@ -72,7 +72,6 @@ pub fn figures(study: &Study) -> Vec<Figure> {
     drawn.into_iter().flatten().collect()
 }
 
-/// Returns the runs that measure throughput.
 fn throughput(runs: &[Run]) -> Vec<&Run> {
     runs.iter().filter(|run| run.point.dimension == Dimension::Throughput).collect()
 }

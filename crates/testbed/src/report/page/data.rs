@@ -1,4 +1,4 @@
-//! What the page's script draws.
+//! The data that the page's script draws.
 
 use crate::report::contents::Report;
 use crate::report::figures::{Across, Figure, Panel, Series};

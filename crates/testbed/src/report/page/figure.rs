@@ -1,9 +1,9 @@
-//! A figure: its plots, what they show, and their tables.
+//! A figure: its plots, their captions, and their tables.
 
 use super::data;
 use crate::report::cast::Look;
 use crate::report::contents::Report;
-use crate::report::figures::{Across, Figure, Panel, Series, Spot};
+use crate::report::figures::{Across, DataPoint, Figure, Panel, Series};
 use crate::report::numbers::estimate;
 use maud::{Markup, html};
 
@@ -89,7 +89,7 @@ fn bars(report: &Report, figure: &Figure, panel: &Panel, names: &[&str]) -> Mark
     let spots = || panel.series.iter().flat_map(|series| &series.spots);
     let greatest = spots().map(|spot| spot.y.high).fold(0.0, f64::max);
     let percent = |value: f64| 100.0 * value / greatest;
-    let bar = |series: &Series, spot: &Spot| {
+    let bar = |series: &Series, spot: &DataPoint| {
         html! {
             @let look = report.study.cast.look(&series.contestant).switch % data::LOOKS;
             @let [low, high] = [spot.y.low, spot.y.high].map(percent);

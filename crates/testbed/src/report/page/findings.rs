@@ -9,7 +9,7 @@ use maud::{Markup, html};
 /// Number of comparisons lost to one rival that are shown at once.
 const SHOWN: usize = 4;
 
-/// Writes the verdict: what Millrace lost comes first.
+/// Writes the verdict: Millrace's losses come first.
 pub fn verdict(report: &Report) -> Markup {
     let (verdict, cast) = (&report.verdict, &report.study.cast);
     html! {

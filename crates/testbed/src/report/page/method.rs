@@ -1,4 +1,4 @@
-//! How the runs were made, what failed, and what the terms mean.
+//! The method of the runs, their failures, and the meaning of the terms.
 
 use crate::report::contents::Report;
 use crate::report::numbers::counted;

@@ -16,7 +16,7 @@ const PLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
 const PLOT_SCRIPT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 const PLOT_LICENCE: &str = include_str!("../assets/uplot/LICENSE");
 
-/// A browser asks nobody for anything, even if a text of the runs slipped through as markup.
+/// A browser loads nothing from elsewhere, even if a text of the runs slipped through as markup.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// Writes the page.

@@ -1,4 +1,4 @@
-//! Where, when and how the runs were made.
+//! The origin of the runs: machine, time and method.
 
 use crate::report::contents::Report;
 use maud::{Markup, html};

@@ -84,7 +84,7 @@ impl Test<'_> {
             rival: rival.clone(),
             results: [self.result(metric, millrace)?, self.result(metric, rival)?],
             ratio,
-            outcome: metric.judge(&ratio),
+            outcome: metric.compare(&ratio),
             load_limited: metric == Metric::Throughput && Estimate::of(idle).is_some_and(|idle| idle.median < BUSY),
             distance: self.distance.clone(),
             notes: Vec::new(),

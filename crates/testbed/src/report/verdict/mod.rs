@@ -14,7 +14,7 @@ use crate::statistics::Estimate;
 /// Differences below this share are of no account.
 pub const MARGIN: f64 = 0.01;
 
-/// What is compared.
+/// A metric by which switches are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Packets received, of senders that send as fast as they can.
@@ -31,12 +31,12 @@ pub enum Metric {
     Tail,
 }
 
-/// How a comparison ended for Millrace.
+/// Result of a comparison for Millrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is ahead: the whole interval is.
     Ahead,
-    /// Neither is ahead by more than the margin, as far as the interval tells.
+    /// According to the interval, neither is ahead by more than the margin.
     Even,
     /// It is behind, and so is the whole interval.
     Behind,
@@ -49,7 +49,7 @@ pub enum Outcome {
 pub struct Finding {
     /// The directory of the runs.
     pub set: String,
-    /// What is compared.
+    /// The metric.
     pub metric: Metric,
     /// The test.
     pub conditions: Conditions,
@@ -61,7 +61,7 @@ pub struct Finding {
     pub results: [Estimate; 2],
     /// Millrace's result by the other one's, round by round.
     pub ratio: Estimate,
-    /// How it ended.
+    /// Its result.
     pub outcome: Outcome,
     /// Millrace's applications had no time left: it may be faster than it was measured to be.
     pub load_limited: bool,
@@ -84,7 +84,7 @@ impl Metric {
     const ALL: [Metric; 6] =
         [Metric::Throughput, Metric::Delivered, Metric::Ndr, Metric::Pdr, Metric::Median, Metric::Tail];
 
-    /// Returns what it is, in words.
+    /// Returns its description.
     pub fn words(self) -> &'static str {
         match self {
             Metric::Throughput => "throughput",
@@ -139,8 +139,8 @@ impl Metric {
         rate.map(|rate| rate / 1e6)
     }
 
-    /// Judges the ratio of Millrace's result to another one's.
-    fn judge(self, ratio: &Estimate) -> Outcome {
+    /// Classifies the ratio of Millrace's result to another one's.
+    fn compare(self, ratio: &Estimate) -> Outcome {
         let Estimate { median, low, high, rounds } = *ratio;
         let (median, low, high) =
             if self.less_is_better() { (1.0 / median, 1.0 / high, 1.0 / low) } else { (median, low, high) };
@@ -207,13 +207,13 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn judged(metric: Metric, ratios: &[f64]) -> Outcome {
-        metric.judge(&Estimate::of(ratios.iter().copied()).unwrap())
+    fn outcome(metric: Metric, ratios: &[f64]) -> Outcome {
+        metric.compare(&Estimate::of(ratios.iter().copied()).unwrap())
     }
 
     #[test]
     fn a_lead_needs_the_whole_interval_and_a_loss_does_not() {
-        let throughput = |ratios: &[f64]| judged(Metric::Throughput, ratios);
+        let throughput = |ratios: &[f64]| outcome(Metric::Throughput, ratios);
         assert_eq!(throughput(&[1.2, 1.3, 1.4]), Outcome::Ahead);
         assert_eq!(throughput(&[0.98, 1.3, 1.4]), Outcome::Even);
         assert_eq!(throughput(&[1.001, 1.002, 1.003]), Outcome::Even);
@@ -225,8 +225,8 @@ mod tests {
 
     #[test]
     fn a_shorter_round_trip_is_ahead() {
-        assert_eq!(judged(Metric::Tail, &[0.5, 0.6, 0.7]), Outcome::Ahead);
-        assert_eq!(judged(Metric::Median, &[1.5, 1.6, 0.9]), Outcome::PerhapsBehind);
-        assert_eq!(judged(Metric::Median, &[1.5, 1.6, 1.2]), Outcome::Behind);
+        assert_eq!(outcome(Metric::Tail, &[0.5, 0.6, 0.7]), Outcome::Ahead);
+        assert_eq!(outcome(Metric::Median, &[1.5, 1.6, 0.9]), Outcome::PerhapsBehind);
+        assert_eq!(outcome(Metric::Median, &[1.5, 1.6, 1.2]), Outcome::Behind);
     }
 }

@@ -7,7 +7,7 @@ use super::RunError;
 use super::apps::Traffic;
 use super::loss::Totals;
 use super::plan::Plan;
-use super::point::{Rig, Seat};
+use super::point::{HostRole, Rig};
 use super::trial::Bench;
 use crate::latency;
 use crate::machine::Machine;
@@ -43,7 +43,7 @@ pub struct FlowChanges {
     /// Rounds, in which every switch has its turn; medians over rounds are shown
     #[arg(long, default_value_t = 3)]
     rounds: u32,
-    /// Millrace's program [default: the one beside this program]
+    /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     millrace: Option<PathBuf>,
     /// Print JSON instead of the table
@@ -67,7 +67,7 @@ pub fn run(options: &FlowChanges) -> std::result::Result<(), RunError> {
     let plan = Plan::new(&scenario, &[], &millrace).map_err(RunError::Plan)?;
     plan.missing().iter().for_each(|missing| eprintln!("left out: {missing}"));
     let interrupt = Interrupt::install()?;
-    let mut rig = Rig::new(&scenario, &plan, Seat::Only, &interrupt)?;
+    let mut rig = Rig::new(&scenario, &plan, HostRole::Only, &interrupt)?;
     let mut figures: Vec<Figure> = Vec::new();
     let distance = || latency::between(0, 1).map_err(Error::other("measuring the distance of processors"));
     let mut latencies = vec![distance()?];
@@ -75,10 +75,10 @@ pub fn run(options: &FlowChanges) -> std::result::Result<(), RunError> {
         for &flows in &options.flows {
             for turn in plan.turns() {
                 eprintln!("[{round}/{}] {} with {flows} flows", options.rounds, turn.point.switch);
-                let place = rig.place(&turn.point);
+                let processors = rig.processors(&turn.point);
                 let traffic = Traffic { rate: Rate::PerSecond(options.rate), packets: None, timing };
                 let mut found = Figure::new(&turn.point.switch, flows);
-                rig.with_bench(&turn.point, &place, |bench| {
+                rig.with_bench(&turn.point, &processors, |bench| {
                     measure(bench, &mut found, traffic, options.changes, |bench| bench.run(&turn.point, traffic))
                 })?;
                 match figures.iter_mut().find(|figure| figure.is_of(&found)) {

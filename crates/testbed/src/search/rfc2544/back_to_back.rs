@@ -1,4 +1,4 @@
-//! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest burst of which no frame is lost.
+//! Back-to-back frames (RFC 2544 §26.4, RFC 9004): the longest burst without loss.
 
 use crate::search::record::Trial;
 use crate::search::{Series, TrialRequest};
@@ -7,7 +7,7 @@ use crate::statistics::{Spread, mean_and_deviation};
 /// Settings of the search for the longest burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bursts {
-    /// Number of searches, of which each begins anew.
+    /// Number of searches; each starts from the beginning.
     pub repetitions: usize,
     /// Frames between a burst without loss and one with loss at which a search ends, and frames of the first burst: at least 1.
     pub step: u64,

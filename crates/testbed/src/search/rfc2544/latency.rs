@@ -31,7 +31,7 @@ pub struct LatencyFigures {
 }
 
 impl LatencyTrials {
-    /// Makes so many trials at the throughput, in packets per second.
+    /// Makes this number of trials at the throughput, in packets per second.
     pub fn new(rate: f64, seconds: f64, trials: usize) -> LatencyTrials {
         LatencyTrials { rate, seconds, left: trials, trials: Vec::new() }
     }

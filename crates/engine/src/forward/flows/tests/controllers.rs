@@ -1,9 +1,9 @@
-//! Controllers: what they forbid at ports, which packets they get, and those that they send.
+//! Controllers: their port configuration, and packets to and from them.
 
 use super::*;
 
 #[test]
-fn controllers_forbid_what_ports_do() {
+fn controllers_restrict_ports() {
     let mut rig = Rig::new(true);
     let lens = |out: Vec<Vec<Vec<u8>>>| out.iter().map(Vec::len).collect::<Vec<_>>();
     rig.datapath.configure(2, PortConfig(port_config::DOWN));

@@ -29,7 +29,7 @@ struct Rig {
     drops: Drops,
     storage: Box<BurstStorage>,
     scratch: Scratch,
-    /// Slots of the flows, by number, with what was counted in them up to the last look.
+    /// Slots of the flows, by number, with their counts at the last reading.
     slots: RefCell<Vec<(Arc<Slot>, Count)>>,
     looked_up: Cell<(u64, u64)>,
 }
@@ -140,7 +140,6 @@ fn output(port: u32) -> Action {
     Action::Output { port, max_len: 0xffff }
 }
 
-/// Returns a UDP packet to this port, of `len` bytes.
 fn udp(to: u16, len: usize) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..len).map(|at| at as u8).collect();
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
@@ -157,7 +156,7 @@ fn to_udp(port: u16) -> Match {
 }
 
 #[test]
-fn without_flows_it_is_a_bridge_or_a_wall() {
+fn without_flows_frames_are_bridged_or_dropped() {
     let mut rig = Rig::new(true);
     let out = rig.send(0, &[udp(1, 60)], 60);
     assert_eq!(out.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 1, 1]);
@@ -232,7 +231,7 @@ fn packets_go_from_table_to_table_with_their_metadata() {
 }
 
 #[test]
-fn later_tables_see_what_earlier_ones_have_changed() {
+fn later_tables_match_the_changed_frame() {
     let mut rig = Rig::new(false);
     let vid = |vid: u128| Match::any().with(Field::VlanVid, 0x1000 | vid, u128::MAX);
     let push = |vid: u128| [Action::PushVlan(0x8100), Action::SetField(Field::VlanVid, 0x1000 | vid)];
@@ -261,7 +260,7 @@ fn later_tables_see_what_earlier_ones_have_changed() {
 }
 
 #[test]
-fn the_action_set_is_run_at_the_end_of_the_way() {
+fn the_action_set_is_run_at_the_end_of_the_pipeline() {
     let mut rig = Rig::new(false);
     let from = |port: u128| Match::any().with(Field::InPort, port, u128::MAX);
     let clear = |written: &[Action]| Program { clears: true, ..program(&[], written, None) };
@@ -289,7 +288,7 @@ fn the_action_set_is_run_at_the_end_of_the_way() {
 }
 
 #[test]
-fn a_way_may_lead_through_all_tables() {
+fn a_packet_may_pass_all_tables() {
     let mut rig = Rig::new(false);
     let step =
         |table: u8| (table, 1, Match::any(), program(&[], &[], Some(table + 1).filter(|next| *next < FORWARDING)));
@@ -313,7 +312,7 @@ fn group(counters: &Arc<Counters>, kind: GroupKind, buckets: &[(&[Action], To)])
 
 /// Every group and every bucket counts, and a frame may have 256 outputs.
 #[test]
-fn a_frame_has_so_many_outputs_and_no_more() {
+fn outputs_of_a_frame_are_limited() {
     let mut rig = Rig::new(false);
     let hundred = [(&[][..], To::Port(2)); 100];
     let mut rules = Rules::default();
@@ -331,7 +330,7 @@ fn a_frame_has_so_many_outputs_and_no_more() {
 }
 
 #[test]
-fn groups_send_copies_and_the_packet_goes_on_unchanged() {
+fn groups_send_copies_and_leave_the_packet_unchanged() {
     let mut rig = Rig::new(false);
     let counters = rig.datapath.counters();
     let set = |dst| Action::SetField(Field::UdpDst, dst);
@@ -375,7 +374,7 @@ fn groups_send_copies_and_the_packet_goes_on_unchanged() {
 }
 
 #[test]
-fn meters_drop_and_remark_what_is_beyond_their_rates() {
+fn meters_drop_and_remark_packets_beyond_their_rates() {
     let mut rig = Rig::new(false);
     let counters = rig.datapath.counters();
     let tally = || Tally::new(&counters).unwrap();
@@ -420,7 +419,7 @@ fn meters_drop_and_remark_what_is_beyond_their_rates() {
 }
 
 #[test]
-fn tables_that_nobody_goes_by_are_told_of_once_more_and_freed() {
+fn unused_tables_report_their_last_flows_and_are_freed() {
     let mut rig = Rig::new(true);
     rig.set(&[(1, Match::any(), &[output(2)])]);
     rig.send(0, &[udp(1, 60)], 60);
@@ -432,7 +431,7 @@ fn tables_that_nobody_goes_by_are_told_of_once_more_and_freed() {
 }
 
 #[test]
-fn normal_learns_and_forwards_what_was_changed() {
+fn normal_learns_and_forwards_changed_frames() {
     let mut rig = Rig::new(false);
     rig.set(&[
         (9, to_udp(1), &[Action::SetField(Field::EthSrc, 0x0200_0000_0009), output(port::NORMAL)]),

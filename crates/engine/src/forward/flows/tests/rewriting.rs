@@ -44,7 +44,7 @@ fn checksum(addresses: &[u8], udp: &[u8]) -> u16 {
 }
 
 #[test]
-fn the_longest_frame_takes_no_tag_and_harms_nobody() {
+fn the_longest_frame_takes_no_tag_and_changes_no_other_frame() {
     let mut rig = Rig::new(false);
     rig.set(&[(1, Match::any(), &[Action::PushVlan(0x8100), output(2)])]);
     let mut longest = udp(1, 200);

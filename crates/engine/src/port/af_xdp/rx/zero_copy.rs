@@ -109,7 +109,7 @@ impl ZeroCopyRx for XdpReceive {
         // As in `fill_own`.
         let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
         let umem = socket.view.umem();
-        // If a tag is removed or inserted behind the addresses, all that follows can stay in place: the frame begins
+        // If a tag is removed or inserted after the addresses, all that follows can stay in place: the frame begins
         // further to the front, in the room for the virtio header, or further to the back, in the room for the frame.
         let growth = lending.mapped().growth();
         let start = NET_HEADER.saturating_add_signed(growth);

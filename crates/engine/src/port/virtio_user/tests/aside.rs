@@ -49,7 +49,7 @@ impl Rig {
         }
     }
 
-    /// Returns the frame of this number, without what is removed before it.
+    /// Returns the frame of this number, without the headers that are removed.
     fn frame(number: u32) -> Vec<u8> {
         number.to_le_bytes().into_iter().cycle().take(60 + number as usize * 31 % 1000).collect()
     }
@@ -65,7 +65,7 @@ impl Rig {
         self.mapping.port.relend(&self.mapping.guest);
     }
 
-    /// Makes the device send up to so many frames, as far as it has buffers.
+    /// Makes the device send up to `count` frames, limited by its buffers.
     fn send(&mut self, count: u16) {
         for _ in 0..count {
             let bytes = [vec![0xee; self.outer], Rig::frame(self.sent)].concat();
@@ -220,7 +220,7 @@ fn buffers_stay_for_frames_that_are_held() {
 }
 
 #[test]
-fn what_is_aside_when_loans_are_recalled_comes_back_later() {
+fn buffers_set_aside_come_back_after_loans_are_recalled() {
     let mut rig = Rig::new(0);
     rig.post(4);
     rig.send(2);
@@ -234,7 +234,7 @@ fn what_is_aside_when_loans_are_recalled_comes_back_later() {
 }
 
 #[test]
-fn a_guest_whose_buffers_do_not_come_back_learns_it() {
+fn a_guest_whose_buffers_do_not_come_back_is_informed() {
     let mut rig = Rig::new(0);
     rig.post(4);
     rig.send(2);

@@ -163,9 +163,9 @@ proptest! {
     }
 }
 
-/// A queue that may lend, and has no guest: it offers what is free up to its reserve, whatever is held.
+/// A queue that may lend, and has no guest: it offers free buffers up to its reserve, even while others are held.
 #[test]
-fn a_queue_without_its_guest_goes_on_while_all_is_held_and_given_back() {
+fn a_queue_without_its_guest_works_while_all_buffers_are_held() {
     for outer in [0, 50] {
         let mut rig = Rig::new(true, Some(Arc::new(Mapped::new(false, 0))), outer);
         for round in 0..3 {

@@ -264,7 +264,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_link_does_not_take_is_accounted_for(packets in bursts(), longest in 500u32..1600, most in 0usize..20) {
+    fn frames_that_a_link_refuses_are_accounted_for(packets in bursts(), longest in 500u32..1600, most in 0usize..20) {
         let rig = Rig::new(&spec(false, Checksum::Zero), longest, most);
         let sent = rig.send(&packets, usize::MAX);
         let (arrived, _) = rig.receive(&rig.taken(), usize::MAX);
@@ -275,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_never_gets_further_than_its_aggregate(
+    fn damage_stays_within_its_aggregate(
         packets in bursts(),
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
@@ -310,7 +310,7 @@ fn aggregate() -> (Rig, Vec<u8>) {
 }
 
 #[test]
-fn what_is_wrong_has_a_name() {
+fn errors_have_drop_reasons() {
     type Spoil<'a> = &'a dyn Fn(&mut Vec<u8>);
     let cases: [(&str, Spoil<'_>); 10] = [
         ("unknown-version", &|frame| frame[42] = 2),
@@ -414,7 +414,7 @@ fn asks(target: [u8; 4]) -> Vec<u8> {
 }
 
 #[test]
-fn who_asks_for_the_switch_is_answered_and_not_forwarded() {
+fn requests_for_the_switch_are_answered_and_not_forwarded() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
     let packets = [packet(64, Some(10), 1), asks([192, 0, 2, 10]), asks([192, 0, 2, 99]), packet(64, None, 2)];
     for cut in [usize::MAX, 5] {

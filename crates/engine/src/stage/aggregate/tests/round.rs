@@ -44,7 +44,7 @@ proptest! {
 
 /// Four queues with eight packets each fill the same frames as one with 32.
 #[test]
-fn what_is_left_of_one_burst_goes_with_the_next() {
+fn the_rest_of_a_burst_leaves_with_the_next() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
     let packets: Vec<_> = (0..32).map(|fill| packet(60, Some(10), fill)).collect();
     let mut told = Vec::new();
@@ -66,7 +66,7 @@ fn what_is_left_of_one_burst_goes_with_the_next() {
 }
 
 #[test]
-fn what_is_held_goes_by_the_rules_under_which_it_came() {
+fn held_packets_follow_the_rules_of_their_arrival() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
     let packets: Vec<_> = (0..3).map(|fill| packet(60, Some(10), fill)).collect();
     rig.send_more(&packets, usize::MAX);
@@ -79,7 +79,7 @@ fn what_is_held_goes_by_the_rules_under_which_it_came() {
 
 /// More next hops at a time than slabs: packets to the others leave with their burst.
 #[test]
-fn no_more_is_held_than_there_is_room_for() {
+fn held_packets_stay_within_the_room() {
     let mut many = spec(false, Checksum::Zero);
     many.next_hops =
         (1..=30).map(|nfi| NextHopSpec { nfi, route: route(nfi, false, Checksum::Zero), port: None }).collect();
@@ -97,7 +97,7 @@ fn no_more_is_held_than_there_is_room_for() {
 }
 
 #[test]
-fn what_is_held_when_the_queue_goes_is_counted() {
+fn packets_held_when_the_queue_goes_are_counted() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
     rig.send_more(&[packet(60, Some(10), 1)], usize::MAX);
     let Rig { join, drops, .. } = rig;

@@ -28,7 +28,8 @@ fn ipv4(len: usize, vid: u16, class: u8, flags: u8) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 200 }, failure_persistence: None, ..<_>::default() })]
-    /// In one burst or in several of a round, cut or whole: what is known and fits arrives, in order, and nothing of it leaves bare.
+    /// In one burst or in several of a round, cut or whole: packets that are known and fit arrive, in order, and none of them
+    /// leaves without an aggregate.
     #[test]
     fn every_packet_that_fits_arrives_in_an_aggregate(bursts in prop::collection::vec(bursts(), 1..4), cut in cuts(), summed: bool) {
         let rig = Rig::new(&routed(if summed { Checksum::Computed } else { Checksum::Zero }), u32::MAX, usize::MAX);
@@ -89,7 +90,7 @@ fn the_class_is_that_of_the_packets() {
 }
 
 #[test]
-fn a_mark_of_the_network_reaches_those_who_understand_it() {
+fn congestion_marks_reach_capable_receivers() {
     let rig = Rig::new(&routed(Checksum::Zero), u32::MAX, usize::MAX);
     let packets = [1, 0, 2, 3].map(|class| ipv4(100, 10, class, 0));
     rig.send(&packets, usize::MAX);
@@ -106,7 +107,7 @@ fn a_mark_of_the_network_reaches_those_who_understand_it() {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_in_order_or_answered() {
+fn packets_that_do_not_fit_are_fragmented_in_order_or_answered() {
     let rig = Rig::new(&routed(Checksum::Zero), u32::MAX, usize::MAX);
     let packets =
         [ipv4(100, 10, 0, 0), ipv4(3000, 10, 4, 0), ipv4(101, 10, 0, 0), ipv4(1500, 10, 0, 0x40), ipv4(102, 10, 0, 0)];

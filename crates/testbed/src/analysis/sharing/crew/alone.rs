@@ -1,4 +1,4 @@
-//! One thread that shares its ports with nobody.
+//! A single thread, which shares its ports with no other.
 
 use super::error::CrewSubjectError;
 use super::function::Function;

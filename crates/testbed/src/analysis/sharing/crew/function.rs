@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// When threads have a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
-    /// So many threads begin together, each on a processor of its own.
+    /// Number of threads that begin together, each on a processor of its own.
     Together(u16),
     /// Threads on one processor take turns, a batch each: all take part, as with a processor for each.
     Batches,
@@ -41,7 +41,7 @@ pub struct Field<'s> {
 }
 
 impl<'s> Field<'s> {
-    /// Creates the field for threads that process `frames` of so many `queues` with so many cycles of `work` each, and set
+    /// Creates the field for threads that process `frames` frames of `queues` queues with `work` cycles each, and set
     /// `is_over` at the last one. They take turns as `turns` says.
     pub fn new(frames: usize, queues: u16, work: u64, turns: Turns, is_over: &'s AtomicBool) -> Field<'s> {
         let (arrived, times, queues) = (AtomicUsize::new(0), Mutex::default(), AtomicUsize::new(queues.into()));

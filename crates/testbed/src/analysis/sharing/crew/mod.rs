@@ -33,7 +33,7 @@ const BUFFER: usize = 128;
 /// Frames of a full queue: three quarters of a ring, so that the ring for sending gets full in the middle of a measurement, and
 /// not at its beginning.
 const FILL: [usize; 2] = [3, 4];
-/// Pause between two looks whether the frames of a burst came back.
+/// Pause between two checks that the frames of a burst came back.
 const LOOK: Duration = Duration::from_micros(50);
 /// Time limit for a measurement, and for the first answer of the device.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -80,7 +80,7 @@ impl CrewSubject {
 }
 
 impl Link {
-    /// Opens a port with so many queue pairs, one for each thread that has its own.
+    /// Opens a port with this number of queue pairs, one for each thread that has its own.
     fn open(setup: &CrewSetup, directory: &Path, queues: u16) -> Result<Link, CrewSubjectError> {
         let socket = directory.join(format!("nf{queues}.sock"));
         let wire = Wire::serve(&socket, queues)?;
@@ -113,7 +113,7 @@ impl Subject for CrewSubject {
         };
         let turns = match point.load {
             Load::Full if point.all_threads() <= 2 => Turns::Together(point.busy_threads()),
-            // Threads with queues of their own have nothing in common: one after the other finds what it would find alone.
+            // Threads with queues of their own share nothing: one after the other runs as it would alone.
             Load::Full if point.sharing != Sharing::Rss => Turns::Batches,
             _ => Turns::Any,
         };
@@ -177,7 +177,7 @@ fn trickle(
     Ok(())
 }
 
-/// Waits for the end of a measurement, but not for ever. Meanwhile it takes no time of a processor.
+/// Waits for the end of a measurement, but not forever. Meanwhile it takes no time of a processor.
 fn guard(has_ended: Receiver<Infallible>) -> Result<(), CrewSubjectError> {
     // It ends when the other side is dropped.
     let _ = has_ended.recv_timeout(PATIENCE);
@@ -207,7 +207,7 @@ fn share(
     // A thread that others keep from its processor has not stalled.
     let options = CrewOptions { patience: PATIENCE, cpus, parent, ..CrewOptions::new(point.threads, sharing) };
     let mut crew = Crew::new(options)?;
-    // With more threads than processors, one that polls its own queue in vain would keep others from theirs.
+    // With more threads than processors, one that polls its own empty queue would keep others from theirs.
     let idle = if point.sharing == Sharing::Rss && point.threads > 2 { Idle::Sleep } else { Idle::Poll };
     crew.run(ports, idle, stop, || {
         let mut function = field.function();

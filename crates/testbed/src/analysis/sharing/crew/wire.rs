@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a frame, without its checksum.
 const LEN: usize = 64;
-/// Where the number of a frame's flow is: behind an Ethernet header.
+/// Where the number of a frame's flow is: after an Ethernet header.
 pub const FLOW: usize = 14;
 /// Where the last frame of each queue is marked.
 pub const LAST: usize = 15;
@@ -31,12 +31,12 @@ pub struct Wire {
     /// A frame of each flow, and one of each that is marked.
     frames: Vec<[u8; LEN]>,
     marked: Vec<[u8; LEN]>,
-    /// Frames that are under way.
+    /// Frames that are in flight.
     out: usize,
 }
 
 impl Wire {
-    /// Serves this socket with so many queue pairs.
+    /// Serves this socket with the given number of queue pairs.
     pub fn serve(socket: &Path, queues: u16) -> Result<Wire, CrewSubjectError> {
         let frame = |flow: usize, mark: u8| {
             let mut frame = [0; LEN];
@@ -112,7 +112,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Takes all frames that came back; returns the number of those that are still under way.
+    /// Takes all frames that came back; returns the number of those that are still in flight.
     pub fn take(&mut self) -> Result<usize, CrewSubjectError> {
         let mut storage = Box::<BurstStorage>::default();
         for queue in 0..self.nic.pairs() {
@@ -131,7 +131,6 @@ impl Wire {
         Ok(self.out)
     }
 
-    /// Returns the queue of a flow.
     fn queue_of(&self, flow: usize) -> usize {
         flow % self.nic.pairs()
     }

@@ -47,7 +47,7 @@ fn the_parent_is_the_limit_of_many_workers() {
 #[test]
 fn the_lock_is_the_limit_of_many_threads() {
     let model = model(500.0);
-    // With the hand-over, as somebody always waits.
+    // With the hand-over, as one thread always waits.
     let limit = 32.0 / (480.0 + 40.0 * 32.0 + 800.0);
     assert!((model.capacity(Kind::Locked, 1000) / limit - 1.0).abs() < 1e-3);
     // 16,000 cycles of work, and 2560 with the lock.
@@ -123,7 +123,7 @@ fn the_repairman_is_between_its_bounds() {
 }
 
 #[test]
-fn what_waits_is_known_for_one_server() {
+fn the_queue_of_one_server_is_known() {
     // Pollaczek and Khinchine: half of busy^2 / (1 - busy).
     assert!(close(waiting(1, 0.5), 0.25) && close(waiting(1, 0.9), 4.05));
     // Erlang's C for two servers is 2 busy^2 / (1 + busy).
@@ -149,7 +149,7 @@ fn nothing_is_lost_below_the_capacity_and_the_rest_above() {
 }
 
 #[test]
-fn a_cost_goes_through_what_was_measured() {
+fn a_cost_passes_through_its_measurements() {
     let cost = Cost { batch: 300.0, packet: 20.0 };
     let each = |packets: f64| (packets, cost.of(packets) / packets);
     for found in [Cost::through([each(4.0), each(32.0)]), Cost::through([each(32.0), each(4.0)])] {

@@ -1,4 +1,4 @@
-//! What a path has to do with each frame: told from the frames alone, without asking the switch.
+//! A model of each path: it predicts the fate of every frame from the frames alone, without asking the switch.
 
 use super::fate::{Fate, Side};
 use super::headers::vid;
@@ -6,36 +6,36 @@ use super::stations::Stations;
 use packet::{MAX_FRAME, MIN_FRAME, ethertype, header_len};
 use std::borrow::Cow;
 
-/// The rules of a path.
+/// A model of a path.
 #[derive(Debug)]
-pub struct Rules {
+pub struct PathModel {
     /// Length in bytes of the longest frame that it carries.
     longest: usize,
-    /// What is behind which guest, if it is a bridge.
+    /// The addresses behind each guest, if it is a bridge.
     stations: Option<Stations>,
     /// VLAN that untagged frames travel in, if it has to be one.
     vlan: Option<u16>,
 }
 
-impl Rules {
-    /// Returns the rules of a path that carries frames of all lengths from one guest to the other.
-    pub fn wire() -> Rules {
-        Rules { longest: MAX_FRAME as usize, stations: None, vlan: None }
+impl PathModel {
+    /// Returns the model of a path that carries frames of all lengths from one guest to the other.
+    pub fn wire() -> PathModel {
+        PathModel { longest: MAX_FRAME as usize, stations: None, vlan: None }
     }
 
-    /// Returns those of a bridge.
-    pub fn bridge() -> Rules {
-        Rules { stations: Some(Stations::default()), ..Rules::wire() }
+    /// Returns the model of a bridge.
+    pub fn bridge() -> PathModel {
+        PathModel { stations: Some(Stations::default()), ..PathModel::wire() }
     }
 
-    /// Returns those of a path that carries frames of at most `longest` bytes.
-    pub fn up_to(longest: usize) -> Rules {
-        Rules { longest, ..Rules::wire() }
+    /// Returns the model of a path that carries frames of at most `longest` bytes.
+    pub fn up_to(longest: usize) -> PathModel {
+        PathModel { longest, ..PathModel::wire() }
     }
 
-    /// Returns those of a path that untagged frames travel along in this VLAN.
-    pub fn tagged(vlan: u16) -> Rules {
-        Rules { vlan: Some(vlan), ..Rules::wire() }
+    /// Returns the model of a path that untagged frames travel along in this VLAN.
+    pub fn tagged(vlan: u16) -> PathModel {
+        PathModel { vlan: Some(vlan), ..PathModel::wire() }
     }
 
     /// Returns the guest that has to send a frame.
@@ -43,7 +43,7 @@ impl Rules {
         self.stations.as_ref().map_or(0, |stations| stations.side(frame))
     }
 
-    /// Returns what becomes of a frame that this guest sends next.
+    /// Returns the fate of a frame that this guest sends next.
     pub fn send(&mut self, from: Side, frame: &[u8]) -> Fate {
         let len = self.put(frame).len();
         if len < MIN_FRAME as usize {

@@ -8,16 +8,16 @@ use std::ops::Range;
 
 /// The problems found so far. A wrong value is replaced by another one, so that the rest can be checked as well.
 #[derive(Debug)]
-pub struct Judge {
+pub struct Checker {
     /// The problems found.
     pub problems: Vec<Problem>,
     unread: Vec<Unread>,
 }
 
-impl Judge {
+impl Checker {
     /// Continues from the problems found while reading the file.
-    pub fn new(problems: Vec<Problem>, unread: Vec<Unread>) -> Judge {
-        Judge { problems, unread }
+    pub fn new(problems: Vec<Problem>, unread: Vec<Unread>) -> Checker {
+        Checker { problems, unread }
     }
 
     /// Reports an error.

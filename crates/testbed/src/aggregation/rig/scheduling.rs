@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Processor and scheduling of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct Scheduling {
     /// The processor.
     pub cpu: usize,
     /// Idle behaviour.
@@ -22,11 +22,11 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Cpus {
     /// The sending node.
-    pub a: Place,
+    pub a: Scheduling,
     /// The receiving node.
-    pub b: Place,
+    pub b: Scheduling,
     /// The network function.
-    pub function: Place,
+    pub function: Scheduling,
     /// Processor of a program between the nodes, which polls.
     pub link: usize,
 }
@@ -36,14 +36,14 @@ impl Cpus {
     /// processor polls.
     pub fn on([a, b, function, link]: [usize; 4]) -> Cpus {
         let all = [a, b, function];
-        let place = |number: usize| {
+        let scheduling = |number: usize| {
             let cpu = all[number];
             if all.iter().filter(|other| **other == cpu).count() == 1 {
-                return Place { cpu, idle: Idle::Poll, priority: None };
+                return Scheduling { cpu, idle: Idle::Poll, priority: None };
             }
-            Place { cpu, idle: Idle::Sleep, priority: Some(number as u8 + 1) }
+            Scheduling { cpu, idle: Idle::Sleep, priority: Some(number as u8 + 1) }
         };
-        Cpus { a: place(0), b: place(1), function: place(2), link }
+        Cpus { a: scheduling(0), b: scheduling(1), function: scheduling(2), link }
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_shares_a_processor_sleeps_and_the_last_one_goes_first() {
+    fn programs_that_share_a_processor_sleep_and_the_last_has_precedence() {
         let Cpus { a, b, function, link } = Cpus::on([1, 0, 0, 2]);
         assert_eq!((a.idle, b.idle, function.idle, link), (Idle::Poll, Idle::Sleep, Idle::Sleep, 2));
         assert_eq!((a.priority, b.priority, function.priority), (None, Some(2), Some(3)));
