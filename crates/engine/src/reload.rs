@@ -5,7 +5,7 @@ use std::fmt;
 
 /// One action of a reload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Action {
+pub struct ReloadAction {
     /// Kind of part.
     pub subject: Subject,
     /// Name of the part: patches, mappings, exchanges and mirrors are named after their ports, workers by number.
@@ -85,7 +85,7 @@ impl fmt::Display for Step {
 }
 
 /// One line: `changed bridge br (ports)`.
-impl fmt::Display for Action {
+impl fmt::Display for ReloadAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.step, self.subject)?;
         if !self.name.is_empty() {

@@ -6,7 +6,7 @@ use crate::port::{Exchange, OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, Work, run, run_work};
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
-use paflow::Rules;
+use paflow::AggregationRules;
 use settings::aggregation::{self, LoadError};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -206,7 +206,7 @@ impl Common {
         let names: Vec<String> =
             self.sockets.iter().map(|socket| PortOptions::new(socket).name().into_owned()).collect();
         let spec = aggregation::load(file, &names)?.spec();
-        Ok(Some(Aggregation { rules: Arc::new(Rules::new(&spec, std::iter::empty())), splitter }))
+        Ok(Some(Aggregation { rules: Arc::new(AggregationRules::new(&spec, std::iter::empty())), splitter }))
     }
 
     /// Opens the ports, runs `round` on them until SIGINT or SIGTERM, and prints the ports' counters. `splitter` applies to

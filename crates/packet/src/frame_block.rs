@@ -1,7 +1,7 @@
 //! Frames that never change: those of a generator or of a replayed file.
 #![allow(unsafe_code)]
 
-use crate::frame::{Mapped, Segment};
+use crate::frame::{MappedMemory, Segment};
 use std::ops::Range;
 
 /// Constant frames in one allocation, which other threads can read as long as it exists.
@@ -57,7 +57,7 @@ impl<B: AsRef<[u8]>> FromIterator<B> for FrameBlock {
 
 // SAFETY: the range is that of `bytes`, which are freed when this is dropped, and not before: nothing here replaces them.
 // They never change, so any thread may read them, and no reference but shared ones is made to them.
-unsafe impl Mapped for FrameBlock {
+unsafe impl MappedMemory for FrameBlock {
     fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
         let range = self.bytes.as_ptr_range();
         let range = range.start.addr()..range.end.addr();

@@ -1,7 +1,7 @@
 //! Frames: the common vocabulary of all crates that move or inspect packets.
 //!
 //! - [`Burst`], [`Frames`], [`Frame`] and [`Segment`]: bytes borrowed from one queue on their way to another;
-//! - [`LeasedFrames`]: frames that leave the worker of their queue, in [`Mapped`] memory or copied;
+//! - [`LeasedFrames`]: frames that leave the worker of their queue, in [`MappedMemory`] memory or copied;
 //! - [`FrameBlock`]: frames that never change;
 //! - [`copy`]: the only copy of a frame;
 //! - [`Buffers`]: memory of this process for frames that do not come from a ring;
@@ -30,8 +30,8 @@ pub mod unfinished;
 pub use buffers::Buffers;
 pub use frame::{
     Burst, BurstStorage, Ethernet, Frame, Frames, HEAD, Head, Headers, Heads, Judged, Judging, Kind, LeasedFrames,
-    MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, Mapped, Offer, Origin, Segment, Selected, Taken,
-    USUAL_FRAME, Unjudged,
+    MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, MappedMemory, Offer, Origin, Segment, Selected,
+    Taken, USUAL_FRAME, Unjudged,
 };
 pub use frame_block::FrameBlock;
 pub use mac_addr::{MacAddr, ParseMacAddrError};

@@ -1,6 +1,6 @@
 //! The rules of one port.
 
-use paflow::Rules;
+use paflow::AggregationRules;
 use paflow::plan::Room;
 use settings::aggregation::{LoadError, load_for_one_port};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// The rules of a port.
 #[derive(Debug)]
 pub struct PortRules {
-    pub(crate) rules: Rules,
+    pub(crate) rules: AggregationRules,
     /// By next hop of the rules: the room in an aggregate; none if the next hop is behind another port.
     pub(crate) rooms: Vec<Room>,
     mtu: u16,
@@ -18,7 +18,7 @@ impl PortRules {
     /// Loads the section `[aggregation]` of `file` for the port with this name.
     pub fn load(file: &Path, port: &str) -> Result<PortRules, LoadError> {
         let loaded = load_for_one_port(file)?;
-        let rules = Rules::new(&loaded.spec(), std::iter::empty());
+        let rules = AggregationRules::new(&loaded.spec(), std::iter::empty());
         Ok(PortRules { rooms: rules.hops.iter().map(|hop| hop.room(port)).collect(), rules, mtu: loaded.mtu })
     }
 

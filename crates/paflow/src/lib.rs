@@ -15,7 +15,7 @@
 //!
 //! Receiving: [`receive::Receiver`] finds the aggregate in a frame; [`decode`] validates all of it, then locates its packets.
 //!
-//! [`rules::Rules`] configures both directions.
+//! [`rules::AggregationRules`] configures both directions.
 #![forbid(unsafe_code)]
 
 pub mod class;
@@ -41,5 +41,5 @@ pub use outer::Template;
 pub use plan::Planner;
 pub use receive::Receiver;
 pub use reject::Reject;
-pub use rules::Rules;
+pub use rules::AggregationRules;
 pub use table::Nfi;

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 /// Minimum capacity of the VNI table.
 const VNIS: usize = 4096;
 
-/// The specification of [`Rules`]; its creator must have checked it.
+/// The specification of [`AggregationRules`]; its creator must have checked it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// Longest payload of an Ethernet frame with an aggregate.
@@ -91,7 +91,7 @@ impl Hop {
 
 /// A complete set of rules.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct AggregationRules {
     /// The aggregation table: from packet to next hop.
     pub table: Table,
     /// The next hops.
@@ -107,9 +107,9 @@ pub struct Rules {
     pub relay: Option<MacAddr>,
 }
 
-impl Rules {
+impl AggregationRules {
     /// Builds the rules of `spec`; the flows in `laid` override its own.
-    pub fn new(spec: &Spec, laid: impl ExactSizeIterator<Item = (u32, u16)>) -> Rules {
+    pub fn new(spec: &Spec, laid: impl ExactSizeIterator<Item = (u32, u16)>) -> AggregationRules {
         let mut table = match spec.chains {
             Chains::Vlan => Table::Vlan(Box::default()),
             Chains::Vni => Table::Vni(VniTable::new((spec.flows.len() + laid.len()).max(VNIS)), VXLAN_PORT),
@@ -142,13 +142,13 @@ impl Rules {
         }
         let station = Station { mac: spec.mac, addresses: spec.addresses.clone(), vlans };
         let &Spec { receiver, drop_unknown, relay, .. } = spec;
-        Rules { table, hops, by_nfi, receiver, station, drop_unknown, relay }
+        AggregationRules { table, hops, by_nfi, receiver, station, drop_unknown, relay }
     }
 
     /// Returns empty rules: no packet is joined and no frame is an aggregate.
-    pub fn none() -> Rules {
+    pub fn none() -> AggregationRules {
         let receiver = Receiver { udp_port: None, vxlan_port: None, ethernet: false, ..Receiver::default() };
-        Rules {
+        AggregationRules {
             table: Table::Vlan(Box::default()),
             hops: Vec::new(),
             by_nfi: Box::default(),

@@ -3,7 +3,7 @@
 
 use e2e::virtio::{Exchange, Options};
 use e2e::{Home, Millrace, wait_for};
-use engine::reload::{Action, Step};
+use engine::reload::{ReloadAction, Step};
 use lab::Result;
 use lab::millrace::config::*;
 use rustix::process::Signal;
@@ -88,7 +88,8 @@ fn a_mapping_that_moves_to_another_guest_while_buffers_are_out() -> Result<()> {
     let mark = millrace.daemon.log().mark();
     let report = millrace.reload();
     assert_eq!((report.ports(Step::Changed), report.ports(Step::Reopened)), (vec!["wan"], vec!["fw", "other"]));
-    let failed: Vec<_> = report.actions.iter().filter(|action| action.error.is_some()).map(Action::to_string).collect();
+    let failed: Vec<_> =
+        report.actions.iter().filter(|action| action.error.is_some()).map(ReloadAction::to_string).collect();
     let [failed] = &failed[..] else { panic!("only the NIC's port fails: {failed:?}") };
     assert!(failed.starts_with("changed port wan (mapping), which FAILED: "), "{failed}");
     assert!(failed.contains("queue 0 could not be stopped: "), "{failed}");

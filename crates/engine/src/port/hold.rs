@@ -1,6 +1,6 @@
 //! Frames that are in use when their queue has received more: other workers process them.
 
-use packet::{FrameBlock, Mapped};
+use packet::{FrameBlock, MappedMemory};
 use std::sync::Arc;
 
 /// A receive half whose frames may be in use when it has received more.
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub trait HoldBursts {
     /// Returns the memories that its frames lie in, that of the guest included whose buffers it fills now. They are others only if
     /// the half leaves its worker and comes again.
-    fn memories(&self) -> Vec<Arc<dyn Mapped>>;
+    fn memories(&self) -> Vec<Arc<dyn MappedMemory>>;
 
     /// Returns the number of buffers of the queue; [`usize::MAX`] if it needs none. If all are held, nothing is received.
     fn buffers(&self) -> usize;
@@ -32,7 +32,7 @@ pub trait HoldBursts {
 
 /// Frames that never change need no buffers.
 impl HoldBursts for Arc<FrameBlock> {
-    fn memories(&self) -> Vec<Arc<dyn Mapped>> {
+    fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
         vec![self.clone()]
     }
 

@@ -102,7 +102,7 @@ pub mod zero_copy;
 
 #[cfg(feature = "analysis")]
 pub use analysis::Analysis;
-pub(crate) use exchange::{Exchange, ExchangePlace, Part as ExchangePart};
+pub(crate) use exchange::{Exchange, ExchangeMember, Part as ExchangePart};
 pub use hold::HoldBursts;
 pub use kind::{Capabilities, PathUse, Queues};
 pub(crate) use kind::{Opened, PortControl};

@@ -1,7 +1,7 @@
 //! The switch, as an open port sees it: it takes the port's queues and learns the port's state.
 
 use super::zero_copy::{GuestEnd, PhysicalEnd};
-use super::{ExchangePlace, RxQueue, SessionFault, TxQueue};
+use super::{ExchangeMember, RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::files::FileUses;
 use crate::port::record::Recorder;
@@ -52,7 +52,7 @@ pub(crate) trait Site: Send + Sync {
     fn guest_end(&self, queue: usize) -> Option<&dyn GuestEnd>;
 
     /// Returns the port's membership in a group whose functions exchange buffers.
-    fn exchange(&self) -> Option<&ExchangePlace>;
+    fn exchange(&self) -> Option<&ExchangeMember>;
 
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);

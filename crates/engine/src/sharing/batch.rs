@@ -1,7 +1,7 @@
 //! A burst of frames on its way from the parent to a worker, and back.
 
 use crate::port::zero_copy::Mix;
-use packet::{Frames, LeasedFrames, MAX_BURST, Mapped};
+use packet::{Frames, LeasedFrames, MAX_BURST, MappedMemory};
 use std::sync::Arc;
 use virtqueue::device::Aside;
 
@@ -22,7 +22,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Returns an empty batch, for frames that lie in `memories` and go to this number of `outputs`.
-    pub(super) fn new(memories: &Arc<[Arc<dyn Mapped>]>, outputs: usize) -> Batch {
+    pub(super) fn new(memories: &Arc<[Arc<dyn MappedMemory>]>, outputs: usize) -> Batch {
         let frames = || LeasedFrames::new(memories.clone());
         Batch {
             frames: frames(),

@@ -37,7 +37,7 @@ use crate::port::RxQueue;
 use batch::Batch;
 use handover::Alarm;
 use lane::StaticLane;
-use packet::{LeasedFrames, MAX_BURST, Mapped};
+use packet::{LeasedFrames, MAX_BURST, MappedMemory};
 use std::sync::Arc;
 
 /// Maximum number of workers of a queue.
@@ -50,7 +50,7 @@ const BATCHES: usize = 4;
 /// cannot be held.
 pub(crate) fn assign(half: Box<dyn RxQueue>, terms: Terms) -> Result<(Parent, Vec<Lane>), Box<dyn RxQueue>> {
     let Some(holds) = half.holds() else { return Err(half) };
-    let memories: Arc<[Arc<dyn Mapped>]> = holds.memories().into();
+    let memories: Arc<[Arc<dyn MappedMemory>]> = holds.memories().into();
     let lanes = terms.alarms.len();
     // At most half of the queue's buffers are held, so that the device has the others.
     let room = (holds.buffers() / (2 * MAX_BURST)).clamp(1, BATCHES * lanes);

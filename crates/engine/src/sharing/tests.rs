@@ -77,7 +77,7 @@ impl RxQueue for Device {
 }
 
 impl HoldBursts for Device {
-    fn memories(&self) -> Vec<Arc<dyn Mapped>> {
+    fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
         vec![self.block.clone()]
     }
 

@@ -7,7 +7,7 @@ use crate::stage::aggregate::rules;
 use crate::stats::{AggregationFlow, AggregationPort, AggregationStats, NextHopStats};
 use paflow::outer::{Addresses, Carrier};
 use paflow::table::Table;
-use paflow::{Nfi, Rules};
+use paflow::{AggregationRules, Nfi};
 
 impl Switch {
     /// Lays flows over those of the specification, and replaces all that were laid before; they stay when the
@@ -24,7 +24,7 @@ impl Switch {
     }
 }
 
-fn flows(rules: &Rules) -> Vec<AggregationFlow> {
+fn flows(rules: &AggregationRules) -> Vec<AggregationFlow> {
     let flow = |sc, nfi: Nfi| AggregationFlow { sc, nfi: nfi.get() };
     let mut flows: Vec<_> = match &rules.table {
         Table::Vlan(table) => table.entries().map(|(vid, nfi)| flow(vid.into(), nfi)).collect(),
@@ -35,7 +35,7 @@ fn flows(rules: &Rules) -> Vec<AggregationFlow> {
 }
 
 impl Topology {
-    pub(super) fn aggregation_stats(&self, rules: &Rules) -> Option<AggregationStats> {
+    pub(super) fn aggregation_stats(&self, rules: &AggregationRules) -> Option<AggregationStats> {
         let spec = self.spec.aggregation.as_ref()?;
         let flows = flows(rules);
         let members = || self.layout.ports.iter().filter_map(|port| port.member());

@@ -11,7 +11,7 @@ use crate::spec::AggregationSpec;
 use crate::stats::AggregationFlow;
 use crate::worker::Unresponsive;
 use handover::EventNotifier;
-use paflow::Rules;
+use paflow::AggregationRules;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(super) struct Inner {
     /// The files of the specification.
     pub(super) files: Arc<FileUses>,
     /// Rules of the ports that aggregate.
-    pub(super) rules: Arc<Live<Rules>>,
+    pub(super) rules: Arc<Live<AggregationRules>>,
     /// Sources of these rules.
     pub(super) laid: Mutex<Laid>,
     /// Flows of the bridge that forwards by them.

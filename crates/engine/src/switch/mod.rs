@@ -24,14 +24,14 @@ mod watchdog;
 use crate::clock;
 use crate::forward::flows::Datapath;
 use crate::live::Live;
-use crate::reload::Action;
+use crate::reload::ReloadAction;
 use crate::spec::Spec;
 use fabric::Fabric;
 use handover::EventNotifier;
 use inner::Inner;
 use layout::Layout;
 use open::OpenError;
-use paflow::Rules;
+use paflow::AggregationRules;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -73,7 +73,7 @@ impl Switch {
             open: Mutex::default(),
             topology: Live::new(nothing),
             files: Arc::default(),
-            rules: Arc::new(Live::new(Rules::none())),
+            rules: Arc::new(Live::new(AggregationRules::none())),
             laid: Mutex::default(),
             datapath,
             notifier,
@@ -97,7 +97,7 @@ impl Switch {
 
     /// Changes the running switch to `spec`, and returns the actions taken. Parts that are the same in both continue
     /// without losing a frame. On an error nothing was done.
-    pub fn reload(&self, spec: Spec) -> Result<Vec<Action>, Error> {
+    pub fn reload(&self, spec: Spec) -> Result<Vec<ReloadAction>, Error> {
         self.inner.respond()?;
         Ok(vhost_user::keep_sockets(|| self.inner.apply(spec))?.actions)
     }

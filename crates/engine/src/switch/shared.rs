@@ -7,7 +7,7 @@ use crate::drops::PortDrops;
 use crate::live::Live;
 use crate::port::files::FileUses;
 use crate::port::record::Recorder;
-use crate::port::{Exchange, ExchangePlace, SessionFault};
+use crate::port::{Exchange, ExchangeMember, SessionFault};
 use crate::queue_id::QueueId;
 use crate::spec::{MOST_SHARING, PortSpec};
 use crate::stage::aggregate::{Member, REFUSALS, Relay};
@@ -15,15 +15,15 @@ use crate::stage::order;
 use crate::stage::setup::Setup;
 use crate::stats::{InterfaceStats, QueueStats};
 use handover::EventNotifier;
-use paflow::Rules;
+use paflow::AggregationRules;
 use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Parts of the switch that all its ports use.
-pub(super) struct SwitchParts<'s> {
+pub(super) struct CommonParts<'s> {
     /// Rules of the ports that aggregate.
-    pub(super) rules: &'s Arc<Live<Rules>>,
+    pub(super) rules: &'s Arc<Live<AggregationRules>>,
     /// Signalled when other switches have relayed flows.
     pub(super) relayed: &'s Arc<EventNotifier>,
     /// Signalled when neighbours have asked for the switch's addresses.
@@ -56,7 +56,7 @@ pub(super) struct PortShared {
     /// Ends of mappings that its queues are.
     ends: Ends,
     /// Its place in the group whose functions exchange buffers.
-    exchange: Option<ExchangePlace>,
+    exchange: Option<ExchangeMember>,
     /// Setup of its stages when it opens. The fabric adds to its own copy what changes while the port is open.
     stages: Arc<Setup>,
 }
@@ -86,7 +86,7 @@ impl PortShared {
         id: u64,
         spec: &PortSpec,
         ends: Ends,
-        parts: &SwitchParts<'_>,
+        parts: &CommonParts<'_>,
         had: Option<&PortShared>,
     ) -> PortShared {
         let queues = spec.driver.queues();
@@ -151,7 +151,7 @@ impl PortShared {
     }
 
     /// Returns its place in the group whose functions exchange buffers, if it is in one.
-    pub(super) fn exchange(&self) -> Option<&ExchangePlace> {
+    pub(super) fn exchange(&self) -> Option<&ExchangeMember> {
         self.exchange.as_ref()
     }
 

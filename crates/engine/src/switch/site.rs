@@ -6,7 +6,7 @@ use crate::drops::Drops;
 use crate::port::files::FileUses;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
-use crate::port::{ExchangePlace, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
+use crate::port::{ExchangeMember, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
 use crate::queue_id::QueueId;
 use crate::stats::InterfaceStats;
 use packet::MacAddr;
@@ -68,7 +68,7 @@ impl Site for PortSite {
         self.shared.ends().guest(queue)
     }
 
-    fn exchange(&self) -> Option<&ExchangePlace> {
+    fn exchange(&self) -> Option<&ExchangeMember> {
         self.shared.exchange()
     }
 

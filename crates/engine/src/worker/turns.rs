@@ -40,7 +40,7 @@ pub(super) struct Turns {
     ports: Vec<Account>,
     away: HashMap<u64, Account>,
     /// The plan's inputs in the order of a measured round: those of a port together, the one that waited longest first.
-    order: Vec<Place>,
+    order: Vec<QueueTurn>,
     /// Cycles of a turn while ports compete, and of [`LONGEST`].
     turn: u64,
     longest: u64,
@@ -62,7 +62,7 @@ pub(super) struct Turns {
 }
 
 /// An input in the order of turns.
-struct Place {
+struct QueueTurn {
     input: usize,
     /// Index of its port, and of the queue in it.
     port: usize,
@@ -151,7 +151,7 @@ impl Turns {
                 self.ports.len() - 1
             })
         };
-        let place = |(input, key): (usize, QueueId)| Place { input, port: number(key.port), queue: key.queue };
+        let place = |(input, key): (usize, QueueId)| QueueTurn { input, port: number(key.port), queue: key.queue };
         self.order = inputs.enumerate().map(place).collect();
         self.order.sort_by_key(|place| place.port);
         for (index, account) in self.ports.iter_mut().enumerate() {
@@ -194,7 +194,7 @@ impl Turns {
     #[inline(never)]
     pub(super) fn next(&mut self, place: usize, now: u64) -> Option<Turn> {
         self.charge(now);
-        let Place { input, port, .. } = self.order[place];
+        let QueueTurn { input, port, .. } = self.order[place];
         let account = &mut self.ports[port];
         if account.left <= 0 || account.frames == 0 {
             account.waits.get_or_insert(place);

@@ -16,7 +16,7 @@ use crate::wire::Nic;
 use netdev::PacketRx;
 use nf::wire::ethernet;
 use nf::{Packet, Ports};
-use paflow::Rules;
+use paflow::AggregationRules;
 use sink::Sink;
 use source::Source;
 use virtqueue::Fatal;
@@ -86,7 +86,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// Creates traffic between a NIC and an exit; the aggregates there follow these rules.
-    pub fn new(entry: Nic, exit: Exit, function: Function, load: &OfferedLoad, rules: Rules) -> Traffic {
+    pub fn new(entry: Nic, exit: Exit, function: Function, load: &OfferedLoad, rules: AggregationRules) -> Traffic {
         let source = Source::new(load.train, load.joined.then_some(&rules));
         let (sink, hz) = (Sink::new(rules), cycles::frequency());
         Traffic { entry, exit, function, burst: Vec::new(), source, sink, hz }
@@ -175,15 +175,15 @@ impl Traffic {
 
 #[cfg(test)]
 mod tests {
-    use paflow::Rules;
+    use paflow::AggregationRules;
 
     /// Returns the rules of a source and sink.
-    pub fn rules() -> Rules {
+    pub fn rules() -> AggregationRules {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a.toml");
         let own = "[aggregation]\nmac = \"02:00:00:00:01:02\"\naddresses = [\"192.0.2.2\"]\n";
         let next = "[[aggregation.next-hop]]\nnfi = 7\nmac = \"02:00:00:00:01:01\"\nip = \"192.0.2.1\"\n";
         std::fs::write(&file, format!("{own}{next}[[aggregation.flow]]\nsc = {}\nnfi = 7\n", super::CHAIN)).unwrap();
-        Rules::new(&settings::aggregation::load(&file, &[]).unwrap().spec(), std::iter::empty())
+        AggregationRules::new(&settings::aggregation::load(&file, &[]).unwrap().spec(), std::iter::empty())
     }
 }

@@ -6,7 +6,7 @@ use crate::cycles;
 use ::packet::{BurstStorage, MAX_BURST, MAX_FRAME};
 use hdrhistogram::Histogram;
 use netdev::PacketRx;
-use paflow::Rules;
+use paflow::AggregationRules;
 use paflow::decode::{MOST, Piece, locate};
 use virtqueue::Fatal;
 use virtqueue::device::Dequeue;
@@ -42,14 +42,14 @@ pub struct Sink {
 
 /// Decoder of frames.
 struct Desk {
-    rules: Rules,
+    rules: AggregationRules,
     pieces: Box<[Piece; MOST]>,
     arrivals: Arrivals,
 }
 
 impl Sink {
     /// Creates a sink for the aggregates addressed to the owner of these rules.
-    pub fn new(rules: Rules) -> Sink {
+    pub fn new(rules: AggregationRules) -> Sink {
         let desk = Desk { rules, pieces: Box::new([Piece::default(); MOST]), arrivals: Arrivals::from(0) };
         Sink { storage: Box::default(), copy: vec![0; MAX_FRAME as usize].into(), desk }
     }

@@ -4,7 +4,7 @@ use super::packet::{self, Stamp};
 use crate::pace::Pace;
 use ::packet::{BurstStorage, MAX_BURST, Segment};
 use paflow::decode::{MOST, Piece, locate};
-use paflow::{Planner, Receiver, Rules};
+use paflow::{AggregationRules, Planner, Receiver};
 use virtqueue::Fatal;
 use virtqueue::device::Enqueue;
 
@@ -28,7 +28,7 @@ pub struct Source {
 
 impl Source {
     /// Creates a source of packets in trains of `train`, joined by these rules if given.
-    pub fn new(train: u16, rules: Option<&Rules>) -> Source {
+    pub fn new(train: u16, rules: Option<&AggregationRules>) -> Source {
         let one = Frame { bytes: packet::blank().into(), packets: vec![0] };
         let of_a_train = match rules {
             Some(rules) => joined(train, rules),
@@ -99,7 +99,7 @@ impl Source {
     }
 }
 
-fn joined(train: u16, rules: &Rules) -> Vec<Frame> {
+fn joined(train: u16, rules: &AggregationRules) -> Vec<Frame> {
     let blank = packet::blank();
     let packets = vec![&blank[..]; train.into()];
     let lengths = vec![blank.len() as u16; train.into()];

@@ -1,6 +1,6 @@
 //! The report of a reload.
 
-use engine::reload::{Action, Step, Subject};
+use engine::reload::{ReloadAction, Step, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadReport {
     /// The action taken for every part of the switch, including those kept.
-    pub actions: Vec<Action>,
+    pub actions: Vec<ReloadAction>,
     /// Sections that changed but take effect only at the next start.
     pub needs_restart: Vec<String>,
     /// Warnings about the new configuration, as `check` gives them.
@@ -41,7 +41,7 @@ impl fmt::Display for Mended {
 impl ReloadReport {
     /// Returns the ports for which `step` was taken.
     pub fn ports(&self, step: Step) -> Vec<&str> {
-        let of = |action: &&Action| action.subject == Subject::Port && action.step == step;
+        let of = |action: &&ReloadAction| action.subject == Subject::Port && action.step == step;
         self.actions.iter().filter(of).map(|action| action.name.as_str()).collect()
     }
 
@@ -53,9 +53,9 @@ impl ReloadReport {
 
     /// Returns the actions, pending restarts and warnings, one item each.
     pub fn items(&self) -> Vec<String> {
-        let touched = |action: &&Action| action.step != Step::Kept || action.error.is_some();
+        let touched = |action: &&ReloadAction| action.step != Step::Kept || action.error.is_some();
         let mut items: Vec<_> = self.sockets.iter().map(Mended::to_string).collect();
-        items.extend(self.actions.iter().filter(touched).map(Action::to_string));
+        items.extend(self.actions.iter().filter(touched).map(ReloadAction::to_string));
         if items.is_empty() {
             items.push("nothing changed".to_owned());
         }
@@ -69,7 +69,7 @@ impl ReloadReport {
     /// Counts the parts that were kept. Aggregation is not counted: there is one at most.
     fn kept(&self) -> Option<String> {
         let mut counts = BTreeMap::<Subject, usize>::new();
-        let kept = |action: &&Action| action.step == Step::Kept && action.subject != Subject::Aggregation;
+        let kept = |action: &&ReloadAction| action.step == Step::Kept && action.subject != Subject::Aggregation;
         self.actions.iter().filter(kept).for_each(|action| *counts.entry(action.subject).or_default() += 1);
         let counts: Vec<_> = counts.into_iter().map(|(subject, count)| counted(count, subject)).collect();
         (!counts.is_empty()).then(|| format!("kept {}", counts.join(", ")))
@@ -96,8 +96,8 @@ impl fmt::Display for ReloadReport {
 mod tests {
     use super::*;
 
-    fn action(subject: Subject, name: &str, step: Step) -> Action {
-        Action { subject, name: name.into(), step, why: vec![], error: None }
+    fn action(subject: Subject, name: &str, step: Step) -> ReloadAction {
+        ReloadAction { subject, name: name.into(), step, why: vec![], error: None }
     }
 
     #[test]
@@ -106,8 +106,8 @@ mod tests {
         let report = ReloadReport {
             actions: vec![
                 action(Subject::Port, "a", Step::Kept),
-                Action { why: vec!["vxlan".into()], ..action(Subject::Port, "b", Step::Reopened) },
-                Action { error: Some("no such device".into()), ..action(Subject::Port, "c", Step::Added) },
+                ReloadAction { why: vec!["vxlan".into()], ..action(Subject::Port, "b", Step::Reopened) },
+                ReloadAction { error: Some("no such device".into()), ..action(Subject::Port, "c", Step::Added) },
                 action(Subject::Bridge, "br", Step::Removed),
                 action(Subject::Worker, "0", Step::Kept),
                 action(Subject::Patch, "a-d", Step::Kept),
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn scripts_get_the_same_as_json() {
-        let changed = Action { why: vec!["VLANs".into()], ..action(Subject::Port, "a", Step::Changed) };
+        let changed = ReloadAction { why: vec!["VLANs".into()], ..action(Subject::Port, "a", Step::Changed) };
         let report = ReloadReport { actions: vec![changed], ..ReloadReport::default() };
         let expected = serde_json::json!({
             "actions": [{"subject": "port", "name": "a", "step": "changed", "why": ["VLANs"]}],

@@ -11,13 +11,13 @@ use paflow::class::{self, Around};
 use paflow::encode::Part;
 use paflow::header::{LENGTH_LEN, entry_size};
 use paflow::plan::{Group, GroupedBurst, MAX_BURST, Room};
-use paflow::{Nfi, Planner, Rules, Template};
+use paflow::{AggregationRules, Nfi, Planner, Template};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The sending state of a port that aggregates.
 pub(crate) struct Join {
-    rules: Arc<Rules>,
+    rules: Arc<AggregationRules>,
     /// By next hop of the rules: the room in an aggregate; none if the next hop is behind another port.
     rooms: Vec<Room>,
     /// Length from which no two packets fit into an aggregate.

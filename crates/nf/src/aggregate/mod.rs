@@ -17,7 +17,7 @@ pub use drops::Drops;
 pub(crate) use join::Join;
 pub(crate) use split::{SPLIT_BUFFERS, Split};
 
-use paflow::Rules;
+use paflow::AggregationRules;
 use std::sync::Arc;
 
 /// The component that splits received aggregates.
@@ -34,7 +34,7 @@ pub enum Splitter {
 #[derive(Clone, Debug)]
 pub struct Aggregation {
     /// The rules in force.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<AggregationRules>,
     /// The component that splits received aggregates.
     pub splitter: Splitter,
 }

@@ -3,7 +3,7 @@
 use super::{Aggregation, Splitter};
 use crate::memory::{Inside, Packet, Pool};
 use crate::port::{BURST, Broken, Counters, Pair};
-use paflow::Rules;
+use paflow::AggregationRules;
 use paflow::class::{self, Marked};
 use paflow::decode::{MOST, Piece, locate};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub(crate) const SPLIT_BUFFERS: u16 = (ENOUGH + MOST + BURST) as u16;
 
 /// The receiving state of a port that aggregates.
 pub(crate) struct Split {
-    rules: Arc<Rules>,
+    rules: Arc<AggregationRules>,
     splitter: Splitter,
     /// Received frames that wait to be split, the first one last.
     wire: Vec<Packet>,
@@ -125,14 +125,14 @@ impl Split {
 
 /// Reports whether a frame is a single packet. Not inlined, so that the loop that rarely calls it keeps its registers.
 #[inline(never)]
-fn is_single(rules: &Rules, packet: &Packet) -> bool {
+fn is_single(rules: &AggregationRules, packet: &Packet) -> bool {
     matches!(rules.find(packet), Ok(None))
 }
 
 /// Splits, marks or drops one frame. Returns true if it was a single packet.
 #[inline]
 fn take(
-    rules: &Rules,
+    rules: &AggregationRules,
     splitter: Splitter,
     pieces: &mut [Piece],
     mut packet: Packet,

@@ -6,7 +6,7 @@ use nf::memory::HEADROOM;
 use nf::{Aggregation, Idle, Options, Packet, PortOptions, Ports, Splitter};
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use paflow::rules::{Chains, NextHop, Spec};
-use paflow::{Aggregate, Planner, Receiver, Rules, Template, encode};
+use paflow::{Aggregate, AggregationRules, Planner, Receiver, Template, encode};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -78,7 +78,7 @@ impl Rig {
         let directory = tempfile::tempdir().unwrap();
         let mut options = Options::new(vec![PortOptions::new(directory.path().join("wan.sock"))]);
         options.timeout = Some(DEADLINE);
-        let rules = Arc::new(Rules::new(spec, std::iter::empty()));
+        let rules = Arc::new(AggregationRules::new(spec, std::iter::empty()));
         options.ports[0].aggregation = Some(Aggregation { rules, splitter });
         change(&mut options);
         let port = &options.ports[0];
@@ -536,7 +536,7 @@ fn a_crew_gets_whole_aggregates_if_it_wants() {
 fn buffers_have_to_be_long_enough() {
     let directory = tempfile::tempdir().unwrap();
     let mut options = Options::new(vec![PortOptions::new(directory.path().join("wan.sock"))]);
-    let rules = Arc::new(Rules::new(&Spec { mtu: 9000, ..plain() }, std::iter::empty()));
+    let rules = Arc::new(AggregationRules::new(&Spec { mtu: 9000, ..plain() }, std::iter::empty()));
     options.ports[0].aggregation = Some(Aggregation { rules, splitter: Splitter::Nf });
     let error = Ports::open(options, &GO).err().unwrap().to_string();
     assert!(error.contains("wan.sock: aggregates of 9014 bytes don't fit into buffers for frames of 2048"), "{error}");

@@ -17,7 +17,7 @@ const ICMP_CHECKSUM: usize = 2;
 const LONGEST: usize = 8 + 16 + 4 * 8;
 
 /// The place of a field in a packet: the bytes that are changed, and the bits of them that are the field's.
-struct Place {
+struct FieldBits {
     at: usize,
     len: usize,
     shift: u32,
@@ -25,12 +25,12 @@ struct Place {
 
 /// Returns the place of a field. Its bytes begin at an even offset of those that a checksum covers.
 #[inline(always)]
-fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<Place> {
+fn place(packet: &[u8], offsets: &Offsets, field: Field) -> Option<FieldBits> {
     let ip = offsets.network;
     let transport = offsets.transport.filter(|_| offsets.ip.is_some());
     let kind = || Some(*packet.get(transport?)?);
-    let whole = |at: usize| Some(Place { at, len: field.len(), shift: 0 });
-    let part = |at: usize, len: usize, shift: u32| Some(Place { at, len, shift });
+    let whole = |at: usize| Some(FieldBits { at, len: field.len(), shift: 0 });
+    let part = |at: usize, len: usize, shift: u32| Some(FieldBits { at, len, shift });
     match (field, offsets.ip, offsets.protocol) {
         (Field::EthDst, ..) => whole(0),
         (Field::EthSrc, ..) => whole(6),
@@ -122,14 +122,14 @@ pub(super) fn is_beyond(packet: &[u8], offsets: &Offsets, field: Field) -> bool 
 
 /// Returns a field of `packet`, if it is complete.
 pub(super) fn get(packet: &[u8], offsets: &Offsets, field: Field) -> Option<u128> {
-    let Place { at, len, shift } = place(packet, offsets, field)?;
+    let FieldBits { at, len, shift } = place(packet, offsets, field)?;
     let value = packet.get(at..at + len)?.iter().fold(0, |value, byte| value << 8 | u128::from(*byte));
     Some(value >> shift & field.all())
 }
 
 /// Sets a field of `packet`, if it is complete, and the checksums that cover it.
 pub(super) fn set(packet: &mut [u8], offsets: &Offsets, field: Field, value: u128) {
-    let Some(Place { at, len, shift }) =
+    let Some(FieldBits { at, len, shift }) =
         place(packet, offsets, field).filter(|place| place.at + place.len <= packet.len())
     else {
         return;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 /// Memory that stays mapped and readable as long as this exists.
 ///
 /// # Safety
-/// Each range that [`Mapped::range_of`] returned must stay mapped there, and readable by any thread, until this
+/// Each range that [`MappedMemory::range_of`] returned must stay mapped there, and readable by any thread, until this
 /// is dropped. No reference that excludes readers may be made into it; others may write to it by pointers.
-pub unsafe trait Mapped: Send + Sync {
+pub unsafe trait MappedMemory: Send + Sync {
     /// Returns a range of addresses of this memory that contains `start`, if `start` lies in this memory.
     fn range_of(&self, start: *const u8) -> Option<Range<usize>>;
 }
@@ -21,7 +21,7 @@ pub unsafe trait Mapped: Send + Sync {
 ///
 /// The caller holds the buffers of these frames, and so decides whether anybody may still write to that memory.
 pub struct LeasedFrames {
-    memories: Arc<[Arc<dyn Mapped>]>,
+    memories: Arc<[Arc<dyn MappedMemory>]>,
     /// The range of the last segment, in one of `memories`: the next one almost always lies there, too.
     recent: Recent,
     frames: Vec<Frame<'static>>,
@@ -62,7 +62,7 @@ struct Group {
 
 impl LeasedFrames {
     /// Creates an empty one for frames that lie in `memories`; others are copied.
-    pub fn new(memories: Arc<[Arc<dyn Mapped>]>) -> LeasedFrames {
+    pub fn new(memories: Arc<[Arc<dyn MappedMemory>]>) -> LeasedFrames {
         LeasedFrames {
             memories,
             recent: Recent::default(),
@@ -177,7 +177,7 @@ impl LeasedFrames {
 fn lease(
     segment: Segment<'_>,
     recent: &mut Recent,
-    memories: &[Arc<dyn Mapped>],
+    memories: &[Arc<dyn MappedMemory>],
     own: &mut OwnBytes,
 ) -> Segment<'static> {
     // `LeasedFrames` restores the lifetime: it lends its frames no longer than it has `memories` and `own`.
@@ -188,7 +188,7 @@ fn lease(
 fn lease_elsewhere(
     segment: Segment<'_>,
     recent: &mut Recent,
-    memories: &[Arc<dyn Mapped>],
+    memories: &[Arc<dyn MappedMemory>],
     own: &mut OwnBytes,
 ) -> Segment<'static> {
     let found = memories.iter().find_map(|memory| {
@@ -256,8 +256,8 @@ mod tests {
     use crate::frame_block::FrameBlock;
     use proptest::prelude::*;
 
-    fn memories(blocks: &[&Arc<FrameBlock>]) -> Arc<[Arc<dyn Mapped>]> {
-        blocks.iter().map(|&block| block.clone() as Arc<dyn Mapped>).collect()
+    fn memories(blocks: &[&Arc<FrameBlock>]) -> Arc<[Arc<dyn MappedMemory>]> {
+        blocks.iter().map(|&block| block.clone() as Arc<dyn MappedMemory>).collect()
     }
 
     fn content(frames: &LeasedFrames) -> Vec<Vec<Vec<u8>>> {

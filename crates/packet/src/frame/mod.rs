@@ -13,7 +13,7 @@ pub use burst::{Burst, BurstStorage};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
 pub use judged::{HEAD, Head, Headers, Heads, Judged, Judging, Kind, Selected, Taken, Unjudged};
-pub use leased::{LeasedFrames, Mapped};
+pub use leased::{LeasedFrames, MappedMemory};
 pub use offer::Offer;
 pub use segment::Segment;
 

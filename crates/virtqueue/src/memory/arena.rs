@@ -4,7 +4,7 @@ use super::error::MemoryError;
 use super::region::{Region, usual_page};
 use super::{Memory, map::ExtentMapping};
 use packet::copy::Copier;
-use packet::{Mapped, Segment};
+use packet::{MappedMemory, Segment};
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::ops::Range;
@@ -119,7 +119,7 @@ impl Arena {
 }
 
 // SAFETY: the range is one of its memory, which it holds as long as it exists.
-unsafe impl Mapped for Arena {
+unsafe impl MappedMemory for Arena {
     fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
         self.memory.range_of(start)
     }

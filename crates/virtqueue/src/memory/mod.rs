@@ -23,7 +23,7 @@ pub(crate) use writer::Writer;
 pub use writer::{DirtyLog, Unlogged};
 
 use map::ExtentMapping;
-use packet::Mapped;
+use packet::MappedMemory;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ unsafe impl Sync for Memory {}
 
 // SAFETY: the range is that of one of `mappings`, which stay mapped as long as this exists: they never change. Pages
 // that vanish leave no hole, as `fault` puts zeros there. There is no reference into them, and any thread may read them.
-unsafe impl Mapped for Memory {
+unsafe impl MappedMemory for Memory {
     fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
         self.mappings.iter().find_map(|mapping| {
             let range = mapping.host().addr()..mapping.host().addr() + mapping.len() as usize;

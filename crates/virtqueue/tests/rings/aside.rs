@@ -2,7 +2,7 @@
 
 use crate::support::posting::{Guest, case};
 use crate::support::{frame, lend, take_filled};
-use packet::{BurstStorage, Frame, Frames, LeasedFrames, MIN_FRAME, Mapped, Segment};
+use packet::{BurstStorage, Frame, Frames, LeasedFrames, MIN_FRAME, MappedMemory, Segment};
 use proptest::prelude::*;
 use std::sync::Arc;
 use virtqueue::device::{Aside, Enqueue, Landing, Loan};
@@ -120,7 +120,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 10 } else { 60 }),
     ) {
         let mut guest = Guest::new(case(packed, size));
-        let memories: Arc<[Arc<dyn Mapped>]> = Arc::new([guest.driver.arena.memory().clone() as Arc<dyn Mapped>]);
+        let memories: Arc<[Arc<dyn MappedMemory>]> = Arc::new([guest.driver.arena.memory().clone() as Arc<dyn MappedMemory>]);
         let mut loans: Vec<Loan> = Vec::new();
         let mut waiting: Vec<Waiting> = Vec::new();
         let mut expected: Vec<Vec<u8>> = Vec::new();

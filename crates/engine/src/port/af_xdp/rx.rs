@@ -9,7 +9,7 @@ use crate::drops::{Drops, Reason};
 use crate::port::unfinished::{self, Unfinished};
 use crate::port::zero_copy::{Lending, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
-use packet::{Burst, MAX_FRAME, MIN_FRAME, Mapped, Segment};
+use packet::{Burst, MAX_FRAME, MIN_FRAME, MappedMemory, Segment};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -294,7 +294,7 @@ impl RxQueue for XdpReceive {
 }
 
 impl HoldBursts for XdpReceive {
-    fn memories(&self) -> Vec<Arc<dyn Mapped>> {
+    fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
         let guest = self.lending.iter().filter_map(|lending| lending.mapped().memory());
         guest.map(|memory| memory as _).chain([self.pool.arena.clone() as _]).collect()
     }

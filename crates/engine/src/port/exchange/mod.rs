@@ -47,9 +47,9 @@ impl Exchange {
         &self.spec
     }
 
-    pub(crate) fn place(self: &Arc<Exchange>, port: &str) -> Option<ExchangePlace> {
+    pub(crate) fn place(self: &Arc<Exchange>, port: &str) -> Option<ExchangeMember> {
         let number = self.spec.ports.iter().position(|name| name == port)?;
-        Some(ExchangePlace { exchange: self.clone(), number: number as u16 })
+        Some(ExchangeMember { exchange: self.clone(), number: number as u16 })
     }
 
     pub(crate) fn stats(&self) -> ExchangeStats {
@@ -104,12 +104,12 @@ impl Exchange {
 
 /// A port's place in an exchange.
 #[derive(Clone)]
-pub(crate) struct ExchangePlace {
+pub(crate) struct ExchangeMember {
     exchange: Arc<Exchange>,
     number: u16,
 }
 
-impl ExchangePlace {
+impl ExchangeMember {
     /// Returns the exchange that the port offers to functions, if any.
     pub(crate) fn offered(&self) -> Option<backend::Exchange> {
         match &self.exchange.by {

@@ -6,7 +6,7 @@ use crate::port::files::FileUses;
 use crate::port::pace::Pace;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::{Direction, Guest, GuestEnd, Mapped, PhysicalEnd, ZeroCopyQueue};
-use crate::port::{ExchangePlace, Kept, ReceiveHalf, RxQueue, SessionFault, TransmitHalf, TxQueue};
+use crate::port::{ExchangeMember, Kept, ReceiveHalf, RxQueue, SessionFault, TransmitHalf, TxQueue};
 use ::vhost_user::{Event, Mode};
 use nix::sched::{CloneFlags, unshare};
 use packet::MacAddr;
@@ -90,7 +90,7 @@ impl Site for Place {
         Some(self)
     }
 
-    fn exchange(&self) -> Option<&ExchangePlace> {
+    fn exchange(&self) -> Option<&ExchangeMember> {
         None
     }
 

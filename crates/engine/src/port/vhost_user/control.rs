@@ -3,7 +3,7 @@
 use super::{Call, Settings, VhostReceive, VhostTransmit};
 use crate::port::kind::{Kind, PathUse, Queues};
 use crate::port::zero_copy::{Direction, Guest, GuestEnd};
-use crate::port::{ExchangePart, ExchangePlace, MAX_QUEUES, Opened, PortControl, Site};
+use crate::port::{ExchangeMember, ExchangePart, MAX_QUEUES, Opened, PortControl, Site};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -62,7 +62,7 @@ impl Backend {
             any_memory: *any_memory,
             holes: *holes,
             withheld,
-            exchange: site.exchange().and_then(ExchangePlace::offered),
+            exchange: site.exchange().and_then(ExchangeMember::offered),
         };
         let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
         let hangup = service.hangup();

@@ -328,7 +328,7 @@ impl RxQueue for VirtioReceive {
 }
 
 impl HoldBursts for VirtioReceive {
-    fn memories(&self) -> Vec<Arc<dyn packet::Mapped>> {
+    fn memories(&self) -> Vec<Arc<dyn packet::MappedMemory>> {
         let guest = self.lending.iter().filter_map(|lending| lending.mapped().memory());
         guest.map(|memory| memory as _).chain([self.arena.clone() as _]).collect()
     }

@@ -6,7 +6,7 @@ use super::held::{Held, Slab};
 use crate::port::Sent;
 use packet::{Burst, MAX_BURST};
 use paflow::plan::{Group, GroupedBurst, Room};
-use paflow::{Nfi, Rules};
+use paflow::{AggregationRules, Nfi};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ struct Totals {
 
 /// Counts frames by next hop.
 pub(super) struct Count<'x> {
-    pub(super) rules: &'x Rules,
+    pub(super) rules: &'x AggregationRules,
     pub(super) hops: &'x [HopState],
     pub(super) traffic: &'x Traffic,
 }

@@ -24,7 +24,7 @@ use paflow::header::entry_size;
 use paflow::outer::MAX_HEADERS;
 use paflow::plan::{Group, GroupedBurst, Room};
 use paflow::too_long::TooLong;
-use paflow::{Nfi, Planner, Rules, Template};
+use paflow::{AggregationRules, Nfi, Planner, Template};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) struct Join {
 
 /// State kept from burst to burst.
 struct JoinState {
-    rules: Reader<Rules>,
+    rules: Reader<AggregationRules>,
     /// The next hops of the rules, in their order.
     hops: Vec<HopState>,
     /// The most room that any of them has.

@@ -3,7 +3,7 @@
 //!
 //! - [`Split`] is a stage of the ingress of a port that aggregates;
 //! - [`Join`] is a stage of its egress;
-//! - [`Rules`] control both; [`Live`] passes a change on to workers.
+//! - [`AggregationRules`] control both; [`Live`] passes a change on to workers.
 
 mod count;
 mod counters;
@@ -26,12 +26,14 @@ use crate::answers::Answers;
 use crate::live::Live;
 use crate::spec::AggregationSpec;
 use crate::stats::AggregationFlow;
-use paflow::Rules;
+use paflow::AggregationRules;
 use std::sync::Arc;
 
 /// Returns the rules of `spec`, with the flows `laid` over its own; empty rules if there is no `spec`.
-pub(crate) fn rules(spec: Option<&AggregationSpec>, laid: &[AggregationFlow]) -> Rules {
-    spec.map_or_else(Rules::none, |spec| Rules::new(spec, laid.iter().map(|flow| (flow.sc, flow.nfi))))
+pub(crate) fn rules(spec: Option<&AggregationSpec>, laid: &[AggregationFlow]) -> AggregationRules {
+    spec.map_or_else(AggregationRules::none, |spec| {
+        AggregationRules::new(spec, laid.iter().map(|flow| (flow.sc, flow.nfi)))
+    })
 }
 
 /// State of one port that aggregates.
@@ -40,7 +42,7 @@ pub(crate) struct Member {
     /// The port's name.
     pub(crate) port: Arc<str>,
     /// Rules in force.
-    pub(crate) rules: Arc<Live<Rules>>,
+    pub(crate) rules: Arc<Live<AggregationRules>>,
     /// Counters, by queue.
     pub(crate) traffic: Arc<[Traffic]>,
     /// Queues for flows relayed by other switches.

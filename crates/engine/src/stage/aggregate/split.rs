@@ -8,7 +8,7 @@ use crate::octets::{Bytes, SegmentBytes};
 use crate::port::zero_copy::Mix;
 use crate::stage::ingress::{IngressStage, Next};
 use packet::{Buffers, Burst, BurstStorage, Frame, Frames, MAX_BURST, Origin, Segment};
-use paflow::Rules;
+use paflow::AggregationRules;
 use paflow::class::{self, Marked};
 use paflow::decode::{MOST, Piece, locate};
 use paflow::receive::Found;
@@ -40,7 +40,7 @@ pub(crate) struct Split {
 
 /// State kept from burst to burst.
 struct SplitState {
-    rules: Reader<Rules>,
+    rules: Reader<AggregationRules>,
     storage: Box<BurstStorage>,
     /// Places of the packets of one aggregate.
     pieces: Box<[Piece; MOST]>,
@@ -112,7 +112,7 @@ impl Split {
 
     /// Answers a request, or classifies it as an ordinary packet if it is not for the switch.
     #[cold]
-    fn answer(&self, rules: &Rules, frame: &Bytes<'_, '_>) -> Kind {
+    fn answer(&self, rules: &AggregationRules, frame: &Bytes<'_, '_>) -> Kind {
         match self.member.neighbours.answer(&rules.station, self.queue, frame) {
             None => Kind::Packet,
             Some(Ok(())) => Kind::Answered,
@@ -226,7 +226,7 @@ impl IngressStage for Split {
 }
 
 #[inline(always)]
-fn are_packets(rules: &Rules, frames: &Frames<'_>) -> bool {
+fn are_packets(rules: &AggregationRules, frames: &Frames<'_>) -> bool {
     // A copy: after reading memory that a guest may change, the compiler keeps nothing else in registers.
     let receiver = rules.receiver();
     // Those for the switch itself are neither TCP nor UDP. Headers rarely exceed the first segment.
@@ -236,7 +236,7 @@ fn are_packets(rules: &Rules, frames: &Frames<'_>) -> bool {
 
 /// Classifies a frame: an aggregate or another frame for this switch, or an ordinary packet.
 #[inline(never)]
-fn look(rules: &Rules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
+fn look(rules: &AggregationRules, frames: &Frames<'_>, frame: &Frame<'_>) -> Kind {
     let bytes = Bytes::new(frames, frame);
     match rules.find(&bytes) {
         Ok(Some(found)) => Kind::Aggregate(found),

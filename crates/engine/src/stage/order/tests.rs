@@ -18,7 +18,7 @@ use crate::stage::shared::Shared;
 use crate::stage::stopwatch::RECEIVE;
 use handover::EventNotifier;
 use packet::{Burst, BurstStorage, Frames, Segment};
-use paflow::Rules;
+use paflow::AggregationRules;
 use paflow::outer::{Addresses, Checksum};
 use paflow::vxlan::{Endpoints, TunnelEnd};
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ fn plain() -> Setup {
 fn member(setup: &Setup) -> Member {
     Member {
         port: "wan".into(),
-        rules: Arc::new(Live::new(Rules::none())),
+        rules: Arc::new(Live::new(AggregationRules::none())),
         traffic: Arc::new([Default::default()]),
         relay: Arc::new(Relay::new(1, notifier())),
         neighbours: setup.neighbours.clone(),

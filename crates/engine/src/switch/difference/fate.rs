@@ -45,14 +45,14 @@ impl Fate {
 
 /// The fates of all parts of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::switch) struct Parts {
+pub(in crate::switch) struct Fates {
     /// By index in the new specification.
     pub(in crate::switch) fates: Vec<Fate>,
-    /// Parts that only the old specification has, by index.
+    /// Fates that only the old specification has, by index.
     pub(in crate::switch) gone: Vec<usize>,
 }
 
-impl Parts {
+impl Fates {
     /// Compares parts that have the same key, which no other part of their specification has. `compare` returns why one cannot go
     /// on as it is, and whether it has to end for that.
     pub(super) fn of<'s, T, K: Eq + Hash>(
@@ -60,7 +60,7 @@ impl Parts {
         new: &'s [T],
         key: impl Fn(&'s T) -> K,
         compare: impl Fn(&'s T, &'s T) -> Outcome,
-    ) -> Parts {
+    ) -> Fates {
         let mut had: HashMap<K, usize> = old.iter().enumerate().rev().map(|(index, part)| (key(part), index)).collect();
         let fate = |part: &'s T| match had.remove(&key(part)) {
             None => Fate::Added,
@@ -72,7 +72,7 @@ impl Parts {
         let fates = new.iter().map(fate).collect();
         let mut gone: Vec<usize> = had.into_values().collect();
         gone.sort_unstable();
-        Parts { fates, gone }
+        Fates { fates, gone }
     }
 
     /// Reports whether any part is added, removed or differs.

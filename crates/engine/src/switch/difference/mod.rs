@@ -7,7 +7,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub(super) use fate::{Fate, Parts};
+pub(super) use fate::{Fate, Fates};
 #[cfg(test)]
 pub(super) use report::{exchange_name, mapping_name, mirror_name};
 
@@ -20,15 +20,15 @@ use std::collections::{HashMap, HashSet};
 
 /// The difference of two specifications.
 pub(super) struct Difference {
-    pub(super) ports: Parts,
-    pub(super) patches: Parts,
-    pub(super) bridges: Parts,
-    pub(super) mappings: Parts,
-    pub(super) exchanges: Parts,
-    pub(super) mirrors: Parts,
+    pub(super) ports: Fates,
+    pub(super) patches: Fates,
+    pub(super) bridges: Fates,
+    pub(super) mappings: Fates,
+    pub(super) exchanges: Fates,
+    pub(super) mirrors: Fates,
     /// One part or none.
-    pub(super) aggregation: Parts,
-    pub(super) workers: Parts,
+    pub(super) aggregation: Fates,
+    pub(super) workers: Fates,
 }
 
 impl Difference {
@@ -55,31 +55,31 @@ struct Comparison<'s> {
 }
 
 impl Comparison<'_> {
-    fn patches(&self) -> Parts {
+    fn patches(&self) -> Fates {
         let ends = |[a, b]: &[String; 2]| if a < b { [a.clone(), b.clone()] } else { [b.clone(), a.clone()] };
-        Parts::of(&self.old.patches, &self.new.patches, ends, |_, _| Outcome::Stays(Why::new()))
+        Fates::of(&self.old.patches, &self.new.patches, ends, |_, _| Outcome::Stays(Why::new()))
     }
 
-    fn exchanges(&self) -> Parts {
+    fn exchanges(&self) -> Fates {
         let compare = |had, exchange| Outcome::ends_if(exchange_changes(had, exchange));
-        Parts::of(&self.old.exchanges, &self.new.exchanges, |exchange| &exchange.ports, compare)
+        Fates::of(&self.old.exchanges, &self.new.exchanges, |exchange| &exchange.ports, compare)
     }
 
-    fn mirrors(&self) -> Parts {
+    fn mirrors(&self) -> Fates {
         let compare = |had, mirror| Outcome::Stays(mirror_changes(had, mirror));
-        Parts::of(&self.old.mirrors, &self.new.mirrors, |mirror| (&mirror.from, &mirror.to), compare)
+        Fates::of(&self.old.mirrors, &self.new.mirrors, |mirror| (&mirror.from, &mirror.to), compare)
     }
 
-    fn aggregation(&self) -> Parts {
+    fn aggregation(&self) -> Fates {
         let [old, new] = [self.old, self.new].map(|spec| spec.aggregation.as_slice());
-        Parts::of(old, new, |_| (), |had, wanted| Outcome::Stays(aggregation_changes(had, wanted)))
+        Fates::of(old, new, |_| (), |had, wanted| Outcome::Stays(aggregation_changes(had, wanted)))
     }
 
-    fn bridges(&self) -> Parts {
+    fn bridges(&self) -> Fates {
         let [old, new] = [self.old, self.new]
             .map(|spec| -> HashMap<_, _> { spec.ports.iter().map(|port| (&port.name, &port.vlan)).collect() });
         let vlans = |names: &HashMap<&String, &Vlan>, name| names.get(name).map(|vlan| (*vlan).clone());
-        Parts::of(
+        Fates::of(
             &self.old.bridges,
             &self.new.bridges,
             |bridge| &bridge.name,
@@ -101,8 +101,8 @@ impl Comparison<'_> {
         )
     }
 
-    fn mappings(&self) -> Parts {
-        Parts::of(
+    fn mappings(&self) -> Fates {
+        Fates::of(
             &self.old.mappings,
             &self.new.mappings,
             |mapping| (&mapping.from, &mapping.to),
@@ -123,12 +123,12 @@ impl Comparison<'_> {
         ])
     }
 
-    fn workers(&self) -> Parts {
+    fn workers(&self) -> Fates {
         let [had, wanted] = [self.old, self.new].map(|spec| {
             let workers = spec.workers_or_default().into_iter().zip(polled(spec)).enumerate();
             workers.map(|(index, (worker, queues))| (index, worker, queues)).collect::<Vec<_>>()
         });
-        Parts::of(
+        Fates::of(
             &had,
             &wanted,
             |(index, ..)| *index,

@@ -1,12 +1,12 @@
 //! The fate of a port in a reload.
 
 use super::Comparison;
-use super::fate::{Outcome, Parts, Why, named};
+use super::fate::{Fates, Outcome, Why, named};
 use crate::spec::{Driver, MappingSpec, PortSpec, Spec};
 
 impl Comparison<'_> {
-    pub(super) fn ports(&self) -> Parts {
-        Parts::of(&self.old.ports, &self.new.ports, |port| &port.name, |had, port| self.port(had, port))
+    pub(super) fn ports(&self) -> Fates {
+        Fates::of(&self.old.ports, &self.new.ports, |port| &port.name, |had, port| self.port(had, port))
     }
 
     fn port(&self, had: &PortSpec, port: &PortSpec) -> Outcome {

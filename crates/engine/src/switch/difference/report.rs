@@ -1,13 +1,13 @@
 //! The report of a difference to the user.
 
-use super::{Difference, Fate, Parts};
-use crate::reload::{Action, Step, Subject};
+use super::{Difference, Fate, Fates};
+use crate::reload::{ReloadAction, Step, Subject};
 use crate::spec::{ExchangeSpec, MappingSpec, MirrorSpec, Spec};
 
 impl Difference {
     /// Returns an action for each part of `old` and `new`, between which this is the difference.
-    pub(in crate::switch) fn report(&self, old: &Spec, new: &Spec) -> Vec<Action> {
-        let numbers = |parts: &Parts| (0..parts.fates.len() + parts.gone.len()).collect::<Vec<_>>();
+    pub(in crate::switch) fn report(&self, old: &Spec, new: &Spec) -> Vec<ReloadAction> {
+        let numbers = |parts: &Fates| (0..parts.fates.len() + parts.gone.len()).collect::<Vec<_>>();
         let workers = numbers(&self.workers);
         let mut actions = of(Subject::Port, &self.ports, &old.ports, &new.ports, |port| port.name.clone());
         actions.extend(of(Subject::Patch, &self.patches, &old.patches, &new.patches, |pair| pair.join(" - ")));
@@ -23,10 +23,10 @@ impl Difference {
 }
 
 /// Returns an action for each part of one kind.
-fn of<T>(subject: Subject, parts: &Parts, old: &[T], new: &[T], name: impl Fn(&T) -> String) -> Vec<Action> {
+fn of<T>(subject: Subject, parts: &Fates, old: &[T], new: &[T], name: impl Fn(&T) -> String) -> Vec<ReloadAction> {
     let action = |part: &T, step, why: &[&str]| {
         let why = why.iter().map(|&name| name.to_owned()).collect();
-        Action { subject, name: name(part), step, why, error: None }
+        ReloadAction { subject, name: name(part), step, why, error: None }
     };
     let known = new.iter().zip(&parts.fates).map(|(part, fate)| match fate {
         Fate::Added => action(part, Step::Added, &[]),

@@ -2,7 +2,7 @@
 
 use super::Difference;
 use crate::port::{vhost_user, virtio_user};
-use crate::reload::{Action, Step, Subject};
+use crate::reload::{ReloadAction, Step, Subject};
 use crate::spec::{Driver, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy};
 
 /// Returns a specification of a physical port and some guests, with these mappings: queue, guest, and copy-break.
@@ -34,9 +34,9 @@ fn spec(mappings: &[(usize, &str, u32)]) -> Spec {
 
 /// Returns the actions on ports and mappings that are not kept, and what they are taken for.
 fn taken(old: &Spec, new: &Spec) -> Vec<String> {
-    let of_interest = |action: &&Action| matches!(action.subject, Subject::Port | Subject::Mapping);
+    let of_interest = |action: &&ReloadAction| matches!(action.subject, Subject::Port | Subject::Mapping);
     let actions = Difference::of(old, new).report(old, new);
-    actions.iter().filter(of_interest).filter(|a| a.step != Step::Kept).map(Action::to_string).collect()
+    actions.iter().filter(of_interest).filter(|a| a.step != Step::Kept).map(ReloadAction::to_string).collect()
 }
 
 #[test]

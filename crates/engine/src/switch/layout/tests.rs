@@ -5,17 +5,17 @@ use crate::live::Live;
 use crate::port::{tap, vhost_user, virtio_user};
 use crate::spec::{Driver, MappingSpec, Mode, Order, PortQueues, PortSpec, QueueSizes, StaticRoles};
 use crate::switch::mapping::Ends;
-use crate::switch::shared::SwitchParts;
+use crate::switch::shared::CommonParts;
 use handover::EventNotifier;
-use paflow::Rules;
+use paflow::AggregationRules;
 use std::time::Duration;
 
 /// Lays out `spec`, which has no bridges.
 fn layout(spec: &Spec) -> Layout {
-    let rules = Arc::new(Live::new(Rules::none()));
+    let rules = Arc::new(Live::new(AggregationRules::none()));
     let notifier = Arc::new(EventNotifier::new().unwrap());
     let parts =
-        SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
+        CommonParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
     let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts, None));
     Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![])
 }

@@ -1,6 +1,6 @@
 //! The ends of mappings that the queues of a port are.
 
-use super::{Mapping, Seat};
+use super::{Mapping, MappingSlot};
 use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
 use crate::spec::PortSpec;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ pub(in crate::switch) enum Ends {
     /// No queue of the port is mapped.
     None,
     /// A physical port: each queue may get a mapping, or lose it, while the port is open.
-    Physical(Vec<Seat>),
+    Physical(Vec<MappingSlot>),
     /// A guest's port: its mappings stay the same while it is open.
     Guest(Vec<Option<Arc<Mapping>>>),
 }
@@ -20,7 +20,7 @@ impl Ends {
     pub(in crate::switch) fn of(port: &PortSpec, mappings: &[Arc<Mapping>]) -> Ends {
         let queues = 0..port.driver.queues();
         if mappings.iter().any(|mapping| mapping.spec.from.port == port.name) {
-            let seat = |queue| Seat::new(queue, physical(mappings, &port.name, queue).cloned());
+            let seat = |queue| MappingSlot::new(queue, physical(mappings, &port.name, queue).cloned());
             return Ends::Physical(queues.map(seat).collect());
         }
         if mappings.iter().any(|mapping| mapping.spec.to.port == port.name) {
@@ -33,7 +33,7 @@ impl Ends {
     /// queue has failed; the others have their mappings all the same.
     pub(in crate::switch) fn set(&self, port: &str, mappings: &[Arc<Mapping>]) -> Result<(), String> {
         let Ends::Physical(seats) = self else { return Ok(()) };
-        let set = |(queue, seat): (usize, &Seat)| seat.set(physical(mappings, port, queue)).err();
+        let set = |(queue, seat): (usize, &MappingSlot)| seat.set(physical(mappings, port, queue)).err();
         let failed: Vec<_> = seats.iter().enumerate().filter_map(set).collect();
         if failed.is_empty() { Ok(()) } else { Err(format!("{}; the port is being opened again", failed.join("; "))) }
     }

@@ -1,7 +1,7 @@
 //! Mappings: the guest whose buffers a physical queue receives into. Each pair of queues is a mapping of its own, so that a
 //! guest that comes or goes stops no queue but its own.
 //!
-//! Both ends come and go, and a reload moves a physical queue from one mapping to another while its port is open ([`Seat`]).
+//! Both ends come and go, and a reload moves a physical queue from one mapping to another while its port is open ([`MappingSlot`]).
 //! Buffers are lent while both are present; before either changes, the physical queue is stopped, so that nothing fills the
 //! buffers any more, and they return to the guest. A mapping ends in no other way.
 //!
@@ -30,7 +30,7 @@ use state::MappingState;
 use std::sync::{Arc, Mutex};
 
 pub(super) use ends::Ends;
-pub(super) use seat::Seat;
+pub(super) use seat::MappingSlot;
 
 /// The mapping of a physical queue to a guest's queue.
 pub(super) struct Mapping {

@@ -13,14 +13,14 @@ use crate::port::zero_copy::{Direction, PhysicalEnd, ZeroCopyQueue};
 use std::sync::{Arc, Mutex};
 
 /// The place of a physical queue.
-pub(in crate::switch) struct Seat {
+pub(in crate::switch) struct MappingSlot {
     /// Index of the queue in its port.
     index: usize,
     /// May be locked for as long as the state of a mapping, before which it is locked.
-    state: Mutex<Seated>,
+    state: Mutex<SlotState>,
 }
 
-struct Seated {
+struct SlotState {
     /// The mapping that the queue is an end of, which also has the queue while the port is up.
     mapping: Option<Arc<Mapping>>,
     /// The queue while the port is up, if there is no mapping.
@@ -31,9 +31,12 @@ struct Seated {
     withholding: Vec<Arc<Mapping>>,
 }
 
-impl Seat {
-    pub(super) fn new(index: usize, mapping: Option<Arc<Mapping>>) -> Seat {
-        Seat { index, state: Mutex::new(Seated { mapping, unmapped: None, failed: None, withholding: Vec::new() }) }
+impl MappingSlot {
+    pub(super) fn new(index: usize, mapping: Option<Arc<Mapping>>) -> MappingSlot {
+        MappingSlot {
+            index,
+            state: Mutex::new(SlotState { mapping, unmapped: None, failed: None, withholding: Vec::new() }),
+        }
     }
 
     /// Makes the queue an end of this mapping from now on, or of none. Fails if the queue has failed, so that its port is
@@ -67,7 +70,7 @@ impl Seat {
     }
 }
 
-impl Seated {
+impl SlotState {
     /// Runs the queue, of which these directions are at rest, with the present mapping. Fails if the queue has failed, or
     /// fails now.
     fn run(&mut self, physical: PhysicalQueue, rested: Vec<Direction>) -> Result<(), String> {
@@ -84,12 +87,12 @@ impl Seated {
     }
 }
 
-impl PhysicalEnd for Seat {
+impl PhysicalEnd for MappingSlot {
     fn physical_up(&self, site: Arc<dyn Site>, queue: Box<dyn ZeroCopyQueue>) -> Result<(), String> {
         let mut state = self.state.lock().unwrap();
         // The port could be opened again, so nothing uses its old queues any more.
         state.failed = None;
-        let Seated { mapping, withholding, .. } = &mut *state;
+        let SlotState { mapping, withholding, .. } = &mut *state;
         withholding.drain(..).chain(mapping.clone()).for_each(|mapping| mapping.release_withheld(site.drops()));
         state.run(PhysicalQueue::new(site, self.index, queue), Direction::BOTH.to_vec())
     }

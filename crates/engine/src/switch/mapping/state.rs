@@ -14,7 +14,7 @@
 //!
 //! Memory of a guest that a failed queue may still fill is withheld: it stays until the queue's port could be opened again, so
 //! that nothing uses its old queues. If it is another port, or a reload reopens it, nobody learns when that is: the memory is
-//! lost. A mapping that a reload has removed withholds memory in the same way ([`super::Seat`]).
+//! lost. A mapping that a reload has removed withholds memory in the same way ([`super::MappingSlot`]).
 
 use super::physical::PhysicalQueue;
 use crate::drops::Drops;

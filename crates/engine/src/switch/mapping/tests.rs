@@ -2,7 +2,7 @@
 
 use super::super::fabric::Fabric;
 use super::super::layout::Layout;
-use super::super::shared::{PortShared, SwitchParts};
+use super::super::shared::{CommonParts, PortShared};
 use super::super::site::PortSite;
 use super::*;
 use crate::live::Live;
@@ -11,7 +11,7 @@ use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTran
 use crate::port::zero_copy::{self, PhysicalEnd, ZeroCopyQueue};
 use crate::port::{Ending, sink};
 use crate::spec::{Driver, PortQueues, PortSpec, Spec, Tenancy};
-use paflow::Rules;
+use paflow::AggregationRules;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vhost_user::frontend::QueueEnd;
@@ -85,11 +85,11 @@ fn site(id: u64, name: &str) -> Arc<dyn Site> {
 }
 
 fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
-    let rules = Arc::new(Live::new(Rules::none()));
+    let rules = Arc::new(Live::new(AggregationRules::none()));
     let notifier = Arc::new(handover::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
     let parts =
-        SwitchParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
+        CommonParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
     let shared = PortShared::new(id, &spec, ends, &parts, None);
     let nothing = Arc::new(Layout::new(&Spec::default(), vec![], vec![]));
     PortSite::of(&Arc::new(shared), &Arc::new(Fabric::new(nothing, Arc::default())))
@@ -163,7 +163,7 @@ impl Function {
 /// A seat whose queue is up and mapped to `fw`.
 struct Bench {
     wan: Arc<dyn Site>,
-    seat: Seat,
+    seat: MappingSlot,
     nic: Nic,
     fw: Function,
 }
@@ -172,7 +172,7 @@ impl Bench {
     /// Returns a bench whose guest has posted buffers, all of which are on loan.
     fn new() -> Bench {
         let fw = Function::new(2, "fw");
-        let seat = Seat::new(0, Some(fw.mapping.clone()));
+        let seat = MappingSlot::new(0, Some(fw.mapping.clone()));
         let mut bench = Bench { wan: site(1, "wan"), seat, nic: Nic::default(), fw };
         bench.nic_comes();
         bench.fw.comes();
@@ -270,7 +270,7 @@ fn another_port_does_not_release_what_the_first_one_keeps() {
     assert!(bench.fw.goes().is_err());
     let before = bench.fw.memory.clone();
     bench.holds(false);
-    (bench.wan, bench.seat) = (site(3, "wan"), Seat::new(0, Some(bench.fw.mapping.clone())));
+    (bench.wan, bench.seat) = (site(3, "wan"), MappingSlot::new(0, Some(bench.fw.mapping.clone())));
     bench.nic_comes();
     assert!(before.upgrade().is_some(), "the first one may still write to it");
     bench.fw.comes();
@@ -468,7 +468,7 @@ fn a_guest_comes_to_a_queue_that_does_not_stop() {
 fn a_queue_that_does_not_start_closes_its_port() {
     let fw = Function::new(2, "fw");
     for mapping in [Some(fw.mapping.clone()), None] {
-        let wan = site_with(1, "wan", Ends::Physical(vec![Seat::new(0, mapping)]));
+        let wan = site_with(1, "wan", Ends::Physical(vec![MappingSlot::new(0, mapping)]));
         let nic = Nic::default();
         nic.is_mute.store(true, Ordering::Relaxed);
         let opened = zero_copy::attach(&wan, 0, Box::new(nic.clone()));

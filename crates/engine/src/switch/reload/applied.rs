@@ -1,13 +1,13 @@
 //! Findings of a reload at ports, and its report.
 
-use crate::reload::{Action, Step};
+use crate::reload::{ReloadAction, Step};
 use crate::spec::Spec;
 use crate::switch::difference::Difference;
 use crate::switch::open::OpenError;
 
 /// Result of a reload.
 pub(in crate::switch) struct Applied {
-    pub(in crate::switch) actions: Vec<Action>,
+    pub(in crate::switch) actions: Vec<ReloadAction>,
     /// Ports that could not be opened, recorded, or given their mappings.
     pub(in crate::switch) failed: Vec<OpenError>,
 }

@@ -1,4 +1,4 @@
-//! Parts of the next topology. Those that stay are the very parts of the one before.
+//! Fates of the next topology. Those that stay are the very parts of the one before.
 
 use crate::clock;
 use crate::forward::bridge::Bridge;
@@ -6,7 +6,7 @@ use crate::forward::flows::Datapath;
 use crate::forward::mac_table::Key;
 use crate::port::Exchange;
 use crate::spec::{BridgeSpec, ExchangeSpec, Spec, StaticEntry, Vlan};
-use crate::switch::difference::{Fate, Parts};
+use crate::switch::difference::{Fate, Fates};
 use crate::switch::error::Error;
 use crate::switch::mapping::Mapping;
 use crate::switch::tenancy;
@@ -19,7 +19,7 @@ impl Topology {
     pub(super) fn next_bridges(
         &self,
         spec: &Spec,
-        parts: &Parts,
+        parts: &Fates,
         datapath: &Arc<Datapath>,
     ) -> Result<Vec<Arc<Bridge>>, Error> {
         let had: Vec<_> = self.bridges().map(|(_, bridge, _)| bridge).collect();
@@ -31,7 +31,7 @@ impl Topology {
     }
 
     /// Returns the mappings of `spec`, whose fates these are.
-    pub(super) fn next_mappings(&self, spec: &Spec, parts: &Parts) -> Vec<Arc<Mapping>> {
+    pub(super) fn next_mappings(&self, spec: &Spec, parts: &Fates) -> Vec<Arc<Mapping>> {
         let mut next = Vec::new();
         for (wanted, fate) in spec.mappings.iter().zip(&parts.fates) {
             if let Some(index) = fate.goes_on() {

@@ -5,11 +5,11 @@ mod world;
 use crate::Switch;
 use crate::forward::bridge::Bridge;
 use crate::port::{generator, pcap, tap};
-use crate::reload::{Action, Step, Subject};
+use crate::reload::{ReloadAction, Step, Subject};
 use crate::spec::{Driver, MappedQueues, Pace, PortSpec, Spec, Vlan};
 use crate::stats::{PortStats, Snapshot};
 use crate::switch::difference::{exchange_name, mapping_name, mirror_name};
-use crate::switch::mapping::{Ends, Mapping, Seat};
+use crate::switch::mapping::{Ends, Mapping, MappingSlot};
 use crate::switch::shared::PortShared;
 use proptest::prelude::*;
 use std::collections::{BTreeSet, HashMap};
@@ -42,8 +42,8 @@ fn start(world: &World) -> Switch {
     switch
 }
 
-/// Parts of a switch, to compare with its later parts.
-struct Parts {
+/// Observed of a switch, to compare with its later parts.
+struct Observed {
     spec: Spec,
     ports: HashMap<String, Arc<PortShared>>,
     bridges: HashMap<String, Arc<Bridge>>,
@@ -57,8 +57,8 @@ struct Parts {
     recorded: Vec<std::path::PathBuf>,
 }
 
-impl Parts {
-    fn of(switch: &Switch) -> Parts {
+impl Observed {
+    fn of(switch: &Switch) -> Observed {
         let topology = switch.inner.topology();
         let workers = topology.workers.clone();
         let ports = &topology.layout.ports;
@@ -77,7 +77,7 @@ impl Parts {
             mapping.spec().is_of_one() || mapping.queues() == MappedQueues { physical: 0, guest: 0 }
         };
         let named = |mapping: &Arc<Mapping>| (mapping_name(mapping.spec()), mapping.clone());
-        Parts {
+        Observed {
             ports: ports.iter().map(|port| (port.name.clone(), port.clone())).collect(),
             bridges: topology.bridges().map(|(spec, bridge, _)| (spec.name.clone(), bridge.clone())).collect(),
             mappings: topology.mappings.iter().filter(is_first).map(named).collect(),
@@ -91,7 +91,7 @@ impl Parts {
     }
 
     /// Compares the reported actions with the parts before and now.
-    fn check(&self, now: &Parts, actions: &[Action]) {
+    fn check(&self, now: &Observed, actions: &[ReloadAction]) {
         let told = |subject: Subject, name: &str| {
             let mut of = actions.iter().filter(|action| action.subject == subject && action.name == name);
             let action = of.next().unwrap_or_else(|| panic!("nothing is told of {subject} {name}: {actions:?}"));
@@ -120,8 +120,8 @@ impl Parts {
             a.keys().chain(b.keys().filter(|key| !a.contains_key(*key))).collect()
         }
         for name in names(&self.ports, &now.ports) {
-            let spec = |parts: &Parts| parts.spec.ports.iter().find(|p| p.name == *name).cloned();
-            let exchange = |parts: &Parts| parts.spec.exchanges.iter().find(|of| of.ports.contains(name)).cloned();
+            let spec = |parts: &Observed| parts.spec.ports.iter().find(|p| p.name == *name).cloned();
+            let exchange = |parts: &Observed| parts.spec.exchanges.iter().find(|of| of.ports.contains(name)).cloned();
             let same_exchange = exchange(self) == exchange(now);
             let same = spec(self) == spec(now) && self.seated.get(name) == now.seated.get(name) && same_exchange;
             compare(Subject::Port, name, address(self.ports.get(name)), address(now.ports.get(name)), same);
@@ -131,11 +131,11 @@ impl Parts {
             compare(Subject::Bridge, name, before, after, true);
         }
         for name in names(&self.mappings, &now.mappings) {
-            let spec = |parts: &Parts| parts.spec.mappings.iter().find(|m| mapping_name(m) == *name).cloned();
+            let spec = |parts: &Observed| parts.spec.mappings.iter().find(|m| mapping_name(m) == *name).cloned();
             let (before, after) = (address(self.mappings.get(name)), address(now.mappings.get(name)));
             compare(Subject::Mapping, name, before, after, spec(self) == spec(now));
         }
-        let mirrors = |parts: &Parts| -> HashMap<_, _> {
+        let mirrors = |parts: &Observed| -> HashMap<_, _> {
             parts.spec.mirrors.iter().map(|mirror| (mirror_name(mirror), mirror.clone())).collect()
         };
         let (had, has) = (mirrors(self), mirrors(now));
@@ -143,7 +143,7 @@ impl Parts {
             let (before, after) = (had.get(name), has.get(name));
             compare(Subject::Mirror, name, before.map(|_| 0), after.map(|_| 0), before == after);
         }
-        let exchanges = |parts: &Parts| -> HashMap<_, _> {
+        let exchanges = |parts: &Observed| -> HashMap<_, _> {
             parts.spec.exchanges.iter().map(|exchange| (exchange_name(exchange), exchange.clone())).collect()
         };
         let (had, has) = (exchanges(self), exchanges(now));
@@ -160,7 +160,7 @@ impl Parts {
         let concerned = self.concerned(now, actions);
         for index in 0..self.workers.len().min(now.workers.len()) {
             let is_same = address(self.workers.get(index)) == address(now.workers.get(index));
-            let polls = |parts: &Parts| parts.queues[index].iter().any(|queue| concerned.contains(port_of(queue)));
+            let polls = |parts: &Observed| parts.queues[index].iter().any(|queue| concerned.contains(port_of(queue)));
             if is_same && !polls(self) && !polls(now) {
                 assert_eq!(self.jobs[index], now.jobs[index], "nothing concerns worker {index}: {actions:?}");
             }
@@ -170,9 +170,9 @@ impl Parts {
     }
 }
 
-impl Parts {
+impl Observed {
     /// Returns the ports that these actions concern: those that they name, and those that are connected with them before or now.
-    fn concerned(&self, now: &Parts, actions: &[Action]) -> BTreeSet<String> {
+    fn concerned(&self, now: &Observed, actions: &[ReloadAction]) -> BTreeSet<String> {
         let mut groups: Vec<Vec<String>> = Vec::new();
         for spec in [&self.spec, &now.spec] {
             groups.extend(spec.patches.iter().map(|pair| pair.to_vec()));
@@ -216,7 +216,7 @@ fn port_of(queue: &str) -> &str {
 /// Returns the mapping of each queue of a physical port, by address: they must be these.
 fn seated(port: &PortShared, mappings: &[Arc<Mapping>]) -> Vec<Option<usize>> {
     let Ends::Physical(seats) = port.ends() else { return Vec::new() };
-    let seated = |(queue, seat): (usize, &Seat)| {
+    let seated = |(queue, seat): (usize, &MappingSlot)| {
         let is_end = |m: &&Arc<Mapping>| m.spec().from.port == port.name && m.queues().physical == queue;
         let [wanted, seated] = [mappings.iter().find(is_end).cloned(), seat.mapping()]
             .map(|mapping| mapping.map(|mapping| Arc::as_ptr(&mapping).addr()));
@@ -238,9 +238,9 @@ proptest! {
         wait_for("the first address to be learned", || early(&switch).is_some());
         let mut counted = switch.snapshot();
         for outsiders in &changes {
-            let before = Parts::of(&switch);
+            let before = Observed::of(&switch);
             let actions = switch.reload(world.spec(outsiders)).unwrap();
-            let now = Parts::of(&switch);
+            let now = Observed::of(&switch);
             before.check(&now, &actions);
             for name in HONEST {
                 let kept = actions.iter().any(|a| a.subject == Subject::Port && a.name == name && a.step == Step::Kept);
@@ -254,11 +254,11 @@ proptest! {
                 assert!(went_on && port(&snapshot, name).drops.is_empty(), "{name}: {:?}", port(&snapshot, name));
             }
             counted = snapshot;
-            let before = Parts::of(&switch);
+            let before = Observed::of(&switch);
             let actions = switch.reload(world.spec(outsiders)).unwrap();
-            let is_kept = |action: &Action| action.step == Step::Kept || action.error.is_some() || action.why == ["opened again"];
+            let is_kept = |action: &ReloadAction| action.step == Step::Kept || action.error.is_some() || action.why == ["opened again"];
             assert!(actions.iter().all(is_kept), "the specification is the same: {actions:?}");
-            let now = Parts::of(&switch);
+            let now = Observed::of(&switch);
             let failed = actions.iter().any(|action| action.step != Step::Kept);
             assert!(failed || before.jobs == now.jobs, "{:?} and {:?} jobs: {actions:?}", before.jobs, now.jobs);
         }
@@ -284,7 +284,7 @@ fn a_recording_comes_and_goes_while_frames_pass() {
     let world = World::new(home.path());
     let switch = start(&world);
     let plain = world.spec(&Outsiders::default());
-    let before = Parts::of(&switch);
+    let before = Observed::of(&switch);
     let path = |round: usize| home.path().join(format!("{round}.pcap"));
     for (round, name) in ["device", "driver", "listener", "talker", "device"].into_iter().enumerate() {
         let mut spec = plain.clone();
@@ -302,7 +302,7 @@ fn a_recording_comes_and_goes_while_frames_pass() {
     }
     switch.reload(plain).unwrap();
     let ended: Vec<_> = (0..5).map(path).map(|path| (frames(&path), path)).collect();
-    let end = Parts::of(&switch);
+    let end = Observed::of(&switch);
     assert!(before.ports.iter().all(|(name, port)| Arc::ptr_eq(port, &end.ports[name])), "a port was opened again");
     wait_for("every frame", || port(&switch.snapshot(), "sink").queues[0].tx_packets >= FRAMES);
     assert!(HONEST.iter().all(|name| port(&switch.snapshot(), name).drops.is_empty()), "{:?}", switch.snapshot().ports);
@@ -342,7 +342,7 @@ fn a_recording_that_cant_be_is_told_and_the_port_goes_on() {
     let switch = start(&world);
     let mut spec = world.spec(&Outsiders::default());
     spec.ports.iter_mut().find(|port| port.name == "device").unwrap().record = Some("/nonexistent/a.pcap".into());
-    let before = Parts::of(&switch);
+    let before = Observed::of(&switch);
     let actions = switch.reload(spec.clone()).unwrap();
     let failed: Vec<_> = actions.iter().filter(|action| action.error.is_some()).map(|a| a.to_string()).collect();
     assert_eq!(failed.len(), 1);
@@ -350,7 +350,7 @@ fn a_recording_that_cant_be_is_told_and_the_port_goes_on() {
     assert!(failed[0].contains("cannot record to /nonexistent/a.pcap"), "{failed:?}");
     let again = switch.reload(spec).unwrap();
     assert!(again.iter().any(|action| action.error.is_some()), "it is tried again, and told again: {again:?}");
-    assert!(Arc::ptr_eq(&before.ports["device"], &Parts::of(&switch).ports["device"]));
+    assert!(Arc::ptr_eq(&before.ports["device"], &Observed::of(&switch).ports["device"]));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::switch::inner::{Inner, Open};
 use crate::switch::layout::Layout;
 use crate::switch::mapping::{Ends, Mapping};
 use crate::switch::open::{self, Connection, OpenError};
-use crate::switch::shared::{PortShared, SwitchParts};
+use crate::switch::shared::{CommonParts, PortShared};
 use crate::switch::tags;
 use crate::switch::tenancy::{self, Verdict};
 use crate::switch::topology::Topology;
@@ -172,7 +172,7 @@ fn next_ports(
     fates: &[Fate],
 ) -> Vec<Arc<PortShared>> {
     let (rules, relayed, asked) = (&inner.rules, &inner.notifier, &inner.asked);
-    let parts = SwitchParts { rules, relayed, asked, exchanges, files: &inner.files };
+    let parts = CommonParts { rules, relayed, asked, exchanges, files: &inner.files };
     let mut shared = |(port, fate): (&PortSpec, &Fate)| {
         let had = match *fate {
             Fate::Stays { old: index, .. } => return old.layout.ports[index].clone(),

@@ -61,11 +61,11 @@ impl NodeNumbers {
     }
 
     /// Loads the rules, by writing them to a file.
-    pub fn load(self, file: &Path) -> Result<paflow::Rules, RigError> {
+    pub fn load(self, file: &Path) -> Result<paflow::AggregationRules, RigError> {
         let failed = |source| RigError::System { action: "the rules can't be written", source };
         std::fs::write(file, self.section().text()).map_err(failed)?;
         let spec = settings::aggregation::load(file, &[])?.spec();
-        Ok(paflow::Rules::new(&spec, std::iter::empty()))
+        Ok(paflow::AggregationRules::new(&spec, std::iter::empty()))
     }
 }
 

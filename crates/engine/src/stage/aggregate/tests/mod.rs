@@ -16,8 +16,8 @@ use crate::stage::stopwatch::Stopwatch;
 use crate::stats::{AggregationFlow, AggregationSide};
 use handover::EventNotifier;
 use packet::{BurstStorage, Frames, MAX_BURST, Segment};
+use paflow::AggregationRules;
 use paflow::Receiver;
-use paflow::Rules;
 use paflow::header::entry_size;
 use paflow::outer::{Addresses, Carrier, Checksum, Route, Tunnel};
 use proptest::prelude::*;
@@ -91,7 +91,7 @@ struct Rig {
     join: Egress,
     split: IngressStages,
     watch: Stopwatch,
-    rules: Arc<Live<Rules>>,
+    rules: Arc<Live<AggregationRules>>,
     member: Member,
     /// Drops on sending and on receiving.
     drops: [Arc<Drops>; 2],
@@ -400,7 +400,7 @@ fn rules_change_between_two_bursts() {
     let laid = [(40, 0), (10, 1)].map(|(sc, nfi)| AggregationFlow { sc, nfi });
     rig.rules.set(rules(Some(&strict), &laid));
     assert_eq!((rig.send(&packets, usize::MAX).frames, rig.taken().len()), (2, 1));
-    rig.rules.set(Rules::none());
+    rig.rules.set(AggregationRules::none());
     assert_eq!(rig.send(&packets, usize::MAX).frames, 3);
     assert_eq!(rig.taken(), packets);
     let hop = rig.member.traffic[0].hop(paflow::Nfi::new(1).unwrap());

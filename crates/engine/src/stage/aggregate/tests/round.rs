@@ -70,7 +70,7 @@ fn held_packets_follow_the_rules_of_their_arrival() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
     let packets: Vec<_> = (0..3).map(|fill| packet(60, Some(10), fill)).collect();
     rig.send_more(&packets, usize::MAX);
-    rig.rules.set(Rules::none());
+    rig.rules.set(AggregationRules::none());
     let sent = rig.send_more(&packets[..1], usize::MAX);
     assert_eq!((sent.frames, sent.held), (4, -3));
     let wire = rig.taken();
