@@ -1,6 +1,7 @@
 //! Tasks of the workspace: `cargo xtask test` is what anybody runs, and `cargo xtask verify` what a maintainer runs besides.
 
 mod account;
+mod arm64;
 mod binaries;
 mod command;
 mod cost;
