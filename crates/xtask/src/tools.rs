@@ -64,7 +64,10 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
             }
             Need::Platforms => {
                 packages(context, &platforms::PACKAGES)?;
-                context.command("rustup").args(&["target", "add", platforms::ARM64, platforms::MUSL, platforms::ARM64_MUSL]).run()?;
+                context
+                    .command("rustup")
+                    .args(&["target", "add", platforms::ARM64, platforms::MUSL, platforms::ARM64_MUSL])
+                    .run()?;
             }
             Need::Machines => {
                 packages(context, &[&platforms::PACKAGES[..], &arm64::PACKAGES].concat())?;

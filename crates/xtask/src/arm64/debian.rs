@@ -62,7 +62,10 @@ impl<'c> Debian<'c> {
     pub fn files(&self, packages: &[&str]) -> Result<PathBuf, Failure> {
         let install = ["-qq", "--yes", "--download-only", "--no-install-recommends", "install"];
         self.apt("apt-get").args(&install).args(packages).named("download of packages for arm64").run()?;
-        self.unpack(&self.place.join("archives"), |name| name.ends_with(".deb"), &self.place.join("files"))
+        // Without headers and libraries to link with, which are most of it.
+        let to_link = |name: &str| name.starts_with("lib") && name.contains("-dev_");
+        let runs = |name: &str| name.ends_with(".deb") && !to_link(name);
+        self.unpack(&self.place.join("archives"), runs, &self.place.join("files"))
     }
 
     /// Unpacks the packages of a directory with such names into `tree`, if they are not yet; returns that.

@@ -49,6 +49,22 @@ impl<'c> Files<'c> {
         names.map(|name| self.debian(&format!("{LIBRARIES}/{name}"))).collect()
     }
 
+    /// Adds files of Debian with these names, wherever they are, and the libraries that they load.
+    pub fn debian_named(&self, names: &[&str]) -> Result<(), Failure> {
+        names.iter().try_for_each(|name| {
+            let path = self.find(&self.packages, name)?;
+            let path = path.strip_prefix(&self.packages).expect("it was found there");
+            self.debian(&path.to_string_lossy())
+        })
+    }
+
+    /// Returns the first file of this name in a tree.
+    fn find(&self, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
+        let found =
+            self.context.command("find").args(&[&tree.display().to_string(), "-type", "f", "-name", name]).output()?;
+        found.lines().next().map(PathBuf::from).ok_or_else(|| format!("{} has no {name}", tree.display()).into())
+    }
+
     /// Adds a program that needs no libraries.
     pub fn program(&self, from: &Path, name: &str) -> Result<(), Failure> {
         self.copy(from, &format!("programs/{name}"))
@@ -56,14 +72,10 @@ impl<'c> Files<'c> {
 
     /// Adds modules of a kernel. They are loaded in the order of their names.
     pub fn modules(&self, kernel: &Path, modules: &[&str]) -> Result<(), Failure> {
-        let place = kernel.join("usr/lib/modules");
         for module in modules {
-            let paths = ["-name", &format!("{module}.ko.xz")].map(str::to_owned);
-            let find =
-                self.context.command("find").args(&[&place.display().to_string(), &paths[0], &paths[1]]).output()?;
-            let path = find.lines().next().ok_or_else(|| format!("{} has no module {module}", kernel.display()))?;
+            let path = self.find(&kernel.join("usr/lib/modules"), &format!("{module}.ko.xz"))?;
             let packed = format!("modules/{module}.ko.xz");
-            self.copy(path.as_ref(), &packed)?;
+            self.copy(&path, &packed)?;
             self.context.command("xz").args(&["--decompress", &packed]).inside(&self.root).output()?;
         }
         Ok(())

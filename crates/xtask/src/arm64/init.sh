@@ -8,7 +8,8 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
-mkdir -p /dev/net /dev/shm
+mkdir -p /dev/net /dev/shm /var
+ln -s /run /var/run
 mount -t tmpfs shm /dev/shm
 for module in /modules/*.ko; do
     insmod "$module"

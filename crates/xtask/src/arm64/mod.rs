@@ -24,13 +24,14 @@ const GROUND: [&str; 4] = ["virtqueue", "vhost-user", "netdev", "xsk"];
 /// Tests that start programs which the machines do not have.
 const OTHERS: [&str; 2] = ["dpdk", "qemu"];
 
+/// Drivers of DPDK, which it loads when it starts.
+const DPDK: [&str; 2] = ["librte_net_virtio.so.25.0", "librte_mempool_ring.so.25.0"];
+
 /// Modules of the kernel that tests of interfaces need.
 const MODULES: [&str; 2] = ["tun", "veth"];
 
 /// Seconds that a machine may take. It takes some minutes, and ten times that on a busy machine.
 const LIMIT: u32 = 60 * 60;
-
-const INIT: &str = include_str!("init.sh");
 
 /// A program that a machine runs.
 struct Job {
@@ -49,19 +50,22 @@ pub fn check(context: &Context) -> Result<(), Failure> {
     let place = context.target("arm64");
     debian::make(&place)?;
     let debian = Debian::new(context, &place)?;
-    let packages = debian.files(&["busybox-static", "iproute2"])?;
+    let packages =
+        debian.files(&["busybox-static", "iproute2", "dpdk-dev", "librte-net-virtio25", "librte-mempool-ring25"])?;
     let (programs, jobs) = build(context)?;
     Failure::of_all(MACHINES.map(|(newest, pages)| {
         let kernel = debian.kernel(newest)?;
         let files = Files::new(context, packages.clone(), place.join("root"))?;
-        for path in ["usr/bin/busybox", "usr/bin/ip"] {
-            files.debian(path)?;
-        }
+        ["usr/bin/busybox", "usr/bin/ip", "usr/bin/dpdk-testpmd"]
+            .into_iter()
+            .try_for_each(|path| files.debian(path))?;
+        files.debian_named(&DPDK)?;
         files.modules(&kernel, &MODULES)?;
         for (program, job) in &programs {
             files.program(program, job)?;
         }
-        files.text("init", INIT)?;
+        files.text("init", include_str!("init.sh"))?;
+        files.text("programs/exchange", include_str!("exchange.sh"))?;
         let lines: Vec<String> = jobs.iter().map(|job| format!("{} {}\n", job.name, job.command)).collect();
         files.text("jobs", &lines.concat())?;
         let initrd = place.join("initrd");
@@ -73,7 +77,8 @@ pub fn check(context: &Context) -> Result<(), Failure> {
 /// Builds the tests and the switch. Returns the programs with their names in a machine, and what is to be run.
 fn build(context: &Context) -> Result<(Vec<(PathBuf, String)>, Vec<Job>), Failure> {
     let cargo = |words: &[&str]| {
-        let run = context.cargo(words).args(&["--target", ARM64_MUSL]).env("CARGO_TARGET_DIR", context.target("platforms"));
+        let run =
+            context.cargo(words).args(&["--target", ARM64_MUSL]).env("CARGO_TARGET_DIR", context.target("platforms"));
         run.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "aarch64-linux-gnu-gcc")
     };
     let (mut programs, mut jobs) = (Vec::new(), Vec::new());
@@ -91,6 +96,7 @@ fn build(context: &Context) -> Result<(Vec<(PathBuf, String)>, Vec<Job>), Failur
     let switch = context.target("platforms").join(ARM64_MUSL).join("debug/millrace");
     programs.push((switch, "millrace".into()));
     jobs.push(Job::new("demo", "/programs/millrace demo"));
+    jobs.push(Job::new("exchange", "/programs/exchange"));
     Ok((programs, jobs))
 }
 
