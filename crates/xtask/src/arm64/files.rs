@@ -45,8 +45,8 @@ impl<'c> Files<'c> {
         let dynamic =
             self.context.command("readelf").args(&["--dynamic", "--wide", &from.display().to_string()]).output()?;
         let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
-        let names = needed.filter_map(|line| line.split_once('[')?.1.strip_suffix(']'));
-        names.map(|name| self.debian(&format!("{LIBRARIES}/{name}"))).collect()
+        let mut names = needed.filter_map(|line| line.split_once('[')?.1.strip_suffix(']'));
+        names.try_for_each(|name| self.debian(&format!("{LIBRARIES}/{name}")))
     }
 
     /// Adds files of Debian with these names, wherever they are, and the libraries that they load.

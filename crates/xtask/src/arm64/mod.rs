@@ -48,6 +48,15 @@ impl Job {
     }
 }
 
+/// All that machines run.
+#[derive(Default)]
+struct Work {
+    /// Programs, with their names in a machine.
+    programs: Vec<(PathBuf, String)>,
+    /// What is run, in this order.
+    jobs: Vec<Job>,
+}
+
 /// Boots machines whose kernels differ in the size of pages, and runs the tests of the ground floor and the demonstration in each.
 pub fn check(context: &Context) -> Result<(), Failure> {
     let place = context.target("arm64");
@@ -55,7 +64,7 @@ pub fn check(context: &Context) -> Result<(), Failure> {
     let debian = Debian::new(context, &place)?;
     let packages =
         debian.files(&["busybox-static", "iproute2", "dpdk-dev", "librte-net-virtio25", "librte-mempool-ring25"])?;
-    let (programs, jobs) = build(context)?;
+    let Work { programs, jobs } = build(context)?;
     Failure::of_all(MACHINES.map(|(newest, pages)| {
         let kernel = debian.kernel(newest)?;
         let files = Files::new(context, packages.clone(), place.join("root"))?;
@@ -77,14 +86,14 @@ pub fn check(context: &Context) -> Result<(), Failure> {
     }))
 }
 
-/// Builds the tests and the switch. Returns the programs with their names in a machine, and what is to be run.
-fn build(context: &Context) -> Result<(Vec<(PathBuf, String)>, Vec<Job>), Failure> {
+/// Builds the tests and the switch.
+fn build(context: &Context) -> Result<Work, Failure> {
     let cargo = |words: &[&str]| {
         let run =
             context.cargo(words).args(&["--target", ARM64_MUSL]).env("CARGO_TARGET_DIR", context.target("platforms"));
         run.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "aarch64-linux-gnu-gcc")
     };
-    let (mut programs, mut jobs) = (Vec::new(), Vec::new());
+    let mut work = Work::default();
     let packages = GROUND.map(|name| format!("--package=millrace-{name}"));
     let words = ["test", "--no-run", "--message-format=json-render-diagnostics", "--lib", "--tests"];
     let tests = cargo(&words).args(&packages.each_ref().map(String::as_str)).named("build of tests for arm64");
@@ -93,17 +102,17 @@ fn build(context: &Context) -> Result<(Vec<(PathBuf, String)>, Vec<Job>), Failur
         let Some(binary) = binary.filter(|binary| !OTHERS.contains(&&*binary.target)) else { return };
         let name = format!("{}-{}", binary.package(), binary.target);
         let part = if binary.target == "virtqueue" { MAPPED } else { "" };
-        jobs.push(Job::new(&name, format!("/programs/{name} {part}")));
-        programs.push((PathBuf::from(binary.program), name));
+        work.jobs.push(Job::new(&name, format!("/programs/{name} {part}")));
+        work.programs.push((PathBuf::from(binary.program), name));
     })?;
     // Beside the same packages: with other features of what they share, all would be built again.
     let switch = cargo(&["build", "--package=millrace"]).args(&packages.each_ref().map(String::as_str));
     switch.named("build of millrace for arm64").run()?;
     let switch = context.target("platforms").join(ARM64_MUSL).join("debug/millrace");
-    programs.push((switch, "millrace".into()));
-    jobs.push(Job::new("demo", "/programs/millrace demo"));
-    jobs.push(Job::new("exchange", "/programs/exchange"));
-    Ok((programs, jobs))
+    work.programs.push((switch, "millrace".into()));
+    work.jobs.push(Job::new("demo", "/programs/millrace demo"));
+    work.jobs.push(Job::new("exchange", "/programs/exchange"));
+    Ok(work)
 }
 
 /// Boots a machine and compares what its jobs say with what they have to.
@@ -117,8 +126,8 @@ fn boot(context: &Context, kernel: &Path, initrd: &Path, pages: u32, jobs: &[Job
     let run = run.args(&["-machine", "virt", "-cpu", "max,pauth-impdef=on", "-accel", "tcg", "-smp", "2", "-m", "2G"]);
     let run = run.args(&["-nodefaults", "-no-reboot", "-display", "none", "-serial", "file:/dev/stdout"]);
     let run = run.args(&["-kernel", &image, "-initrd", &initrd.display().to_string()]);
-    // The kernel passes words that it does not know to the first process.
-    let append = format!("console=ttyAMA0 quiet panic=-1 pages_kib={pages}");
+    // Files of a tmpfs would be memory to tests. The kernel passes words that it does not know to the first process.
+    let append = format!("console=ttyAMA0 quiet panic=-1 rootfstype=ramfs pages_kib={pages}");
     let mut passed = Vec::new();
     let ended = run.args(&["-append", &append]).named(&machine).each_line(|line| {
         let line = line.trim_end();
