@@ -18,7 +18,7 @@ ip link set lo up
 echo "$pages_kib KiB are asked for, and the kernel has: $(grep -m 1 KernelPageSize /proc/self/smaps)"
 grep -q "^KernelPageSize: *$pages_kib kB" /proc/self/smaps || poweroff -f
 while read -r name command; do
-    echo "@begin $name"
+    echo "@begin $name: $command"
     sh -c "$command" </dev/null 2>&1
     echo "@end $name $?"
 done </jobs
