@@ -34,7 +34,7 @@ fn frames_land_in_odd_buffers_and_nowhere_else() {
                 assert_eq!(b.umem.filled_address(descriptor.address), address);
                 assert!(b.memory.read(0, b.memory.len()) == expected, "something else changed at {buffer}");
             }
-            assert!(!b.umem.accepts(b.umem.fill_address(last + 4097 + HEADER).unwrap(), false));
+            assert!(!b.umem.accepts(b.umem.fill_address(last + Memory::guard() as u64 + 1 + HEADER).unwrap(), false));
         });
     }
 }
