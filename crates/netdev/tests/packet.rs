@@ -6,6 +6,7 @@ use std::net::UdpSocket;
 
 use common::{Netns, SIZES, frame, readable, tagged, udp_frame, wait_for};
 use netdev::{Link, PacketRx, PacketTx, RawSegment, RxConfig, RxStatistics, TxConfig, Vlan};
+use rustix::param::page_size;
 
 fn receiver(name: &str) -> PacketRx {
     PacketRx::open(&Link::named(name).unwrap(), 1, &RxConfig::default()).unwrap().remove(0)
@@ -80,7 +81,7 @@ fn both_rings_wrap_in_order() {
         let config = TxConfig { slots: 70, frame_bytes: 1518, bypass_qdisc: true };
         let tx = PacketTx::open(&Link::named("a").unwrap(), &config).unwrap();
         // A block for each frame of a round, and more: the kernel closes a block early when the next frame is late.
-        let config = RxConfig { block_bytes: 8 << 10, blocks: 64 };
+        let config = RxConfig { block_bytes: 2 * page_size(), blocks: 64 };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         let slots = tx.space();
         assert!(slots >= 70);
@@ -115,7 +116,7 @@ fn both_rings_wrap_in_order() {
 fn frames_on_loan_stay_as_they_are() {
     Netns::with_veth(1500).run(|| {
         let tx = sender("a");
-        let config = RxConfig { block_bytes: 4096, blocks: 4 };
+        let config = RxConfig { block_bytes: page_size(), blocks: 4 };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         let send = |from: usize, to: usize| {
             for seed in from..to {
@@ -123,8 +124,10 @@ fn frames_on_loan_stay_as_they_are() {
             }
             assert_eq!(tx.flush().unwrap().sent, to - from);
         };
-        // At most two frames of this size fit in a block: the kernel closes one early when the next frame is late.
-        send(0, 20);
+        // At most so many frames of this size fit in a block: the kernel closes one early when the next frame is late.
+        let fit = page_size() / 1600;
+        let (first, second) = (10 * fit, 16 * fit);
+        send(0, first);
         let mut lent = Vec::new();
         let monitor = rx.monitor();
         let mut sum = RxStatistics::default();
@@ -138,25 +141,25 @@ fn frames_on_loan_stay_as_they_are() {
         wait_for("frames of four blocks", || {
             lent.extend(rx.burst(32));
             let counted = count();
-            (counted.packets == 20 && lent.len() as u64 + counted.drops == 20).then_some(())
+            (counted.packets == first as u64 && lent.len() as u64 + counted.drops == counted.packets).then_some(())
         });
-        assert!((4..=8).contains(&lent.len()), "{} frames in four blocks", lent.len());
-        send(20, 32);
+        assert!((4..=4 * fit).contains(&lent.len()), "{} frames in four blocks", lent.len());
+        send(first, second);
         assert!(rx.next_frame().is_none(), "all blocks are on loan");
         for (seed, received) in lent.iter().enumerate() {
             assert_eq!(received.bytes(), frame(1514, seed));
         }
         let counted = wait_for("all to be counted", || {
             let counted = count();
-            (counted.packets == 32).then_some(counted)
+            (counted.packets == second as u64).then_some(counted)
         });
-        assert_eq!(counted.drops, 32 - lent.len() as u64);
+        assert_eq!(counted.drops, (second - lent.len()) as u64);
         assert!(counted.freezes > 0);
 
         rx.release();
-        send(32, 33);
-        assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame(1514, 32));
-        assert_eq!(count().packets, 33);
+        send(second, second + 1);
+        assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame(1514, second));
+        assert_eq!(count().packets, second as u64 + 1);
         drop(rx);
         assert!(monitor.take().is_none(), "the ring is closed");
     });
@@ -167,7 +170,7 @@ fn a_block_goes_back_after_its_last_frame() {
     Netns::with_veth(1500).run(|| {
         let tx = sender("a");
         // Two blocks hold the four frames, or four if the kernel closes each early, because the next frame is late.
-        let config = RxConfig { block_bytes: 4096, blocks: 4 };
+        let config = RxConfig { block_bytes: page_size(), blocks: 4 };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         for seed in 0..4 {
             tx.push(&[&frame(1514, seed)]).unwrap();

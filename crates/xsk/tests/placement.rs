@@ -34,7 +34,7 @@ fn frames_land_in_odd_buffers_and_nowhere_else() {
                 assert_eq!(b.umem.filled_address(descriptor.address), address);
                 assert!(b.memory.read(0, b.memory.len()) == expected, "something else changed at {buffer}");
             }
-            assert!(!b.umem.accepts(b.umem.fill_address(last + 4097 + HEADER).unwrap(), false));
+            assert!(!b.umem.accepts(b.umem.fill_address(last + Memory::guard() as u64 + 1 + HEADER).unwrap(), false));
         });
     }
 }
@@ -71,7 +71,7 @@ fn headroom_limits_frames() {
 #[test]
 fn regions_from_several_files() {
     Netns::with_veth(1600).run(|| {
-        let memory = Memory::new(&[8192, 4096, 16384]);
+        let memory = Memory::new(&[2, 1, 4].map(|pages| pages * Memory::guard()));
         let umem = memory.umem(Chunks::limited(4096, 1524).unwrap());
         let redirect = redirect("b", Attach::Native);
         let mut queue = Queue::open(&umem, &interface("b"), 0, &copy_mode()).unwrap();

@@ -130,8 +130,8 @@ fn memory_that_the_kernel_does_not_take() {
         let memory = Memory::new(&[1 << 16]);
         // SAFETY: the last page lies in the mapping; nothing reads it from here on.
         unsafe {
-            let guard = memory.base().as_ptr().add(memory.len() - Memory::GUARD);
-            rustix::mm::mprotect(guard.cast(), Memory::GUARD, rustix::mm::MprotectFlags::READ).unwrap();
+            let guard = memory.base().as_ptr().add(memory.len() - Memory::guard());
+            rustix::mm::mprotect(guard.cast(), Memory::guard(), rustix::mm::MprotectFlags::READ).unwrap();
         }
         let error = Queue::open(&memory.umem(Chunks::unaligned(2048)), &interface("a"), 0, &copy_mode()).unwrap_err();
         assert!(error.to_string().contains("writable"), "{error}");

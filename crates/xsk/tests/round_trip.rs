@@ -14,7 +14,7 @@ fn both_directions_native_and_generic() {
             let (mut a, _at_a) = receiver("a", attach);
             let (mut b, _at_b) = receiver("b", attach);
             // A station's first chunks receive, and one after them sends.
-            let out = Memory::GUARD as u64 + 40 * 2048;
+            let out = Memory::guard() as u64 + 40 * 2048;
             a.fill_pool(32);
             b.fill_pool(32);
             for (seed, size) in SIZES.into_iter().enumerate() {
@@ -50,7 +50,7 @@ fn rings_wrap_in_order() {
             // At most as many as the receive ring holds.
             let frames: Vec<_> = (0..1 + round % 4).map(|n| frame(60 + (round * 7 + n) % 1400, round + n)).collect();
             let descriptors = frames.iter().enumerate().map(|(n, frame)| {
-                let address = (Memory::GUARD + n * 2048 + round % 100) as u64;
+                let address = (Memory::guard() + n * 2048 + round % 100) as u64;
                 a.memory.write(address, frame);
                 Descriptor::new(address, frame.len() as u32)
             });
@@ -61,7 +61,7 @@ fn rings_wrap_in_order() {
                 assert_eq!(&bytes, frame);
                 // Copy mode takes chunks in the order of the fill ring.
                 let chunk = b.umem.filled_address(descriptor.address);
-                assert_eq!(chunk, (Memory::GUARD + received % 8 * 2048) as u64);
+                assert_eq!(chunk, (Memory::guard() + received % 8 * 2048) as u64);
                 received += 1;
                 assert_eq!(b.queue.fill.push(&[chunk]), 1);
             }
@@ -70,7 +70,7 @@ fn rings_wrap_in_order() {
             assert_eq!(a.queue.completion.pop(&mut done), frames.len());
             let chunks = done.map(|address| a.umem.filled_address(address));
             for (n, &chunk) in chunks[..frames.len()].iter().enumerate() {
-                assert_eq!(chunk, (Memory::GUARD + n * 2048) as u64);
+                assert_eq!(chunk, (Memory::guard() + n * 2048) as u64);
             }
         }
         assert_eq!(b.statistics(), Default::default());
@@ -85,7 +85,7 @@ fn one_wake_up_sends_a_budget() {
         let budget = a.queue.bound().tx_budget;
         assert!(budget == 100 || budget == QueueConfig::LEAST_BUDGET);
         // All from the same bytes, which is allowed.
-        let address = Memory::GUARD as u64 + 1;
+        let address = Memory::guard() as u64 + 1;
         a.memory.write(address, &frame(60, 0));
         a.queue.tx.push(&[Descriptor::new(address, 60); 150]);
         assert_eq!(a.queue.tx.wake().unwrap(), xsk::Sending::More);
@@ -116,7 +116,7 @@ fn interfaces_go_down_and_away() {
     netns.run(|| {
         let (mut a, redirect) = receiver("a", Attach::Native);
         a.fill_pool(4);
-        let address = Memory::GUARD as u64 + 8 * 2048;
+        let address = Memory::guard() as u64 + 8 * 2048;
         let send = |a: &mut Station| {
             a.queue.tx.push(&[Descriptor::new(address, 60)]);
             a.queue.tx.wake().map_err(|error| error.raw_os_error())

@@ -1,6 +1,7 @@
 //! Tasks of the workspace: `cargo xtask test` is for everybody, and `cargo xtask verify` for maintainers.
 
 mod account;
+mod arm64;
 mod binaries;
 mod command;
 mod cost;

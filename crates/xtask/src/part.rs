@@ -23,7 +23,7 @@ pub struct Binary {
     pub target: String,
     /// Folder of its source, next to the library.
     place: &'static str,
-    program: String,
+    pub program: String,
 }
 
 /// A binary to be run, or one of its tests.

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
 use crate::tools::{Need, prepare};
-use crate::{dependencies, fuzz, instructions, platforms, proofs};
+use crate::{arm64, dependencies, fuzz, instructions, platforms, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
@@ -117,6 +117,14 @@ const STEPS: &[Step] = &[
         run: |context, _| platforms::check(context),
     },
     Step {
+        name: ON_REQUEST,
+        about: "demonstration and tests of the ground floor on emulated arm64 with two sizes of pages; only if named",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[Need::Machines],
+        run: |context, _| arm64::check(context),
+    },
+    Step {
         name: "product",
         about: "lints of the program as users build it, without features for measurements",
         tier: Tier::Verify,
@@ -141,6 +149,9 @@ const COMPILER: usize = 0;
 const BUILD: &str = "build";
 const TEST: &str = "test";
 
+/// The step that runs only if it is named: it downloads 200 MB and emulates machines for many minutes.
+const ON_REQUEST: &str = "arm64-machine";
+
 /// Selection of a tier's steps.
 pub struct Selection<'s> {
     pub tier: Tier,
@@ -160,7 +171,8 @@ impl Selection<'_> {
         }
         let named = |list: &[String], name: &str| list.iter().any(|one| one == name);
         let wanted = |name: &str| {
-            (self.only.is_empty() || named(self.only, name)) && !named(self.skip, name) && self.reach.needs(name)
+            let asked = named(self.only, name) || self.only.is_empty() && name != ON_REQUEST;
+            asked && !named(self.skip, name) && self.reach.needs(name)
         };
         // Tests that are to run have to be built.
         Ok(all.into_iter().filter(|step| wanted(step.name) || step.name == BUILD && wanted(TEST)).collect())
@@ -178,7 +190,7 @@ struct Outcome {
 /// Prints the steps of a tier.
 pub fn list(tier: Tier) {
     for step in STEPS.iter().filter(|step| step.tier == tier) {
-        println!("{:14}{}", step.name, step.about);
+        println!("{:15}{}", step.name, step.about);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::command::Context;
 use crate::failure::Failure;
-use crate::platforms;
+use crate::{arm64, platforms};
 use std::sync::{Mutex, PoisonError};
 
 /// Debian packages of the tools that the harness of the end-to-end tests runs. The guest kernel is not among them: the
@@ -26,6 +26,8 @@ pub enum Need {
     Fuzzer,
     /// Compilers for other platforms, and an emulator of one.
     Platforms,
+    /// Emulated machines, and programs for them.
+    Machines,
     /// cargo-deny.
     Deny,
 }
@@ -62,7 +64,14 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
             }
             Need::Platforms => {
                 packages(context, &platforms::PACKAGES)?;
-                context.command("rustup").args(&["target", "add", platforms::ARM64, platforms::MUSL]).run()?;
+                context
+                    .command("rustup")
+                    .args(&["target", "add", platforms::ARM64, platforms::MUSL, platforms::ARM64_MUSL])
+                    .run()?;
+            }
+            Need::Machines => {
+                packages(context, &[&platforms::PACKAGES[..], &arm64::PACKAGES].concat())?;
+                context.command("rustup").args(&["target", "add", platforms::ARM64_MUSL]).run()?;
             }
             // Without its features: they add a TLS library for downloads that git does as well.
             Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,

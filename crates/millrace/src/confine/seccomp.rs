@@ -85,7 +85,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_mknodat,
     // The kernel itself.
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -163,6 +163,9 @@ const SETXATTRAT: i64 = 463;
 const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
+
+/// `kexec_file_load`, which the `libc` crate lacks for musl on arm64.
+const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
 
 /// Requests of ioctl(2) that type into the terminal that the switch was started from (`TIOCSTI`, `TIOCLINUX`): each C library has them in
 /// a type of its own.

@@ -224,7 +224,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::region::tests::memfd;
+    use crate::memory::region::tests::{memfd, pages};
 
     fn region(guest_addr: u64, len: u64, offset: u64) -> Region {
         Region { guest_addr, user_addr: guest_addr + 0x7000_0000_0000, len, offset, file: memfd(offset + len) }
@@ -232,12 +232,12 @@ mod tests {
 
     #[test]
     fn adjacent_regions_are_one_extent() {
-        let m = Memory::map(vec![region(0x2000, 0x1000, 0x3000), region(0x1000, 0x1000, 0)]).unwrap();
-        let p = m.translate(0x1ff0, 0x20).expect("a buffer may cross regions");
-        assert_eq!(m.translate(0x2000, 1).unwrap().as_ptr() as usize, p.as_ptr() as usize + 0x10);
-        assert!(m.translate(0x1ff0, 0x1011).is_none(), "one byte too many");
-        assert!(m.translate(0xfff, 1).is_none());
-        assert!(m.translate(0x3000, 0).is_none());
+        let m = Memory::map(vec![region(pages(2), pages(1), pages(3)), region(pages(1), pages(1), 0)]).unwrap();
+        let p = m.translate(pages(2) - 0x10, 0x20).expect("a buffer may cross regions");
+        assert_eq!(m.translate(pages(2), 1).unwrap().as_ptr() as usize, p.as_ptr() as usize + 0x10);
+        assert!(m.translate(pages(2) - 0x10, pages(1) + 0x11).is_none(), "one byte too many");
+        assert!(m.translate(pages(1) - 1, 1).is_none());
+        assert!(m.translate(pages(3), 0).is_none());
     }
 
     #[test]
@@ -300,15 +300,15 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs signals")]
     fn a_file_that_shrinks_breaks_its_own_memory_only() {
-        let short = region(0x1000, 0x4000, 0);
+        let short = region(pages(1), pages(4), 0);
         let file = short.file.clone();
         let m = Memory::map(vec![short, region(0x10_0000, 0x1000, 0)]).unwrap();
         let other = Memory::map(vec![region(0x1000, 0x1000, 0)]).unwrap();
-        write(&m, 0x1000, 6);
-        write(&m, 0x3000, 7);
-        rustix::fs::ftruncate(&*file, 0x1000).unwrap();
-        assert_eq!(read(&m, 0x3000), 0);
-        assert_eq!(read(&m, 0x1000), 6, "the rest of it stays");
+        write(&m, pages(1), 6);
+        write(&m, pages(3), 7);
+        rustix::fs::ftruncate(&*file, pages(1)).unwrap();
+        assert_eq!(read(&m, pages(3)), 0);
+        assert_eq!(read(&m, pages(1)), 6, "the rest of it stays");
         assert!(m.is_broken());
         assert!(!other.is_broken());
     }
@@ -339,11 +339,11 @@ mod tests {
     fn what_is_missing_is_allocated_once() {
         let missing = |m: &Memory| (m.missing().pages, m.missing().page_tables);
         let len = 16 << 20;
-        let new = region(0x1000, len, 0);
+        let new = region(pages(1), len, 0);
         let m = Memory::map(vec![new.clone()]).unwrap();
-        write(&m, 0x5000, 1);
-        assert_eq!(allocated(&new), 4096);
-        assert_eq!(missing(&m), (len - 4096, len / 512));
+        write(&m, pages(5), 1);
+        assert_eq!(allocated(&new), pages(1));
+        assert_eq!(missing(&m), (len - pages(1), len / pages(1) * 8));
         let mut steps = 0;
         m.fill(Absent::Allocate, |_| {
             steps += 1;
@@ -351,10 +351,10 @@ mod tests {
         })
         .unwrap();
         assert_eq!((allocated(&new), missing(&m), steps), (len, (0, 0), 8));
-        assert_eq!(read(&m, 0x5000), 1);
+        assert_eq!(read(&m, pages(5)), 1);
         // Only the added region lacks pages.
-        let more = m.with_region(region(0x1000_0000, 4096, 0)).unwrap();
-        assert_eq!(missing(&more), (4096, 8));
+        let more = m.with_region(region(0x1000_0000, pages(1), 0)).unwrap();
+        assert_eq!(missing(&more), (pages(1), 8));
         fill(&more).unwrap();
         assert_eq!(missing(&more), (0, 0));
     }
@@ -377,16 +377,16 @@ mod tests {
     #[cfg(not(miri))]
     fn a_hole_is_refused() {
         use rustix::fs::{FallocateFlags, fallocate};
-        let new = region(0x1000, 0x4000, 0);
+        let new = region(pages(1), pages(4), 0);
         let m = Memory::map(vec![new.clone()]).unwrap();
         let fill = || Memory::map(vec![new.clone()]).unwrap().fill(Absent::Refuse, |_| Ok::<(), MemoryError>(()));
         // Pages behind the end are no pages of the region.
-        fallocate(&*new.file, FallocateFlags::KEEP_SIZE, 0x4000, 0x8000).unwrap();
-        [0x1000, 0x2000, 0x3000].into_iter().for_each(|page| write(&m, page, 1));
-        assert_eq!(m.missing().pages, 0x1000);
+        fallocate(&*new.file, FallocateFlags::KEEP_SIZE, pages(4), pages(8)).unwrap();
+        [1, 2, 3].into_iter().for_each(|page| write(&m, pages(page), 1));
+        assert_eq!(m.missing().pages, pages(1));
         assert!(matches!(fill(), Err(MemoryError::Fill { .. })));
-        assert_eq!(allocated(&new), 0xb000, "nothing was allocated");
-        write(&m, 0x4000, 1);
+        assert_eq!(allocated(&new), pages(11), "nothing was allocated");
+        write(&m, pages(4), 1);
         fill().unwrap();
     }
 
@@ -394,26 +394,26 @@ mod tests {
     #[cfg(not(miri))]
     fn a_hole_breaks_the_memory_and_is_not_filled() {
         use rustix::fs::{FallocateFlags, fallocate};
-        let (whole, holed) = (region(0x1000, 0x4000, 0), region(0x10_0000, 0x4000, 0));
+        let (whole, holed) = (region(pages(1), pages(4), 0), region(pages(16), pages(4), 0));
         let [one, other] = [&whole, &holed].map(|region| Memory::map(vec![region.clone()]).unwrap());
         [&one, &other].into_iter().for_each(|memory| fill(memory).unwrap());
-        write(&other, 0x10_3000, 5);
-        fallocate(&*holed.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0x1000, 0x1000).unwrap();
+        write(&other, pages(19), 5);
+        fallocate(&*holed.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, pages(1), pages(1)).unwrap();
         assert!(!other.is_broken());
-        write(&other, 0x10_1000, 1);
+        write(&other, pages(17), 1);
         assert!(other.is_broken() && !one.is_broken());
-        assert_eq!(allocated(&holed), 0x3000);
-        assert_eq!(read(&other, 0x10_3000), 5, "the rest of it stays");
+        assert_eq!(allocated(&holed), pages(3));
+        assert_eq!(read(&other, pages(19)), 5, "the rest of it stays");
     }
 
     #[test]
     #[cfg(not(miri))]
     fn what_continues_elsewhere_is_filled_too() {
-        let file = memfd(0x3000);
-        let part = |guest_addr, offset| Region { file: file.clone(), offset, ..region(guest_addr, 0x1000, 0) };
+        let file = memfd(pages(3));
+        let part = |guest_addr, offset| Region { file: file.clone(), offset, ..region(guest_addr, pages(1), 0) };
         // One run of three parts; two of them continue each other in the file.
-        let m = Memory::map(vec![part(0x1000, 0x2000), part(0x2000, 0), part(0x3000, 0x1000)]).unwrap();
+        let m = Memory::map(vec![part(pages(1), pages(2)), part(pages(2), 0), part(pages(3), pages(1))]).unwrap();
         fill(&m).unwrap();
-        assert_eq!(allocated(&m.regions()[0]), 0x3000);
+        assert_eq!(allocated(&m.regions()[0]), pages(3));
     }
 }

@@ -206,6 +206,11 @@ pub(crate) mod tests {
         Arc::new(file)
     }
 
+    /// Returns the length of `count` usual pages.
+    pub(crate) fn pages(count: u64) -> u64 {
+        count * usual_page()
+    }
+
     fn region(guest_addr: u64, len: u64, offset: u64, size: u64) -> Region {
         Region { guest_addr, user_addr: 0, len, offset, file: memfd(size) }
     }
@@ -225,7 +230,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_seam_off_the_page_starts_a_new_run() {
-        let mut regions = vec![region(0, 4096, 0, 4096), region(4096, 100, 0, 4096), region(4196, 4096, 0, 4096)];
+        let page = pages(1);
+        let mut regions = vec![region(0, page, 0, page), region(page, 100, 0, page), region(page + 100, page, 0, page)];
         check(&mut regions).unwrap();
         let lengths: Vec<_> = runs(&regions).map(<[_]>::len).collect();
         assert_eq!(lengths, [2, 1]);

@@ -150,7 +150,7 @@ fn too_long(region: &Region) -> MemoryError {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::memory::region::tests::memfd;
+    use crate::memory::region::tests::{memfd, pages};
 
     fn region(guest_addr: u64, len: u64, offset: u64) -> Region {
         Region { guest_addr, user_addr: guest_addr, len, offset, file: memfd(offset + len) }
@@ -181,14 +181,15 @@ mod tests {
 
     #[test]
     fn only_runs_within_a_region_are_found() {
-        let a = Arc::new(Memory::map(vec![region(0x1000, 0x1000, 0), region(0x2000, 0x1000, 0)]).unwrap());
+        let page = pages(1);
+        let a = Arc::new(Memory::map(vec![region(page, page, 0), region(2 * page, page, 0)]).unwrap());
         let span = Span::new(std::slice::from_ref(&a)).unwrap();
-        let at = extent(&a, 0x1000);
-        assert_eq!(span.offset(at, 0x1000), Some(guard()));
-        assert_eq!(span.offset(at + 1, 0x1000), None, "the next region may lie elsewhere");
-        assert_eq!(span.offset(at + 0x2000, 1), None);
+        let at = extent(&a, page);
+        assert_eq!(span.offset(at, page), Some(guard()));
+        assert_eq!(span.offset(at + 1, page), None, "the next region may lie elsewhere");
+        assert_eq!(span.offset(at + 2 * page, 1), None);
         assert_eq!(span.offset(at - 1, 1), None);
-        assert_eq!(span.len(), 0x2000 + 2 * guard());
+        assert_eq!(span.len(), 2 * page + 2 * guard());
     }
 
     #[test]

@@ -55,7 +55,19 @@ impl Umem {
         chunks: Chunks,
         owner: Arc<dyn Send + Sync>,
     ) -> Result<Arc<Self>> {
-        let (page, len) = (page_size() as u64, len as u64);
+        Self::on_pages(page_size() as u64, base, len, areas, chunks, owner)
+    }
+
+    /// Describes memory of a system with pages of this size.
+    fn on_pages(
+        page: u64,
+        base: NonNull<u8>,
+        len: usize,
+        areas: Vec<Area>,
+        chunks: Chunks,
+        owner: Arc<dyn Send + Sync>,
+    ) -> Result<Arc<Self>> {
+        let len = len as u64;
         let problem = if !(base.as_ptr() as u64).is_multiple_of(page) {
             Some(format!("it begins at {base:p}, which is not a multiple of the page size {page}"))
         } else if len == 0 || len >= 1 << 47 || base.as_ptr().addr().checked_add(len as usize).is_none() {
@@ -205,11 +217,10 @@ mod tests {
     const BASE: usize = 0x10_0000_0000;
     const HUGE: u64 = 2 << 20;
 
-    /// Describes memory that does not exist; nothing here accesses it.
+    /// Describes memory that does not exist, on pages of 4 KiB; nothing here accesses it.
     fn describe(base: usize, len: u64, areas: &[Area], chunks: Chunks) -> Result<Arc<Umem>> {
         let base = NonNull::new(std::ptr::without_provenance_mut(base)).unwrap();
-        // SAFETY: nothing is opened with it.
-        unsafe { Umem::new(base, len as usize, areas.to_vec(), chunks, Arc::new(())) }
+        Umem::on_pages(4096, base, len as usize, areas.to_vec(), chunks, Arc::new(()))
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::param::page_size;
 use xsk::{Area, Chunks, Umem};
 
 /// Regions from memfds in one range: guard, region, region, ..., guard. Unmapped on drop.
@@ -21,11 +22,13 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// Bytes of guard before and after, so that the first region starts at a multiple of every chunk.
-    pub const GUARD: usize = 4096;
+    pub fn guard() -> usize {
+        page_size()
+    }
 
     /// Maps regions of these lengths, in whole pages.
     pub fn new(regions: &[usize]) -> Arc<Self> {
-        let len = regions.iter().sum::<usize>() + 2 * Self::GUARD;
+        let len = regions.iter().sum::<usize>() + 2 * Self::guard();
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping overlaps nothing that exists.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), len, access, MapFlags::PRIVATE) }.unwrap();
@@ -45,12 +48,16 @@ impl Memory {
 
     /// Returns the address of a region's first byte; the index after the last gives the guard after it.
     pub fn region(&self, index: usize) -> u64 {
-        (Self::GUARD + self.regions[..index].iter().sum::<usize>()) as u64
+        (Self::guard() + self.regions[..index].iter().sum::<usize>()) as u64
     }
 
     /// Returns all of it, as memory for sockets.
     pub fn umem(self: &Arc<Self>, chunks: Chunks) -> Arc<Umem> {
-        let area = |index: usize| Area { start: self.region(index), len: self.regions[index] as u64, page: 4096 };
+        let area = |index: usize| Area {
+            start: self.region(index),
+            len: self.regions[index] as u64,
+            page: page_size() as u64,
+        };
         let areas = (0..self.regions.len()).map(area).collect();
         // SAFETY: mapped as long as it lives, and no reference to it is ever made.
         unsafe { Umem::new(self.base, self.len, areas, chunks, self.clone()) }.unwrap()

@@ -98,7 +98,7 @@ impl Station {
     /// Fills this many aligned chunks, starting with the first one after the guard.
     pub fn fill_pool(&mut self, count: u64) {
         let size = u64::from(self.umem.chunks().size);
-        let first = (Memory::GUARD as u64).next_multiple_of(size);
+        let first = (Memory::guard() as u64).next_multiple_of(size);
         assert_eq!(self.queue.fill.push_from((0..count).map(|n| first + n * size)), count as usize);
     }
 
