@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
 use crate::tools::{Need, prepare};
-use crate::{dependencies, fuzz, instructions, platforms, proofs};
+use crate::{dependencies, dpdk_current, fuzz, instructions, platforms, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
@@ -133,6 +133,14 @@ const STEPS: &[Step] = &[
         needs: &[Need::Deny],
         run: |context, _| dependencies::check(context),
     },
+    Step {
+        name: "dpdk-current",
+        about: "tests with DPDK's guests, of the DPDK of Debian 13; only if named",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[Need::Packages, Need::HugePages, Need::NoAutogroups],
+        run: |context, _| dpdk_current::check(context),
+    },
 ];
 
 /// The lane of the steps of [`Tier::Test`] that compile.
@@ -141,6 +149,9 @@ const COMPILER: usize = 0;
 /// The step that builds what the step [`TEST`] runs.
 const BUILD: &str = "build";
 const TEST: &str = "test";
+
+/// Steps that run only if they are named: they download packages of another Debian.
+const ON_REQUEST: [&str; 1] = ["dpdk-current"];
 
 /// Which steps of a tier are to run.
 pub struct Selection<'s> {
@@ -161,7 +172,8 @@ impl Selection<'_> {
         }
         let named = |list: &[String], name: &str| list.iter().any(|one| one == name);
         let wanted = |name: &str| {
-            (self.only.is_empty() || named(self.only, name)) && !named(self.skip, name) && self.reach.needs(name)
+            let asked = named(self.only, name) || self.only.is_empty() && !ON_REQUEST.contains(&name);
+            asked && !named(self.skip, name) && self.reach.needs(name)
         };
         // Tests that are to run have to be built.
         Ok(all.into_iter().filter(|step| wanted(step.name) || step.name == BUILD && wanted(TEST)).collect())
