@@ -138,7 +138,7 @@ const STEPS: &[Step] = &[
         about: "tests with DPDK's guests, of the DPDK of Debian 13; only if named",
         tier: Tier::Verify,
         lane: 1,
-        needs: &[Need::Packages, Need::HugePages, Need::NoAutogroups],
+        needs: &[Need::Packages, Need::NoAutogroups],
         run: |context, _| dpdk_current::check(context),
     },
 ];
