@@ -151,7 +151,7 @@ fn jumbo_frames_come_in_parts() {
 
 #[test]
 fn a_jumbo_interface_falls_back_to_the_kernel_without_parts() {
-    Netns::with_veth(9000).run(|| {
+    Netns::beyond_a_page().run(|| {
         let redirect = Redirect::attach(&interface("b"), &RedirectConfig::default()).unwrap();
         assert_eq!(redirect.attached(), Attached::Generic);
         assert!(redirect.native_refused().is_some());

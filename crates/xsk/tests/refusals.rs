@@ -106,7 +106,7 @@ fn missing_interfaces_queues_and_modes_are_named() {
 
 #[test]
 fn an_interface_that_is_too_much_for_its_driver() {
-    Netns::with_veth(9000).run(|| {
+    Netns::beyond_a_page().run(|| {
         let config = RedirectConfig { attach: Attach::Native, ..RedirectConfig::default() };
         let error = Redirect::attach(&interface("a"), &config).unwrap_err();
         assert!(error.to_string().contains("multi_buffer"), "{error}");

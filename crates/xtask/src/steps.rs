@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
 use crate::tools::{Need, prepare};
-use crate::{arm64, dependencies, fuzz, instructions, platforms, proofs};
+use crate::{arm64, dependencies, dpdk_current, fuzz, instructions, platforms, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
@@ -117,7 +117,7 @@ const STEPS: &[Step] = &[
         run: |context, _| platforms::check(context),
     },
     Step {
-        name: ON_REQUEST,
+        name: "arm64-machine",
         about: "demonstration and tests of the ground floor on emulated arm64 with two sizes of pages; only if named",
         tier: Tier::Verify,
         lane: 1,
@@ -140,6 +140,14 @@ const STEPS: &[Step] = &[
         needs: &[Need::Deny],
         run: |context, _| dependencies::check(context),
     },
+    Step {
+        name: "dpdk-current",
+        about: "tests with DPDK's guests, of the DPDK of Debian 13; only if named",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[Need::Packages, Need::NoAutogroups],
+        run: |context, _| dpdk_current::check(context),
+    },
 ];
 
 /// The lane of the steps of [`Tier::Test`] that compile.
@@ -149,8 +157,8 @@ const COMPILER: usize = 0;
 const BUILD: &str = "build";
 const TEST: &str = "test";
 
-/// The step that runs only if it is named: it downloads 200 MB and emulates machines for many minutes.
-const ON_REQUEST: &str = "arm64-machine";
+/// Steps that run only if they are named: they download packages of another Debian, and one emulates machines for many minutes.
+const ON_REQUEST: [&str; 2] = ["arm64-machine", "dpdk-current"];
 
 /// Selection of a tier's steps.
 pub struct Selection<'s> {
@@ -171,7 +179,7 @@ impl Selection<'_> {
         }
         let named = |list: &[String], name: &str| list.iter().any(|one| one == name);
         let wanted = |name: &str| {
-            let asked = named(self.only, name) || self.only.is_empty() && name != ON_REQUEST;
+            let asked = named(self.only, name) || self.only.is_empty() && !ON_REQUEST.contains(&name);
             asked && !named(self.skip, name) && self.reach.needs(name)
         };
         // Tests that are to run have to be built.

@@ -48,6 +48,7 @@ impl Case {
         let testpmd = Testpmd::builder("loop").port(self.port(home, "a")).port(self.port(home, "b"));
         let mut testpmd = testpmd.queues(self.queues).spawn()?;
         testpmd.wait_ready(dpdk::READY)?;
+        tell(self, &testpmd);
         millrace.wait_up(&["a", "b"]);
         testpmd.start_tx_first(4)?;
         Ok(testpmd)
@@ -88,6 +89,11 @@ impl Case {
             assert!(port.0.queues.iter().all(|queue| queue.rx_packets > 0 && queue.tx_packets > 0), "{what}");
         }
     }
+}
+
+/// Says which DPDK a guest has. `cargo xtask verify --only dpdk-current` reads it.
+fn tell(case: Case, testpmd: &Testpmd) {
+    println!("{case:?}, with {}", testpmd.version().expect("it tells its version at its start"));
 }
 
 fn matrix(guest_listens: bool, queues: u16) -> Vec<Case> {
@@ -140,6 +146,7 @@ fn packets_of_several_buffers_arrive_whole() -> Result<()> {
         let testpmd = Testpmd::builder("several").port(case.port(&home, "a")).forward(dpdk::Forward::TxOnly);
         let mut testpmd = testpmd.argument(MULTI_SEGMENT).spawn()?;
         testpmd.wait_ready(dpdk::READY)?;
+        tell(case, &testpmd);
         millrace.wait_up(&["a"]);
         for segments in SEGMENTS {
             testpmd.command(&format!("set txpkts {segments}"))?;

@@ -170,7 +170,9 @@ impl Turns {
 
     /// Forgets what ports owe that have no inputs, and will have none.
     pub(super) fn forget(&mut self, ports: &[u64]) {
-        ports.iter().for_each(|port| drop(self.away.remove(port)));
+        for port in ports {
+            self.away.remove(port);
+        }
     }
 
     /// Begins a round at `now`.

@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Returns DPDK's version, which testpmd tells at its start.
 pub fn version() -> Result<String> {
     let directory = tempfile::tempdir().map_err(Error::io("creating a temporary directory"))?;
-    let mut command = Command::new(PROGRAM);
+    let mut command = Sandbox::plain(PROGRAM);
     command.args(["--no-huge", "--no-pci", "--no-telemetry", "--in-memory", "-v", "--", "--help"]);
     command.env("RUNTIME_DIRECTORY", directory.path());
     let mut testpmd = Daemon::spawn("testpmd", command)?;

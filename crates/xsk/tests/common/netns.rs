@@ -32,6 +32,11 @@ impl Netns {
         Self::with_queues(mtu, 1)
     }
 
+    /// Creates the same for frames that a driver with a page for each frame does not take.
+    pub fn beyond_a_page() -> Self {
+        Self::with_veth(9000.max(2 * rustix::param::page_size()))
+    }
+
     /// Creates the same, with this number of queues in each direction.
     pub fn with_queues(mtu: usize, queues: u32) -> Self {
         let this = Self::new();

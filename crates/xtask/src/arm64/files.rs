@@ -1,7 +1,7 @@
 //! The files of a machine: programs with the libraries that they load, modules of the kernel, and what runs first.
 
-use super::debian::make;
 use crate::command::Context;
+use crate::debian::make;
 use crate::failure::Failure;
 use std::fs;
 use std::os::unix::fs::symlink;

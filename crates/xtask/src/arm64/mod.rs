@@ -1,19 +1,21 @@
 //! Machines of arm64, emulated: what rests on a kernel of another processor, and on the size of its pages, runs there.
 
-mod debian;
 mod files;
 
 use crate::command::Context;
+use crate::debian::{self, Debian};
 use crate::failure::Failure;
 use crate::part::Binary;
 use crate::platforms::ARM64_MUSL;
-use debian::Debian;
 use files::Files;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Debian's packages for this, besides those of [`crate::platforms`]: an emulator of machines, and what packs their files.
 pub const PACKAGES: [&str; 3] = ["qemu-system-arm", "cpio", "xz-utils"];
+
+/// The release that has kernels with pages of two sizes for arm64.
+const SUITE: &str = "trixie";
 
 /// Machines: the package that depends on the newest kernel, and the size of its pages in KiB.
 const MACHINES: [(&str, u32); 2] = [("linux-image-cloud-arm64", 4), ("linux-image-arm64-16k", 16)];
@@ -63,7 +65,7 @@ struct Work {
 pub fn check(context: &Context) -> Result<(), Failure> {
     let place = context.target("arm64");
     debian::make(&place)?;
-    let debian = Debian::new(context, &place)?;
+    let debian = Debian::new(context, SUITE, "arm64", &place)?;
     let packages =
         debian.files(&["busybox-static", "iproute2", "dpdk-dev", "librte-net-virtio25", "librte-mempool-ring25"])?;
     let Work { programs, jobs } = build(context)?;
