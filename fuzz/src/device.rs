@@ -1,6 +1,6 @@
 //! A hostile guest against the device side of a transmit and a receive queue in its memory.
 
-use crate::guest::{LOW, Length, GuestAddress, assert_shared, memory, read, write};
+use crate::guest::{GuestAddress, LOW, Length, assert_shared, memory, read, write};
 use arbitrary::Arbitrary;
 use packet::{Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Segment};
 use std::sync::Arc;
