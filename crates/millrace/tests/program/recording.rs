@@ -304,11 +304,15 @@ fn a_pipe_is_recorded_to_while_it_has_a_reader() {
         reader.kill().unwrap();
         reader.wait().unwrap();
         wait_state(&switch, "nobody reads the pipe");
-        assert_eq!(recording(&switch).lost.keys().collect::<Vec<_>>(), ["no-file"]);
+        // A reader that gets no processor for a while lets the pipe fill up.
+        let lost = recording(&switch).lost;
+        assert!(lost.keys().all(|reason| ["no-file", "busy"].contains(&reason.as_str())), "{lost:?}");
     }
+    let refused = |recording: &RecordingStats| recording.lost.get("busy").copied().unwrap_or(0);
+    let before = refused(&recording(&switch));
     // One that does not read blocks no forwarding: frames pass, and are missing in the recording.
     let idle = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(&pipe).unwrap();
-    let busy = wait_for(&switch, "the pipe to be full", |recording| recording.lost.contains_key("busy"));
+    let busy = wait_for(&switch, "the pipe to be full", |recording| refused(recording) > before);
     assert!(busy.records, "{busy:?}");
     let passed = || switch.port("b").unwrap().tx();
     let before = passed();
