@@ -56,7 +56,7 @@ impl<'c> Debian<'c> {
     pub fn files(&self, packages: &[&str]) -> Result<PathBuf, Failure> {
         let install = ["-qq", "--yes", "--download-only", "--no-install-recommends", "install"];
         self.apt("apt-get").args(&install).args(packages).named("download of packages").run()?;
-        // What newer packages have replaced is removed.
+        // Apt removes packages that newer ones have replaced.
         self.apt("apt-get").args(&["-qq", "autoclean"]).output()?;
         let archives = packages_in(&self.place.join("archives"))?;
         let (tree, done) = (self.place.join("files"), self.place.join("unpacked"));

@@ -14,7 +14,7 @@ const TESTPMD: &str = "dpdk-dev";
 /// Packages of the system that the guests see: the directories, the program that starts testpmd, and testpmd.
 const PACKAGES: [&str; 3] = ["base-files", "coreutils", TESTPMD];
 
-/// What the guests say before their version.
+/// Words that the guests print before their version.
 const TOLD: &str = "with DPDK ";
 
 /// Downloads the packages, and runs the tests that are named after DPDK or testpmd. Left out are those of what has the DPDK of this

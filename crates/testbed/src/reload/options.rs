@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What to measure.
+/// Options of a measurement.
 #[derive(Clone, Debug, Args)]
 pub struct Reload {
     /// Changes to make

@@ -57,7 +57,7 @@ impl Job {
 struct Work {
     /// Programs, with their names in a machine.
     programs: Vec<(PathBuf, String)>,
-    /// What is run, in this order.
+    /// Programs that a machine runs, in this order.
     jobs: Vec<Job>,
 }
 

@@ -72,7 +72,7 @@ pub fn run() -> Result<(), Failed> {
             [now[0][page], now[1][page]]
         );
     }
-    // A write by a mapping that is older than the exchange reaches the page that is there now.
+    // A mapping that is older than the exchange writes to the new page.
     for (here, there) in PAIRS {
         more[0].page(here as usize)[9].store(1, Relaxed);
         let seen = maps[1].page(there as usize)[9].load(Relaxed);

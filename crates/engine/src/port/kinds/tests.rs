@@ -158,7 +158,7 @@ impl GuestEnd for Place {
     }
 }
 
-/// What the switch asks of halves if a kind has the capability of the same name.
+/// Abilities of halves, each named like the capability of a kind that promises it.
 #[derive(Debug, PartialEq)]
 struct Abilities {
     lends: [bool; 2],

@@ -48,7 +48,7 @@ impl Fate {
 pub(in crate::switch) struct Fates {
     /// By index in the new specification.
     pub(in crate::switch) fates: Vec<Fate>,
-    /// Fates that only the old specification has, by index.
+    /// Parts that only the old specification has, by index.
     pub(in crate::switch) gone: Vec<usize>,
 }
 

@@ -6,6 +6,7 @@ use super::{Fabric, FabricState};
 use crate::answers::Delivery;
 use crate::drops::Reason;
 use crate::forward::flows::Emission;
+use crate::queue_id::QueueId;
 use crate::stage::egress::Egress;
 use crate::stage::stopwatch::Stopwatch;
 use crate::switch::shared::PortShared;
@@ -64,19 +65,18 @@ impl Fabric {
     /// Forwards frames as if this queue of `port` had received them, behind all stages.
     pub(in crate::switch) fn receive(&self, port: &PortShared, queue: usize, frames: Vec<Vec<u8>>) {
         let delivery = Arc::new(Delivery::new(frames, port.drops.queue.clone()));
-        let (state, port) = (self.state(), port.id);
-        for worker in state.pollers(port, queue).filter(|worker| !worker.pulse.is_given_up()) {
+        let (state, id) = (self.state(), port.queue(queue));
+        for worker in state.pollers(id).filter(|worker| !worker.pulse.is_given_up()) {
             let delivery = delivery.clone();
-            drop(worker.ask(move |plan| plan.receive_as(port, &delivery)));
+            drop(worker.ask(move |plan| plan.receive_as(id.port, &delivery)));
         }
     }
 }
 
 impl FabricState {
     /// Returns the workers that poll a queue.
-    fn pollers(&self, port: u64, queue: usize) -> impl Iterator<Item = &Worker> {
-        let queue = self.queues.get(&crate::queue_id::QueueId::new(port, queue));
-        let workers = match queue.map(|queue| &queue.receive) {
+    fn pollers(&self, id: QueueId) -> impl Iterator<Item = &Worker> {
+        let workers = match self.queues.get(&id).map(|queue| &queue.receive) {
             Some(Receive::Polled(wiring)) => vec![wiring.worker],
             Some(Receive::Crew(crew)) => crew.wiring.lanes.iter().map(|lane| lane.worker).collect(),
             _ => Vec::new(),

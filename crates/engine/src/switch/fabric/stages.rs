@@ -15,7 +15,6 @@ use crate::stage::setup::Setup;
 use crate::stage::shared::Shared;
 use crate::switch::layout::Mirroring;
 use crate::switch::shared::PortShared;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Fabric {
@@ -92,15 +91,13 @@ impl FabricState {
         let layout = self.layout.clone();
         let probe = |mirror: &Mirroring| self.probe(&layout.ports[mirror.to]);
         let probes: Vec<_> = layout.mirrors.iter().map(probe).collect();
-        let copied_to: HashMap<_, _> =
-            layout.mirrors.iter().zip(&probes).map(|(of, to)| (layout.ports[of.to].id, to)).collect();
         for port in &layout.ports {
             let mirrors = layout.mirrors.iter().map(|mirror| &mirror.spec).zip(&probes);
             let mirrors = mirrors.filter(|(spec, _)| spec.from.contains(&port.name));
             let mirrors = mirrors.map(|(spec, to)| MirrorTo { direction: spec.direction, at: spec.at, to: to.clone() });
             let mirrors: Vec<_> = mirrors.collect();
             let Some(stages) = self.ports.get_mut(&port.id) else { continue };
-            if !copied_to.contains_key(&port.id) {
+            if !layout.is_mirrored_to(port.id) {
                 stages.probe = None;
             }
             if stages.setup.mirrors != mirrors {

@@ -249,7 +249,7 @@ impl Layout {
     }
 
     /// Reports whether mirrors copy to the port.
-    fn is_mirrored_to(&self, port: u64) -> bool {
+    pub(super) fn is_mirrored_to(&self, port: u64) -> bool {
         self.mirrors.iter().any(|mirror| self.ports[mirror.to].id == port)
     }
 }
