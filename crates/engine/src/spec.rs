@@ -103,8 +103,8 @@ pub struct MappingSpec {
     /// The two ends are also patched together: no look-up is needed, and the guest gets frames from nowhere else.
     /// Otherwise their ports are in one bridge.
     pub pass_through: bool,
-    /// Length in bytes from which the guest's frames are sent without a copy.
-    pub copy_break: u32,
+    /// Length in bytes from which the guest's frames are sent without a copy; `None` if the switch chooses.
+    pub copy_break: Option<u32>,
     /// Frames that may be received into the guest's buffers, if the bridge has other ports.
     pub tenancy: Tenancy,
 }

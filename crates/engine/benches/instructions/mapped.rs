@@ -55,7 +55,7 @@ impl Rig {
         let to_guest = Enqueue::new(memory.clone(), &guest_rx).expect("it is valid");
         let mut from_guest = Dequeue::new(memory.clone(), &guest_tx).expect("it is valid");
         from_guest.allow_keeping();
-        let mapped = Arc::new(Mapped::new(true, 0));
+        let mapped = Arc::new(Mapped::new(true, Some(0)));
         mapped.set_reachable(Some(memory.clone()));
         mapped.set_in_place_from(from_guest.id());
         let end = |ring: QueueConfig, buffers| QueueResources {

@@ -4,8 +4,8 @@ use super::flows::LivePortConfig;
 use super::transmit_queue::{Half, HalfStep, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::monitor::{Activity, Place, WorkerCounters};
-use crate::port::Sent;
 use crate::port::zero_copy::GuestBuffers;
+use crate::port::{Sent, TxQueue};
 use crate::queue_id::QueueId;
 use crate::stage::egress::{Egress, Outgoing};
 use crate::stage::running::{Marks, Running};
@@ -13,6 +13,7 @@ use crate::stage::shared::Stuck;
 use packet::LeasedFrames;
 use std::cell::RefCell;
 use std::sync::Arc;
+use virtqueue::device::Spliced;
 
 /// Terms of an output that a reload may change while the port stays.
 #[derive(Clone, Default)]
@@ -208,6 +209,27 @@ impl Output {
     #[inline(always)]
     fn at(&self, queue: usize) -> Option<&TransmitQueue> {
         self.queues.get(queue.wrapping_sub(self.first))
+    }
+
+    /// Moves frames of queue `number` to `queue` by `splice`, if this worker alone sends them there as they come. Counts them.
+    #[inline(always)]
+    pub(crate) fn splice(&self, queue: usize, number: usize, splice: impl FnOnce(&dyn TxQueue) -> Spliced) -> Spliced {
+        let index = self.pick(number);
+        let Some(to) = self.queues.get(index).filter(|_| self.first + index == queue && self.sends()) else {
+            return Spliced::NOTHING;
+        };
+        let done = match &to.half {
+            Half::Own(egress) => egress.bare().map_or(Spliced::NOTHING, splice),
+            _ => Spliced::NOTHING,
+        };
+        if done.frames > 0 {
+            to.counters.sent.packets.add(done.frames.into());
+            to.counters.sent.bytes.add(done.bytes);
+        }
+        if done.is_any() {
+            self.touched.set(index);
+        }
+        done
     }
 
     /// Passes chains that `queue` kept and no longer needs to `release`.

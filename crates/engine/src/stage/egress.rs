@@ -103,6 +103,12 @@ impl Egress {
         stages.iter().enumerate().map(flush).fold(Sent::default(), Sent::and)
     }
 
+    /// Returns the half, if no stage comes before it.
+    #[inline(always)]
+    pub(crate) fn bare(&self) -> Option<&dyn TxQueue> {
+        self.stages.as_slice().is_empty().then_some(&*self.half)
+    }
+
     /// Returns the guest behind the queue, if frames may lie in its buffers now.
     #[inline(always)]
     pub(crate) fn guest(&self) -> Option<&GuestBuffers> {

@@ -84,7 +84,7 @@ mod tests {
             flows: None,
         };
         let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
-        let mapping = MappingSpec { from, to, pass_through: false, tenancy, copy_break: 0 };
+        let mapping = MappingSpec { from, to, pass_through: false, tenancy, copy_break: None };
         let spec = Spec { ports, bridges: vec![bridge], ..Spec::default() };
         let alone = judge(&spec, &MappingSpec { pass_through: true, ..mapping.clone() });
         assert_eq!(alone, Verdict::InPlace);
@@ -124,7 +124,7 @@ mod tests {
             let ports = vec![wan, guest("fw")];
             let spec = Spec { ports, aggregation: Some(aggregation), ..Spec::default() };
             let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
-            judge(&spec, &MappingSpec { from, to, pass_through, tenancy: Tenancy::TrustAll, copy_break: 0 })
+            judge(&spec, &MappingSpec { from, to, pass_through, tenancy: Tenancy::TrustAll, copy_break: None })
         };
         let own = Some(MacAddr([2, 0, 0, 0, 0, 9]));
         for pass_through in [false, true] {

@@ -5,6 +5,7 @@ use crate::forward::{Output, Target};
 use crate::port::RxQueue;
 use crate::port::zero_copy::Source;
 use crate::stage::ingress::Ingress;
+use virtqueue::device::Spliced;
 
 /// A queue of an output of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,33 @@ impl Input {
             Some((self.ingress.lends()?, outputs[output].guest(queue)?))
         };
         Source::new(&*self.ingress.half, lent())
+    }
+
+    /// Reports whether buffers of one end may hold frames of the other.
+    #[inline(always)]
+    pub(super) fn is_mapped(&self) -> bool {
+        self.rx_buffers_from.is_some() || self.tx_in_place_via.is_some()
+    }
+
+    /// Moves up to `most` frames from ring to ring, if it is mapped and patched to the other queue of its mapping, with nothing between
+    /// the two that has to see frames.
+    #[inline(always)]
+    pub(super) fn splice(&self, outputs: &[Output], most: usize) -> Spliced {
+        let Some(OutputQueue { output, queue }) = self.rx_buffers_from.or(self.tx_in_place_via) else {
+            return Spliced::NOTHING;
+        };
+        if !matches!(self.route.target, Target::Patch(to) if to == output) || !self.ingress.stages.is_empty() {
+            return Spliced::NOTHING;
+        }
+        let (Ingress { half, .. }, most) = (&self.ingress, most as u16);
+        outputs[output].splice(queue, self.route.number, |to| {
+            let done = match (self.rx_buffers_from, half.chains()) {
+                (Some(_), _) => half.zero_copy().zip(to.guest()).map(|(half, guest)| half.splice(guest, most)),
+                (None, Some(chains)) => chains.ring().zip(to.zero_copy()).map(|(ring, to)| to.splice(ring, most)),
+                (None, None) => None,
+            };
+            done.unwrap_or(Spliced::NOTHING)
+        })
     }
 
     /// Returns the length from which an output sends its frames from the guest's memory, or exchanges them, unread.

@@ -13,6 +13,7 @@ use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
 use packet::{BurstStorage, MAX_BURST};
 use std::sync::Arc;
 use std::time::Duration;
+use virtqueue::device::Spliced;
 use virtqueue::ordering;
 
 /// One burst in this many has its stages timed. Timing all of them would cost about three cycles per frame. It is a prime: of
@@ -98,6 +99,20 @@ impl Plan {
             let sample = self.bursts.is_multiple_of(SAMPLE);
             let began = if sample { self.cycles.now() } else { 0 };
             let has_stages = !stages.is_empty();
+            if input.is_mapped() {
+                let spliced = input.splice(&self.outputs, most);
+                moved |= spliced.is_any();
+                if spliced.frames > 0 {
+                    self.bursts = self.bursts.wrapping_add(1);
+                    if self.turns.is_measured() {
+                        self.turns.note(spliced.frames.into(), spliced.frames as usize == most);
+                    }
+                    self.count_spliced(input, spliced, sample.then_some(began));
+                }
+                if !spliced.stopped || spliced.frames > 0 {
+                    continue;
+                }
+            }
             let mut burst = self.storage.start();
             if has_stages {
                 let Some(frames) = stages.turn() else { continue };
@@ -173,6 +188,19 @@ impl Plan {
             self.outputs.iter().for_each(Output::notify);
         }
         moved
+    }
+
+    /// Counts frames that were moved from ring to ring, since the cycle count `began` if that was taken.
+    #[inline(always)]
+    fn count_spliced(&self, input: &Input, spliced: Spliced, began: Option<u64>) {
+        let frames = spliced.frames.into();
+        input.route.counters.received.burst(frames as usize, spliced.bytes);
+        self.counters.packets.add(frames);
+        if let Some(began) = began {
+            self.counters.watch.start(FORWARD, began);
+            self.counters.watch.stop();
+            self.counters.sampled.add(frames);
+        }
     }
 
     /// Reports whether an output keeps chains of an input. Nothing signals when it is done with them, so it has to be polled.

@@ -127,7 +127,7 @@ impl Rig {
         let posted = Queue::new(&arena, &ring).unwrap();
         let queue = QueueEnd::create(Queue::new(&arena, &wire).unwrap(), wire).unwrap();
         let end = QueueResources { queue, buffers: own, arena: arena.clone(), broken: Arc::default() };
-        let mapped = Arc::new(Mapped::new(true, 0));
+        let mapped = Arc::new(Mapped::new(true, Some(0)));
         mapped.set_reachable(Some(arena.memory().clone()));
         mapped.set_splits(true);
         let half = VirtioReceive::new(end, false, is_mapped.then(|| mapped.clone()), 0);

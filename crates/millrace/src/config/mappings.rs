@@ -2,9 +2,7 @@
 
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts};
-use super::raw::{
-    At, COPY_BREAKS, DEFAULT_COPY_BREAK, MappingMode, MappingSteering, RawFile, RawMapping, Section, Several,
-};
+use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, RawFile, RawMapping, Section, Several};
 use engine::port::Capabilities;
 use engine::port::kinds::KINDS;
 use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, PortQueues, Tenancy, Vlan};
@@ -36,7 +34,9 @@ pub(super) fn build(
             );
             Tenancy::Trust(Vec::new())
         };
-        let copy_break = check.number("copy-break", &raw.copy_break, &COPY_BREAKS, DEFAULT_COPY_BREAK) as u32;
+        let copy_break =
+            raw.copy_break.as_ref().filter(|at| check.within("copy-break", at.value, &at.span, &COPY_BREAKS));
+        let copy_break = copy_break.map(|at| at.value as u32);
         Some(MappingSpec { from, to, pass_through, tenancy, copy_break })
     });
     let built: Vec<_> = built.collect();

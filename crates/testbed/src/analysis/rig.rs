@@ -74,7 +74,7 @@ impl Rig {
         if transmit == Way::Zero {
             from_guest.allow_keeping();
         }
-        let mapping = Arc::new(Mapped::new(true, 0));
+        let mapping = Arc::new(Mapped::new(true, Some(0)));
         mapping.set_reachable((receive == Way::Zero).then(|| memory.clone()));
         mapping.set_in_place_from(from_guest.id());
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());

@@ -77,7 +77,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         to: PortQueues::all("nf"),
         pass_through: true,
         tenancy: Tenancy::Trust(Vec::new()),
-        copy_break: 0,
+        copy_break: Some(0),
     };
     Spec {
         ports: vec![port("nic", nic, receive, transmit), port("nf", guest, transmit, receive)],

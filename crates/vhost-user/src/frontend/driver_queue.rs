@@ -97,6 +97,12 @@ impl<T> DriverQueue<T> {
         self.ring.has_used()
     }
 
+    /// Returns the ring, for a splice, which records its chains elsewhere.
+    #[inline(always)]
+    pub fn ring(&mut self) -> &mut Queue {
+        &mut self.ring
+    }
+
     /// Returns the entries of all chains, by id.
     pub fn entries(&mut self) -> &mut [T] {
         &mut self.entries

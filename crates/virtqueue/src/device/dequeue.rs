@@ -1,5 +1,9 @@
 //! A guest's transmit queue: common to both ring formats except for finding and returning chains.
 
+mod splice;
+
+pub use splice::SendTerms;
+
 use super::DropCounts;
 use super::keep::Kept;
 use super::packed::PackedTransmit;

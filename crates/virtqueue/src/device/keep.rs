@@ -109,6 +109,39 @@ impl Kept {
         }
     }
 
+    /// Reports whether every chain that was taken is kept, and none is exchanged: those of the last burst have gone back.
+    #[inline(always)]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.id != 0 && self.offer.is_none() && self.count.get() == 0 && self.back_count.get() == 0
+    }
+
+    /// Keeps a chain that is in no burst. Returns false if its id is already kept. The caller counts: [`Kept::began`].
+    #[inline(always)]
+    pub(super) fn begin(&self, chain: TakenChain) -> bool {
+        let Some(kept) = self.slots.get(usize::from(chain.id)).filter(|kept| kept.get() == 0) else { return false };
+        kept.set(chain.slots);
+        true
+    }
+
+    /// Counts chains that [`Kept::begin`] kept.
+    #[inline(always)]
+    pub(super) fn began(&self, chains: u16) {
+        self.out.set(self.out.get() + chains);
+    }
+
+    /// Releases a kept chain, which its caller returns to the guest at once. The caller counts: [`Kept::ended`].
+    #[inline(always)]
+    pub(super) fn end(&self, id: u16) -> Option<TakenChain> {
+        let kept = self.slots.get(usize::from(id)).filter(|kept| kept.get() != 0)?;
+        Some(TakenChain { id, slots: kept.take() })
+    }
+
+    /// Counts chains that [`Kept::end`] released.
+    #[inline(always)]
+    pub(super) fn ended(&self, chains: u16) {
+        self.out.set(self.out.get() - chains);
+    }
+
     /// Returns the number of chains of the last burst that went back with other buffers.
     #[inline(always)]
     pub(super) fn given(&self) -> u32 {

@@ -13,12 +13,14 @@ mod fixup;
 mod header;
 mod keep;
 mod lend;
+mod loans;
 mod packed;
 mod posted;
 mod receive;
 mod ring;
 #[cfg(test)]
 mod rogue;
+mod splice;
 mod split;
 mod taken;
 mod transmit;
@@ -27,10 +29,12 @@ use crate::error::Dropped;
 use std::cell::Cell;
 
 pub use aside::Aside;
-pub use dequeue::Dequeue;
+pub use dequeue::{Dequeue, SendTerms};
 pub use enqueue::{Delivered, Enqueue};
 pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms, Told};
+pub use loans::{Chains, Loans};
 pub use receive::Prefetch;
+pub use splice::Spliced;
 
 /// Chains returned without a frame, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

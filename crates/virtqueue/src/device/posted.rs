@@ -22,9 +22,17 @@ pub(super) struct Posted {
 unsafe impl Send for Posted {}
 
 impl Posted {
+    /// No buffer.
+    pub(super) const NONE: Posted = Posted { ptr: std::ptr::null_mut(), len: 0, id: 0, slots: 0 };
+
     #[inline(always)]
     pub(super) fn is_last(&self) -> bool {
         self.slots != 0
+    }
+
+    /// Returns the chain that it ends.
+    pub(super) fn chain(&self) -> TakenChain {
+        TakenChain { id: self.id, slots: self.slots }
     }
 }
 

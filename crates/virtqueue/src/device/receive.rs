@@ -2,6 +2,7 @@
 
 use super::budget::Budget;
 use super::posted::{Posted, PostedQueue};
+use super::taken::TakenChain;
 use crate::error::Fatal;
 use crate::exchange::Instead;
 
@@ -49,8 +50,8 @@ pub(super) trait ReceiveRing {
         self.set_used(used);
     }
 
-    /// Returns the chain that ends with `last` to the guest, empty.
-    fn put_unused(&self, used: &mut Self::Used, last: Posted);
+    /// Returns a chain to the guest, empty.
+    fn put_empty(&self, used: &mut Self::Used, chain: TakenChain);
 
     /// Publishes all returned chains at once.
     fn publish(&self);

@@ -66,6 +66,21 @@ pub(super) trait DeviceRing {
     /// Returns the chain that starts with `head` if that is all of it, in one buffer of this direction.
     fn single(head: Head, access: Access) -> Option<TakenChain>;
 
+    /// Chains that the guest made available, as a call reads them.
+    type Available;
+
+    /// Starts to read chains; `wanted` of them are enough.
+    fn read_available(&self, wanted: u16) -> Result<Self::Available, Fatal>;
+
+    /// Returns the head of the next chain, if there is one.
+    fn head_at(&self, available: &Self::Available) -> Result<Option<Head>, Fatal>;
+
+    /// Passes a chain of one buffer, which takes this number of slots.
+    fn pass_available(&self, available: &mut Self::Available, slots: u16);
+
+    /// Ends to read chains: those passed are taken.
+    fn set_available(&self, available: Self::Available);
+
     /// Walks the chain that starts with `first` at `index`, in buffers of this direction.
     fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal>;
 

@@ -6,6 +6,7 @@ use super::enqueue::Enqueue;
 use super::posted::{Posted, PostedQueue};
 use super::receive::{Prefetch, ReceiveRing};
 use super::ring::{DeviceRing, each};
+use super::taken::TakenChain;
 use crate::areas::Areas;
 use crate::config::{Format, Negotiated, features};
 use crate::driver::{Buffer, Queue};
@@ -57,8 +58,8 @@ impl<R: ReceiveRing> ReceiveRing for Rogue<'_, R> {
         self.ring.put_used(used, last, written, instead);
     }
 
-    fn put_unused(&self, used: &mut R::Used, last: Posted) {
-        self.ring.put_unused(used, last);
+    fn put_empty(&self, used: &mut R::Used, chain: TakenChain) {
+        self.ring.put_empty(used, chain);
         self.again.set(self.again.get() + 1);
         assert!(self.again.get() <= SIZE.into(), "one call gives back more chains than the ring holds");
         match self.format {

@@ -39,6 +39,12 @@ impl Ids {
         self.free
     }
 
+    /// Returns how many there are, free or not.
+    #[inline(always)]
+    pub(super) fn size(&self) -> u32 {
+        self.size.into()
+    }
+
     /// Takes the next one, if there is any.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
@@ -52,6 +58,16 @@ impl Ids {
                 id
             }
         })
+    }
+
+    /// Undoes the last [`Ids::take`], which returned `id`.
+    #[cold]
+    pub(super) fn put_back(&mut self, id: u16) {
+        self.free += 1;
+        match &mut self.order {
+            Order::Sequence { next, .. } => *next = id,
+            Order::Returned { head, .. } => *head = head.wrapping_sub(1),
+        }
     }
 
     /// Takes back `id`: the oldest one, if they come back in sequence.
@@ -87,26 +103,18 @@ fn after(id: u16, size: u16) -> u16 {
 pub(super) struct Outstanding {
     returns: Returns,
     /// The chain with this id.
-    chains: Box<[OutstandingChain]>,
-    /// The chain that ends the batch announced by the device, if one is in progress.
-    batch: Option<Last>,
+    pub(super) chains: Box<[OutstandingChain]>,
+    /// The entry of the chain that ends the batch announced by the device, if one is in progress.
+    pub(super) batch: Option<Entry>,
 }
 
 /// A chain that the device holds, or none.
 #[derive(Clone, Copy, Default)]
-struct OutstandingChain {
+pub(super) struct OutstandingChain {
     /// Number of descriptors; zero while the device does not hold the chain.
-    descriptors: u16,
+    pub(super) descriptors: u16,
     /// Bytes that the device may write.
-    writable: u32,
-}
-
-/// The chain that ends a batch.
-#[derive(Clone, Copy)]
-struct Last {
-    id: u16,
-    len: u32,
-    instead: Instead,
+    pub(super) writable: u32,
 }
 
 /// A used entry, as the device wrote it.
@@ -150,19 +158,19 @@ impl Outstanding {
         if let Some(last) = self.batch {
             return self.go_on(oldest?, last);
         }
-        let Entry { id, len, instead } = entry();
+        let last @ Entry { id, len, instead } = entry();
         let chain = self.chains.get_mut(id as usize).filter(|chain| chain.descriptors > 0)?;
         let id = id as u16;
         if oldest.is_some_and(|oldest| oldest != id) {
-            return self.go_on(oldest?, Last { id, len, instead });
+            return self.go_on(oldest?, last);
         }
         Some(Done { id, len, descriptors: std::mem::take(&mut chain.descriptors), instead: instead.buffer() })
     }
 
     /// Returns the `oldest` chain of a batch that ends with `last`.
     #[inline(always)]
-    fn go_on(&mut self, oldest: u16, last: Last) -> Option<Done> {
-        let is_last = oldest == last.id;
+    fn go_on(&mut self, oldest: u16, last: Entry) -> Option<Done> {
+        let is_last = u32::from(oldest) == last.id;
         self.batch = (!is_last).then_some(last);
         let chain = &mut self.chains[usize::from(oldest)];
         let descriptors = std::mem::take(&mut chain.descriptors);

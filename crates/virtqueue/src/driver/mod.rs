@@ -3,6 +3,7 @@
 
 mod ids;
 mod packed;
+mod run;
 mod split;
 
 use crate::config::{Format, QueueConfig};
@@ -10,6 +11,8 @@ use crate::error::{Fatal, SetupError};
 use crate::memory::Arena;
 use packed::PackedDriver;
 use split::SplitDriver;
+
+pub(crate) use run::Run;
 
 /// A run of the driver's memory that a descriptor points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

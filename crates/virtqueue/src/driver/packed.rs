@@ -1,6 +1,7 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
 use super::ids::{Entry, Ids, Outstanding};
+use super::run::{self, Run, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -57,11 +58,6 @@ impl PackedDriver {
     }
 
     #[inline(always)]
-    pub(super) fn free(&self) -> u16 {
-        self.free
-    }
-
-    #[inline(always)]
     pub(super) fn add(&mut self, buffers: &[Buffer]) -> u16 {
         let size = self.areas.size;
         let id = self.ids.take().expect("no more chains than descriptors");
@@ -81,13 +77,6 @@ impl PackedDriver {
         self.free -= buffers.len() as u16;
         self.outstanding.add(id, buffers);
         id
-    }
-
-    #[inline(always)]
-    pub(super) fn publish(&mut self) {
-        if let Some(first) = self.first.take() {
-            publish(self.areas.tail(first.slot), first.tail.0);
-        }
     }
 
     #[inline(always)]
@@ -144,5 +133,89 @@ impl PackedDriver {
     pub(super) fn has_used(&self) -> bool {
         let used = |tail: Tail| tail.packed_state() == packed_used_bits(self.used.wrap);
         self.outstanding.in_batch() || used(Tail(consume(self.areas.tail(self.used.slot))))
+    }
+}
+
+/// Used descriptors.
+struct UsedDescriptors<'a> {
+    areas: &'a Areas,
+    at: Position,
+    /// The bits of a used descriptor in the lap of `at`.
+    bits: u16,
+}
+
+impl UsedEntries for UsedDescriptors<'_> {
+    #[inline(always)]
+    fn read(&self) -> Option<Entry> {
+        let tail = Tail(consume(self.areas.tail(self.at.slot)));
+        (tail.packed_state() == self.bits).then(|| Entry {
+            id: tail.packed_id().into(),
+            len: tail.len(),
+            instead: Instead::OWN,
+        })
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, _: u16) {
+        // As in `pop_used`: the next lap writes here.
+        prefetch_write(self.areas.tail(self.at.slot).as_ptr().cast());
+        let next = self.at.advance(1, self.areas.size);
+        if next.wrap != self.at.wrap {
+            self.bits = packed_used_bits(next.wrap);
+        }
+        self.at = next;
+    }
+}
+
+impl Run for PackedDriver {
+    #[inline(always)]
+    fn free(&self) -> u16 {
+        self.free
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        if let Some(first) = self.first.take() {
+            publish(self.areas.tail(first.slot), first.tail.0);
+        }
+    }
+
+    #[inline(always)]
+    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16 {
+        if self.exchanges {
+            return 0;
+        }
+        let (areas, at) = (&self.areas, self.used);
+        let mut used = UsedDescriptors { areas, at, bits: packed_used_bits(at.wrap) };
+        let most = most.min(self.areas.size - self.free);
+        let taken = run::take_back(&mut used, &mut self.ids, &mut self.outstanding, most, take);
+        self.used = used.at;
+        self.free += taken;
+        taken
+    }
+
+    #[inline(always)]
+    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+        let (areas, mut avail, mut first) = (&self.areas, self.avail, self.first.take());
+        let mut bits = packed_available_bits(avail.wrap);
+        let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
+            put(areas.addr(avail.slot), addr);
+            let tail = Tail::packed(len, id, bits | if writable { F_WRITE } else { 0 });
+            if first.is_none() {
+                first = Some(FirstAdded { slot: avail.slot, tail });
+            } else {
+                put(areas.tail(avail.slot), tail.0);
+            }
+            let at = avail.advance(1, areas.size);
+            if at.wrap != avail.wrap {
+                bits = packed_available_bits(at.wrap);
+            }
+            avail = at;
+        };
+        let added = run::add(&mut self.ids, &mut self.outstanding, most.min(self.free), next, put);
+        self.avail = avail;
+        self.first = first;
+        self.free -= added;
+        added
     }
 }

@@ -1,6 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
+use super::run::{self, Run, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -61,11 +62,6 @@ impl SplitDriver {
     }
 
     #[inline(always)]
-    pub(super) fn free(&self) -> u16 {
-        self.ids.free()
-    }
-
-    #[inline(always)]
     pub(super) fn add(&mut self, buffers: &[Buffer]) -> u16 {
         let head = self.ids.take().expect("there are free descriptors");
         let mut at = head;
@@ -86,14 +82,6 @@ impl SplitDriver {
         self.outstanding.add(head, buffers);
         self.avail = self.avail.wrapping_add(1);
         head
-    }
-
-    #[inline(always)]
-    pub(super) fn publish(&mut self) {
-        if self.avail != self.published {
-            publish(self.areas.avail_idx(), self.avail);
-            self.published = self.avail;
-        }
     }
 
     #[inline(always)]
@@ -158,5 +146,79 @@ impl SplitDriver {
 
     pub(super) fn has_used(&self) -> bool {
         self.outstanding.in_batch() || consume(self.areas.used_idx()) != self.used
+    }
+}
+
+/// Used elements that are known.
+struct UsedElements<'a> {
+    areas: &'a Areas,
+    mask: u16,
+    at: u16,
+}
+
+impl UsedEntries for UsedElements<'_> {
+    #[inline(always)]
+    fn read(&self) -> Option<Entry> {
+        let (id_at, len_at) = self.areas.used_element(self.at & self.mask);
+        Some(Entry { id: get(id_at), len: get(len_at), instead: Instead::OWN })
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, id: u16) {
+        // As in `pop_used`: the next buffer is written here.
+        prefetch_write(self.areas.addr(id).as_ptr().cast());
+        self.at = self.at.wrapping_add(1);
+    }
+}
+
+impl Run for SplitDriver {
+    #[inline(always)]
+    fn free(&self) -> u16 {
+        self.ids.free()
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        if self.avail != self.published {
+            publish(self.areas.avail_idx(), self.avail);
+            self.published = self.avail;
+        }
+    }
+
+    #[inline(always)]
+    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16 {
+        if self.exchanges {
+            return 0;
+        }
+        let mut known = self.seen.wrapping_sub(self.used);
+        if known < most {
+            let seen = consume(self.areas.used_idx());
+            known = seen.wrapping_sub(self.used);
+            if known > self.areas.size {
+                // `pop_used` reports it.
+                return 0;
+            }
+            self.seen = seen;
+        }
+        let (areas, mask) = (&self.areas, self.mask);
+        let mut used = UsedElements { areas, mask, at: self.used };
+        let taken = run::take_back(&mut used, &mut self.ids, &mut self.outstanding, most.min(known), take);
+        self.used = used.at;
+        taken
+    }
+
+    #[inline(always)]
+    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+        let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
+        let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
+            put(areas.addr(id), addr);
+            put_changed(areas.tail(id), Tail::split(len, if writable { F_WRITE } else { 0 }, 0).0);
+            put_changed(areas.avail_entry(avail & mask), id);
+            avail = avail.wrapping_add(1);
+        };
+        let added = run::add(&mut self.ids, &mut self.outstanding, most, next, put);
+        self.avail = avail;
+        self.moves |= added > 0;
+        added
     }
 }

@@ -13,6 +13,8 @@ mod lend;
 #[cfg(not(miri))]
 mod pages;
 mod rogue;
+#[cfg(not(miri))]
+mod splice;
 mod support;
 #[cfg(not(miri))]
 mod translate;

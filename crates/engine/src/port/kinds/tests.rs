@@ -27,7 +27,7 @@ struct Place {
 
 impl Place {
     fn new(guest: &Arc<Memory>) -> Arc<Place> {
-        let mapped = Mapped::new(true, 0);
+        let mapped = Mapped::new(true, Some(0));
         mapped.set_reachable(Some(guest.clone()));
         Arc::new(Place {
             drops: Arc::default(),

@@ -101,6 +101,11 @@ impl KeepChains for VhostReceive {
     }
 
     #[inline]
+    fn ring(&self) -> Option<&Dequeue> {
+        self.common.may_continue(self.ring.memory()).then_some(&self.ring)
+    }
+
+    #[inline]
     fn release(&self, ids: &[u16]) {
         self.ring.release(ids.iter().copied());
     }

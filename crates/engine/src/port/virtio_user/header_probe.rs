@@ -42,6 +42,12 @@ impl HeaderProbe {
         is_on_trial
     }
 
+    /// Reports whether the device is known to write headers.
+    #[inline(always)]
+    pub(super) fn writes(&self) -> bool {
+        matches!(self.state.get(), State::Writes)
+    }
+
     /// Reports whether the header of a loan that the device has filled is known to be valid. One that was `spoiled` is
     /// checked, even if it comes back after the trial.
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! The receive half of a virtio-user queue.
 
+mod splice;
 mod zero_copy;
 
 use super::header_probe::HeaderProbe;
@@ -10,26 +11,37 @@ use crate::port::{HoldBursts, RxQueue, Wait};
 use packet::copy::prefetch;
 use packet::unfinished::Patch;
 use packet::{Burst, MIN_FRAME, Segment};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use vhost_user::Event;
-use virtqueue::device::{Landing, Loan};
+use vhost_user::frontend::Returned as DeviceReturned;
+use virtqueue::device::{Landing, Loan, Loans};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{NET_HEADER, ordering};
 
-/// Buffer in a chain that the device has.
-#[derive(Default)]
+/// The switch's own share in a chain that the device has, beside a guest's buffer ([`VirtioReceive::loans`]).
+#[derive(Clone, Copy, Default)]
 enum Held {
     #[default]
     Nothing,
-    /// An own buffer, by index.
+    /// An own buffer, by index. There is no guest's.
+    Own(u16),
+    /// The own buffer, by index, with the first bytes of a frame that is scattered.
+    Head(u16),
+    /// No buffer, but the header in the guest's was made invalid.
+    Spoiled,
+}
+
+/// A buffer that the device has returned.
+enum Returned {
+    /// One of the switch's own, by index.
     Own(u16),
     Lent(Lent),
 }
 
-/// A guest's buffer that the device has.
+/// A guest's buffer that the device has returned.
 struct Lent {
     loan: Loan,
     /// If frames are scattered, the own buffer with their first bytes, by index.
@@ -53,7 +65,7 @@ pub struct VirtioReceive {
     parts: RefCell<Vec<(u16, u32)>>,
     lending: Option<Lending>,
     /// Loans that the device has.
-    lent: Cell<u16>,
+    loans: RefCell<Loans>,
     headers: HeaderProbe,
     /// Bytes removed before each frame, such as a tunnel's headers. The device writes them to memory of the switch, so
     /// that the rest of the frame lies where the guest wants it.
@@ -77,7 +89,7 @@ impl VirtioReceive {
             spare: RefCell::new(Vec::with_capacity(capacity)),
             parts: RefCell::default(),
             lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM)),
-            lent: Cell::new(0),
+            loans: RefCell::new(Loans::new(size)),
             headers: HeaderProbe::new(),
             outer,
         };
@@ -96,12 +108,21 @@ impl VirtioReceive {
     /// Returns the next used buffer, and how many bytes the device wrote. Its id is valid: the queue reports any other
     /// as an error of the device.
     #[inline(always)]
-    fn pop(end: &mut BufferedQueue<Held>) -> Option<(u16, Held, u32)> {
-        match end.queue.pop() {
-            Ok(returned) => returned.map(|r| (r.id, std::mem::take(r.entry), r.len)),
-            Err(_) => {
+    fn pop(end: &mut BufferedQueue<Held>, loans: &mut Loans) -> Option<(u16, Returned, u32)> {
+        loop {
+            let Ok(back) = end.queue.pop() else {
                 end.give_up();
-                None
+                return None;
+            };
+            let DeviceReturned { id, entry, len, .. } = back?;
+            let held = std::mem::take(entry);
+            if let Held::Own(index) = held {
+                return Some((id, Returned::Own(index), len));
+            }
+            if let Some(loan) = loans.take(id) {
+                let head = if let Held::Head(index) = held { Some(index) } else { None };
+                let spoiled = matches!(held, Held::Spoiled);
+                return Some((id, Returned::Lent(Lent { loan, head, spoiled }), len));
             }
         }
     }
@@ -109,16 +130,14 @@ impl VirtioReceive {
     /// Like `pop`, for the switch's own buffers only: loans that come back without a guest wait for one.
     fn pop_own(&self, end: &mut BufferedQueue<Held>) -> Option<(u16, u32)> {
         loop {
-            match Self::pop(end)? {
-                (_, Held::Own(index), len) => return Some((index, len.min(ROOM))),
-                (_, Held::Lent(lent), _) => {
-                    self.lent.set(self.lent.get() - 1);
+            match Self::pop(end, &mut self.loans.borrow_mut())? {
+                (_, Returned::Own(index), len) => return Some((index, len.min(ROOM))),
+                (_, Returned::Lent(lent), _) => {
                     self.spare.borrow_mut().extend(lent.head);
                     if let Some(lending) = &self.lending {
                         lending.strand(lent.loan);
                     }
                 }
-                (_, Held::Nothing, _) => {}
             }
         }
     }
@@ -189,7 +208,7 @@ impl VirtioReceive {
 
     /// Returns the number of buffers that the device has. A scattered frame takes two descriptors.
     fn offered(&self, end: &BufferedQueue<Held>) -> u16 {
-        end.queue.size() - end.queue.free() - if self.outer > 0 { self.lent.get() } else { 0 }
+        end.queue.size() - end.queue.free() - if self.outer > 0 { self.loans.borrow().len() } else { 0 }
     }
 
     /// Adds own buffers until `reserve` buffers are offered. Reports whether it added any.
@@ -213,10 +232,14 @@ impl VirtioReceive {
     fn offer_lent(
         &self,
         end: &mut BufferedQueue<Held>,
+        loans: &mut Loans,
         spare: &mut Vec<u16>,
         guest: &GuestBuffers,
         loan: Loan,
     ) -> Result<u16, Loan> {
+        if !loans.takes(&loan) {
+            return Err(loan);
+        }
         let whole = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
         let (head, added) = if self.outer == 0 {
             (None, end.queue.add(&[whole]))
@@ -230,9 +253,13 @@ impl VirtioReceive {
             spare.extend(head);
             return Err(loan);
         };
-        let spoiled = head.is_none() && self.headers.spoil(guest.ring(), &loan);
-        *entry = Held::Lent(Lent { loan, head, spoiled });
-        self.lent.set(self.lent.get() + 1);
+        *entry = match head {
+            Some(index) => Held::Head(index),
+            None if self.headers.spoil(guest.ring(), &loan) => Held::Spoiled,
+            None => Held::Nothing,
+        };
+        let is_marked = !matches!(entry, Held::Nothing);
+        loans.put(id, loan, is_marked);
         Ok(id)
     }
 

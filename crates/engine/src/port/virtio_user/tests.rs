@@ -126,7 +126,7 @@ fn every_chain_comes_back_when_the_backend_goes() {
     const SIZE: u16 = 8;
     let mut arena = Arena::new(1 << 20, false).unwrap();
     let mut guest = Guest::new(&mut arena, SIZE);
-    let mapped = Mapped::new(false, 0);
+    let mapped = Mapped::new(false, Some(0));
     mapped.set_in_place_from(guest.dequeue.id());
     let (port, device, ..) = port(arena, 64, Some(Arc::new(mapped)));
     for _ in 0..40 {
@@ -187,7 +187,7 @@ impl Mapping {
         let own = arena.allocate(u64::from(size) * u64::from(STRIDE), 4096).unwrap();
         let memory = arena.memory().clone();
         let fault = Arc::<SessionFault>::default();
-        let mapped = Arc::new(Mapped::new(true, 0));
+        let mapped = Arc::new(Mapped::new(true, Some(0)));
         mapped.set_reachable(Some(memory.clone()));
         let queue = QueueEnd::create(Queue::new(&arena, &wire).unwrap(), wire).unwrap();
         let device = Enqueue::new(Arc::new(memory.also_by_host()), &wire).unwrap();

@@ -5,10 +5,12 @@ use crate::drops::Reason;
 use crate::port::zero_copy::{Mapped, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
 use packet::{BurstStorage, Frames, Judged, Kind, Segment, Taken, Unjudged};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use vhost_user::frontend::DriverQueue;
 use virtqueue::NET_HEADER;
+use virtqueue::device::{Chains, Dequeue, SendTerms, Spliced};
 use virtqueue::driver::Buffer;
 
 /// Number of buffers ahead whose first line is prefetched.
@@ -22,33 +24,33 @@ const MAX_CHAIN: u32 = 8;
 
 /// Transmit half: frames to the device.
 pub struct VirtioTransmit {
-    end: RefCell<BufferedQueue<FrameMemory>>,
+    end: RefCell<BufferedQueue<Copied>>,
     /// Buffers that the device does not have, in the order in which it returned them.
     free: RefCell<VecDeque<u16>>,
     mapped: Option<Arc<Mapped>>,
     /// Chains of the guest that the device has returned.
     returned: RefCell<Vec<u16>>,
     /// Chains of the guest that the device has.
-    kept: Cell<u16>,
+    kept: RefCell<Chains>,
 }
 
-/// Memory that a frame lies in.
+/// Buffers of the switch that a frame was copied to: none if it lies in the guest's memory ([`VirtioTransmit::kept`]).
 #[derive(Clone, Copy, Default)]
-enum FrameMemory {
-    /// The device has no such frame.
-    #[default]
-    None,
-    /// Buffers of the switch.
-    Copied { indices: [u16; MAX_CHAIN as usize], count: u16 },
-    /// The guest's memory, in its chain with this id.
-    InPlace(u16),
+struct Copied {
+    indices: [u16; MAX_CHAIN as usize],
+    count: u16,
 }
 
-impl FrameMemory {
+impl Copied {
     #[inline(always)]
-    fn one(index: u16) -> FrameMemory {
-        FrameMemory::Copied { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }
+    fn one(index: u16) -> Copied {
+        Copied { indices: [index, 0, 0, 0, 0, 0, 0, 0], count: 1 }
     }
+}
+
+/// Returns the number of a guest's chains that are kept at most. However slow the device is, the guest keeps some for other destinations.
+fn most_kept<T>(queue: &DriverQueue<T>) -> u16 {
+    queue.size() - queue.size() / 4
 }
 
 impl VirtioTransmit {
@@ -61,26 +63,25 @@ impl VirtioTransmit {
             free: RefCell::new((0..size).collect()),
             mapped,
             returned: RefCell::new(Vec::with_capacity(size.into())),
-            kept: Cell::new(0),
+            kept: RefCell::new(Chains::new(size)),
         }
     }
 
     /// Takes back chains that the device has returned. A kept chain is forgotten here: before this descriptor is
     /// reused, the guest may have sent the chain again, and it may be kept again.
     #[inline(always)]
-    fn reclaim(&self, end: &mut BufferedQueue<FrameMemory>, free: &mut VecDeque<u16>) {
+    fn reclaim(&self, end: &mut BufferedQueue<Copied>, free: &mut VecDeque<u16>) {
         let returned_chains = &mut *self.returned.borrow_mut();
-        let before = returned_chains.len();
+        let kept = &mut *self.kept.borrow_mut();
         loop {
             match end.queue.pop() {
-                Ok(Some(returned)) => match *returned.entry {
-                    FrameMemory::Copied { ref indices, count } => free.extend(&indices[..usize::from(count)]),
-                    FrameMemory::InPlace(id) => {
-                        *returned.entry = FrameMemory::None;
-                        returned_chains.push(id);
+                Ok(Some(returned)) => {
+                    let Copied { indices, count } = returned.entry;
+                    match usize::from(std::mem::take(count)) {
+                        0 => returned_chains.extend(kept.take(returned.id)),
+                        count => free.extend(&indices[..count]),
                     }
-                    FrameMemory::None => {}
-                },
+                }
                 Ok(None) => break,
                 Err(_) => {
                     end.give_up();
@@ -88,13 +89,12 @@ impl VirtioTransmit {
                 }
             }
         }
-        self.kept.set(self.kept.get() - (returned_chains.len() - before) as u16);
     }
 
     /// Copies a frame of several segments, such as an aggregate, into one buffer, which must be available.
     #[inline(never)]
     fn gather<'b>(
-        end: &mut BufferedQueue<FrameMemory>,
+        end: &mut BufferedQueue<Copied>,
         free: &mut VecDeque<u16>,
         len: u32,
         segments: impl Iterator<Item = Segment<'b>> + Clone,
@@ -103,7 +103,7 @@ impl VirtioTransmit {
         let addr = end.buffer(index);
         end.arena.gather(addr + u64::from(NET_HEADER), segments);
         let (_, entry) = end.queue.add(&[Buffer { addr, len: NET_HEADER + len, writable: false }])?;
-        *entry = FrameMemory::one(index);
+        *entry = Copied::one(index);
         Some(())
     }
 
@@ -111,7 +111,7 @@ impl VirtioTransmit {
     /// each: no byte of a frame may lie where the buffer's next frame, perhaps another guest's, has its header.
     #[cold]
     fn scatter<'b>(
-        end: &mut BufferedQueue<FrameMemory>,
+        end: &mut BufferedQueue<Copied>,
         free: &mut VecDeque<u16>,
         mut segments: impl Iterator<Item = Segment<'b>>,
     ) -> Option<()> {
@@ -138,7 +138,7 @@ impl VirtioTransmit {
             count += 1;
         }
         let (_, entry) = end.queue.add(&buffers[..usize::from(count)])?;
-        *entry = FrameMemory::Copied { indices, count };
+        *entry = Copied { indices, count };
         Some(())
     }
 
@@ -153,22 +153,20 @@ impl VirtioTransmit {
         if from != 0 || free.len() < 2 * frames.len() {
             self.reclaim(end, &mut free);
         }
-        // However slow the device is, the guest keeps some chains for other destinations.
-        let most_kept = end.queue.size() - end.queue.size() / 4;
+        let most_kept = most_kept(&end.queue);
         let mut kept = 0;
         for (place, frame) in frames.as_slice().iter().enumerate() {
             if from != 0
                 && frame.len() >= copy_break
-                && self.kept.get() < most_kept
+                && self.kept.borrow().len() < most_kept
                 && end.queue.free() > 0
                 && let Some(chain) = frames.keep(frame, from)
             {
                 // The guest's own header precedes it; neither side negotiated offloads.
                 let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
                 let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
-                let (_, entry) = end.queue.add(&[buffer]).expect("there is a free descriptor");
-                *entry = FrameMemory::InPlace(chain);
-                self.kept.set(self.kept.get() + 1);
+                let (id, _) = end.queue.add(&[buffer]).expect("there is a free descriptor");
+                self.kept.borrow_mut().put(id, chain);
                 kept += 1;
                 sent.frames += 1;
                 sent.bytes += u64::from(frame.len());
@@ -179,7 +177,7 @@ impl VirtioTransmit {
                 sent.too_long += 1;
                 continue;
             }
-            let lacks = |end: &BufferedQueue<FrameMemory>, free: &VecDeque<u16>| {
+            let lacks = |end: &BufferedQueue<Copied>, free: &VecDeque<u16>| {
                 free.len() < wanted as usize || end.queue.free() < wanted as u16
             };
             if lacks(end, &free) {
@@ -204,7 +202,7 @@ impl VirtioTransmit {
                     end.arena.gather(addr + u64::from(NET_HEADER), std::iter::once(taken));
                 }
                 let added = end.queue.add(&[Buffer { addr, len: NET_HEADER + frame.len(), writable: false }]);
-                added.map(|(_, entry)| *entry = FrameMemory::one(index))
+                added.map(|(_, entry)| *entry = Copied::one(index))
             } else if wanted == 1 {
                 Self::gather(end, &mut free, frame.len(), taken.segments(&frames, place))
             } else {
@@ -250,7 +248,7 @@ impl TxQueue for VirtioTransmit {
 
 impl ZeroCopyTx for VirtioTransmit {
     fn returned(&self, release: &mut dyn FnMut(&[u16])) {
-        if self.kept.get() > 0 {
+        if !self.kept.borrow().is_empty() {
             self.reclaim(&mut self.end.borrow_mut(), &mut self.free.borrow_mut());
         }
         let returned = &mut *self.returned.borrow_mut();
@@ -260,8 +258,22 @@ impl ZeroCopyTx for VirtioTransmit {
         }
     }
 
+    #[inline]
+    fn splice(&self, from: &Dequeue, most: u16) -> Spliced {
+        let Some(mapped) = &self.mapped else { return Spliced::NOTHING };
+        let id = mapped.in_place_from();
+        if id == 0 || id != from.id() || !self.returned.borrow().is_empty() {
+            return Spliced::NOTHING;
+        }
+        let end = &mut *self.end.borrow_mut();
+        let terms = SendTerms { most, shortest: mapped.splice_from, kept: most_kept(&end.queue) };
+        let done = from.splice(end.queue.ring(), &mut self.kept.borrow_mut(), terms);
+        mapped.sent_in_place.add(done.frames.into());
+        done
+    }
+
     fn keeps(&self) -> bool {
-        self.kept.get() > 0
+        !self.kept.borrow().is_empty()
     }
 
     fn keeps_from(&self) -> u32 {
@@ -270,12 +282,7 @@ impl ZeroCopyTx for VirtioTransmit {
 
     fn recall(&self, release: &mut dyn FnMut(&[u16])) {
         self.returned(release);
-        let in_place = |chain: &mut FrameMemory| match std::mem::take(chain) {
-            FrameMemory::InPlace(id) => Some(id),
-            _ => None,
-        };
-        let ids: Vec<u16> = self.end.borrow_mut().queue.entries().iter_mut().filter_map(in_place).collect();
+        let ids: Vec<u16> = self.kept.borrow_mut().drain().collect();
         release(&ids);
-        self.kept.set(0);
     }
 }

@@ -4,7 +4,8 @@ use super::mapped::KEEP_ALL;
 use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
-use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Prefetch, Terms};
+use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Loans, Prefetch, Spliced, Terms};
+use virtqueue::driver::Queue;
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -28,6 +29,15 @@ impl GuestBuffers {
                 0
             }
         }
+    }
+
+    /// See [`Enqueue::splice`]. Does nothing once pages of the guest's memory have vanished.
+    #[inline(always)]
+    pub(in crate::port) fn splice(&self, filler: &mut Queue, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+        if self.ring.memory().is_broken() {
+            return Spliced::NOTHING;
+        }
+        self.ring.splice(filler, loans, most, room)
     }
 
     /// Has `keep` buffers stay in the ring: gives it as many of the loans that wait as it lacks. Returns how many of the others

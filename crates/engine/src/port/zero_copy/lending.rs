@@ -67,15 +67,47 @@ impl Lending {
         &self.mapped
     }
 
+    /// Reports whether a guest's buffers are lent as they come: it gets all frames of the queue and no others, none of its buffers waits,
+    /// and none was unfit.
+    #[inline(always)]
+    pub(in crate::port) fn is_usual(&self) -> bool {
+        self.mapped.is_exclusive() && self.waiting.borrow().is_empty() && self.mapped.unfit.get() == 0
+    }
+
+    /// Minimum length of a buffer that is lent.
+    #[inline(always)]
+    pub(in crate::port) fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// Returns the key of the loan that is timed.
+    #[inline(always)]
+    pub(in crate::port) fn timed(&self) -> Option<u64> {
+        self.timed.get().map(|(key, _)| key)
+    }
+
+    /// Notes that buffers were lent, the last one with this key. Times it if none is timed.
+    #[inline(always)]
+    pub(in crate::port) fn lent(&self, key: u64) {
+        self.mapped.copied_before.set(self.mapped.copied.get());
+        if self.timed.get().is_none() {
+            self.timed.set(Some((key, Instant::now())));
+        }
+    }
+
     /// Notes that the loan with this key came back.
     #[inline(always)]
     pub(in crate::port) fn came_back(&self, key: u64) {
-        if let Some((timed, since)) = self.timed.get()
-            && timed == key
-        {
+        if self.timed() == Some(key) {
+            self.timed_came_back();
+        }
+    }
+
+    /// Notes that the timed loan came back.
+    pub(in crate::port) fn timed_came_back(&self) {
+        if let Some((_, since)) = self.timed.take() {
             let longest = &self.mapped.longest;
             longest.set(longest.get().max(since.elapsed().as_micros() as u64));
-            self.timed.set(None);
         }
     }
 
@@ -125,11 +157,8 @@ impl Lending {
         } else if fresh < terms.most {
             mapped.unfit.set(guest.ring().unfit(terms).map_or(0, |len| len.max(1).into()));
         }
-        if last.is_some() {
-            mapped.copied_before.set(mapped.copied.get());
-            if self.timed.get().is_none() {
-                self.timed.set(last.map(|key| (key, Instant::now())));
-            }
+        if let Some(last) = last {
+            self.lent(last);
         }
         // Also if the guest's ring turned out to be broken after some were lent.
         last.is_some()

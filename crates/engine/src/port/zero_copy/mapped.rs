@@ -9,6 +9,9 @@ use virtqueue::memory::Memory;
 /// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, after a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
+/// Length in bytes from which a frame that the switch reads is sent from the guest's memory faster than by a copy.
+pub const COPY_BREAK: u32 = 256;
+
 /// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch: a burst,
 /// which is copied to them at once.
 pub(super) const KEEP: u32 = MAX_BURST as u32;
@@ -41,6 +44,8 @@ pub struct Mapped {
     keep: AtomicU32,
     /// Length in bytes from which a guest's frame is sent without a copy.
     pub copy_break: u32,
+    /// The same for frames that nobody looks at ([`super::ZeroCopyTx::splice`]).
+    pub splice_from: u32,
     /// Bytes by which frames grow on their way to the guest; negative if they shrink.
     growth: AtomicI32,
     /// Buffers on loan now.
@@ -68,9 +73,10 @@ pub struct Mapped {
 
 impl Mapped {
     /// Returns the state of a mapping. `pass_through`: the guest gets frames from nowhere else. From `copy_break` bytes
-    /// on, its frames are sent without a copy.
-    pub fn new(pass_through: bool, copy_break: u32) -> Mapped {
-        let mapped = Mapped { pass_through, copy_break, ..Mapped::default() };
+    /// on, its frames are sent without a copy; if `None`, from the length on from which that is faster.
+    pub fn new(pass_through: bool, copy_break: Option<u32>) -> Mapped {
+        let (from, splice_from) = (copy_break.unwrap_or(COPY_BREAK), copy_break.unwrap_or(0));
+        let mapped = Mapped { pass_through, copy_break: from, splice_from, ..Mapped::default() };
         mapped.set_splits(false);
         mapped
     }

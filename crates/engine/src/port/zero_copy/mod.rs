@@ -22,6 +22,7 @@ pub(crate) use source::Source;
 use super::{RxQueue, TxQueue};
 use packet::Burst;
 use std::sync::Arc;
+use virtqueue::device::{Dequeue, Spliced};
 use virtqueue::memory::Memory;
 
 /// Receive half of a physical queue that can fill a guest's buffers.
@@ -33,6 +34,12 @@ pub trait ZeroCopyRx {
     /// per round, even without frames. Reports whether any buffer was offered, the switch's own included, so that the
     /// filler must be notified.
     fn relend(&self, guest: &GuestBuffers) -> bool;
+
+    /// Receives up to `most` frames into buffers of `guest`, delivers them to it, and lends it others, all in one: if nothing has
+    /// to see the frames, and as far as all is as usual. [`Spliced::stopped`] tells that the next ones have to be received.
+    fn splice(&self, _guest: &GuestBuffers, _most: u16) -> Spliced {
+        Spliced::NOTHING
+    }
 
     /// Adapts the number of loans to the fate of the frames of a burst. Called between receiving and
     /// [`ZeroCopyRx::relend`], if a stage takes frames apart.
@@ -48,6 +55,12 @@ pub trait ZeroCopyRx {
 pub trait ZeroCopyTx {
     /// Passes the chains that were kept here and are no longer needed, if there are any, to `release`.
     fn returned(&self, release: &mut dyn FnMut(&[u16]));
+
+    /// Sends up to `most` frames of the mapped guest from its memory, and gives it the chains back that were sent, all in one: if nothing
+    /// has to see the frames, and as far as all is as usual. [`Spliced::stopped`] tells that the next ones have to be received.
+    fn splice(&self, _from: &Dequeue, _most: u16) -> Spliced {
+        Spliced::NOTHING
+    }
 
     /// Reports whether chains are kept here, which the caller must then ask for.
     fn keeps(&self) -> bool;
@@ -65,6 +78,9 @@ pub trait KeepChains {
     /// Marks the chains at these places of the burst ([`Burst::kept`]) as kept by an output: they are not recycled
     /// until they are released. Called before [`RxQueue::recycle`].
     fn keep(&self, places: u32);
+
+    /// Returns the ring, if its frames may go on.
+    fn ring(&self) -> Option<&Dequeue>;
 
     /// Releases kept chains, which the next [`RxQueue::recycle`] returns.
     fn release(&self, ids: &[u16]);

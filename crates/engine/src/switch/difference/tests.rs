@@ -22,7 +22,7 @@ fn spec(mappings: &[(usize, &str, u32)]) -> Spec {
         from: PortQueues::one("wan", queue),
         to: PortQueues::all(to),
         pass_through: true,
-        copy_break,
+        copy_break: Some(copy_break),
         tenancy: Tenancy::Trust(vec![]),
     };
     Spec {

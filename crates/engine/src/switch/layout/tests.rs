@@ -59,7 +59,7 @@ fn queues_of_a_port_are_patched_with_different_ports() {
         from: PortQueues::one("wan", queue),
         to,
         pass_through: true,
-        copy_break: 0,
+        copy_break: None,
         tenancy: crate::spec::Tenancy::TrustAll,
     };
     let worker = |port, queue| WorkerSpec { queues: vec![PortQueues { port, queue }], ..WorkerSpec::default() };

@@ -99,7 +99,7 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
 fn mapping(to: &str) -> Arc<Mapping> {
     let tenancy = Tenancy::Trust(Vec::new());
     let (from, to) = (PortQueues::all("wan"), PortQueues::all(to));
-    let spec = MappingSpec { from, to, pass_through: true, tenancy, copy_break: 0 };
+    let spec = MappingSpec { from, to, pass_through: true, tenancy, copy_break: None };
     Arc::new(Mapping::new(spec, Verdict::InPlace, MappedQueues { physical: 0, guest: 0 }))
 }
 

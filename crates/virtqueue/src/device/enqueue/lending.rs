@@ -104,7 +104,7 @@ impl<L: DirtyLog> Enqueue<L> {
         if loan.queue != self.id || !fits {
             return Some(loan);
         }
-        self.mark_returned(&loan);
+        self.mark_returned(&loan.buffer);
         // SAFETY: this queue lent the buffer after checking that it is mapped for its length, by a memory that the
         // queue holds; the frame starts and ends within it, even if `len` is zero.
         let rest = unsafe { Segment::new(loan.buffer.ptr.add(at as usize), len) };
@@ -202,7 +202,7 @@ impl<L: DirtyLog> Enqueue<L> {
     /// Takes back an unfilled buffer, which is used next. Drops a loan of another queue.
     pub fn give_back(&self, loan: Loan) {
         if loan.queue == self.id {
-            self.mark_returned(&loan);
+            self.mark_returned(&loan.buffer);
             self.posted.push_front(loan.buffer);
         }
     }
@@ -214,8 +214,8 @@ impl<L: DirtyLog> Enqueue<L> {
 
     /// Tells the log of a buffer that comes back: the borrower may have written to it even if it holds no frame.
     #[inline(always)]
-    fn mark_returned(&self, loan: &Loan) {
-        self.writer().mark_lent(loan.buffer.ptr, loan.buffer.len);
+    pub(super) fn mark_returned(&self, buffer: &Posted) {
+        self.writer().mark_lent(buffer.ptr, buffer.len);
     }
 
     /// Returns all posted but unused buffers to the guest if any were lent. All loans must be back, also those set aside.
@@ -231,7 +231,7 @@ impl<L: DirtyLog> Enqueue<L> {
         while self.posted.len() > 0 {
             let buffer = self.posted.peek(0);
             if buffer.is_last() {
-                ring.put_unused(&mut used, buffer);
+                ring.put_empty(&mut used, buffer.chain());
             }
             self.posted.pop(1);
         }
@@ -242,6 +242,6 @@ impl<L: DirtyLog> Enqueue<L> {
 
 /// Reports whether the buffer is a whole chain with at least `room` bytes.
 #[inline(always)]
-fn fits(buffer: Posted, room: u32) -> bool {
+pub(super) fn fits(buffer: Posted, room: u32) -> bool {
     buffer.is_last() && buffer.len >= room
 }

@@ -3,6 +3,7 @@
 mod lending;
 mod pages;
 mod scatter;
+mod splice;
 
 use super::DropCounts;
 use super::budget::Budget;

@@ -87,7 +87,7 @@ impl<L: DirtyLog> Enqueue<L> {
                 let reason = if buffer.len == 0 { Dropped::BadBuffer } else { Dropped::Short };
                 DropCounts::count(&self.dropped, reason);
                 let mut used = ring.used();
-                ring.put_unused(&mut used, buffer);
+                ring.put_empty(&mut used, buffer.chain());
                 ring.set_used(used);
                 self.posted.pop(buffers);
                 self.filling.spend(buffers);

@@ -52,7 +52,7 @@ struct FirstUsed {
 /// How far a call has read the ring, and how far it may go: not beyond the slots that were free to be offered when it
 /// began. A guest that writes flags while we read could otherwise send us round the ring again.
 #[derive(Clone, Copy)]
-struct Scan {
+pub(in crate::device) struct Scan {
     at: Position,
     /// The bits of an available descriptor in the lap of `at`.
     available: u16,
@@ -136,7 +136,7 @@ impl<L: DirtyLog> PackedRing<L> {
 
     /// Writes a used descriptor for a chain that nothing was written to.
     #[inline(always)]
-    fn put_empty(&self, used: &mut Used, chain: TakenChain, instead: Instead) {
+    fn put_nothing(&self, used: &mut Used, chain: TakenChain, instead: Instead) {
         self.put(used, chain, Tail::packed(u32::from(instead.bits()) << PACKED_LEN_BITS, chain.id, used.bits));
     }
 
@@ -167,6 +167,27 @@ impl<L: DirtyLog> PackedRing<L> {
 
 impl<L: DirtyLog> DeviceRing for PackedRing<L> {
     type Log = L;
+    type Available = Scan;
+
+    #[inline(always)]
+    fn read_available(&self, _: u16) -> Result<Scan, Fatal> {
+        Ok(self.scan())
+    }
+
+    #[inline(always)]
+    fn head_at(&self, scan: &Scan) -> Result<Option<Head>, Fatal> {
+        Ok(if scan.slots_left > 0 { self.available(scan) } else { None })
+    }
+
+    #[inline(always)]
+    fn pass_available(&self, scan: &mut Scan, slots: u16) {
+        scan.pass(slots, self.common.areas.size);
+    }
+
+    #[inline(always)]
+    fn set_available(&self, scan: Scan) {
+        self.next_avail.set(scan.at);
+    }
 
     #[inline(always)]
     fn common(&self) -> &Common<L> {

@@ -81,8 +81,9 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
         self.put_written(used, TakenChain { id: last.id, slots: last.slots }, written, instead);
     }
 
-    fn put_unused(&self, used: &mut Used, last: Posted) {
-        self.put_empty(used, TakenChain { id: last.id, slots: last.slots }, Instead::OWN);
+    #[inline(always)]
+    fn put_empty(&self, used: &mut Used, chain: TakenChain) {
+        self.put_nothing(used, chain, Instead::OWN);
     }
 
     #[inline(always)]

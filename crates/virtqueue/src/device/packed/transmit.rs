@@ -104,7 +104,7 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn recycle(&self, kept: Option<&Kept>) {
         let ring = &self.ring;
         let mut used = ring.used.get();
-        let mut put = |chain, instead| ring.put_empty(&mut used, chain, instead);
+        let mut put = |chain, instead| ring.put_nothing(&mut used, chain, instead);
         if let Some(kept) = kept {
             kept.give_back(put);
         } else {

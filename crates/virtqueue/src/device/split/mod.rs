@@ -103,8 +103,36 @@ impl<L: DirtyLog> SplitRing<L> {
     }
 }
 
+/// Available chains that a call may read: from this index of the available ring on, this number.
+pub(in crate::device) struct SplitAvailable {
+    at: u16,
+    left: u16,
+}
+
 impl<L: DirtyLog> DeviceRing for SplitRing<L> {
     type Log = L;
+    type Available = SplitAvailable;
+
+    #[inline(always)]
+    fn read_available(&self, wanted: u16) -> Result<SplitAvailable, Fatal> {
+        Ok(SplitAvailable { at: self.next_avail.get(), left: self.available(wanted)? })
+    }
+
+    #[inline(always)]
+    fn head_at(&self, available: &SplitAvailable) -> Result<Option<Head>, Fatal> {
+        if available.left == 0 { Ok(None) } else { self.head(available.at).map(Some) }
+    }
+
+    #[inline(always)]
+    fn pass_available(&self, available: &mut SplitAvailable, _: u16) {
+        available.at = available.at.wrapping_add(1);
+        available.left -= 1;
+    }
+
+    #[inline(always)]
+    fn set_available(&self, available: SplitAvailable) {
+        self.next_avail.set(available.at);
+    }
 
     #[inline(always)]
     fn common(&self) -> &Common<L> {

@@ -6,6 +6,7 @@ use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
 use crate::device::receive::{Prefetch, ReceiveRing};
 use crate::device::ring::DeviceRing;
+use crate::device::taken::TakenChain;
 use crate::error::Fatal;
 use crate::exchange::Instead;
 use crate::layout::{Descriptor, NET_HEADER};
@@ -81,8 +82,10 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
         *used = used.wrapping_add(1);
     }
 
-    fn put_unused(&self, used: &mut u16, last: Posted) {
-        self.put_used(used, last, 0, Instead::OWN);
+    #[inline(always)]
+    fn put_empty(&self, used: &mut u16, chain: TakenChain) {
+        self.put_used_at(*used, chain.id, 0, Instead::OWN);
+        *used = used.wrapping_add(1);
     }
 
     #[inline(always)]

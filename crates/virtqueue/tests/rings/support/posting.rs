@@ -31,9 +31,17 @@ impl Guest {
     }
 
     pub fn post(&mut self, count: usize, room: u32) {
+        self.post_in(count, room, 1);
+    }
+
+    /// Posts buffers of `room` bytes, each in this number of pieces, as many as there is room for.
+    pub fn post_in(&mut self, count: usize, room: u32, pieces: usize) {
         for _ in 0..count {
+            if usize::from(self.driver.queue.free()) < pieces {
+                break;
+            }
             let Some(area) = self.free.pop_front() else { break };
-            let id = self.driver.add(area, &[room], POSTED).expect("as many descriptors as areas");
+            let id = self.driver.add(area, &vec![room / pieces as u32; pieces], POSTED).expect("there are descriptors");
             self.area_of.insert(id, area);
         }
         self.driver.queue.publish();

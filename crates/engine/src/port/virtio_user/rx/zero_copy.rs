@@ -1,10 +1,10 @@
 //! Reception into the buffers of a guest.
 
-use super::{Held, VirtioReceive};
+use super::{Held, Returned, VirtioReceive};
 use crate::port::virtio_user::{BufferedQueue, ROOM};
 use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, ZeroCopyRx};
 use packet::Burst;
-use virtqueue::device::{FilledLoans, Landing, Loan, Told};
+use virtqueue::device::{FilledLoans, Landing, Loan, Loans, Spliced, Told};
 
 /// Buffers that the device has returned.
 struct ReturnedBuffers<'r, 'q> {
@@ -12,6 +12,7 @@ struct ReturnedBuffers<'r, 'q> {
     lending: &'q Lending,
     end: &'r mut BufferedQueue<Held>,
     guest: &'q GuestBuffers,
+    loans: &'r mut Loans,
     taken: &'r mut Vec<u16>,
     /// Number of loans, and of own buffers.
     lent: u16,
@@ -22,9 +23,9 @@ impl<'q> FilledLoans<'q> for ReturnedBuffers<'_, 'q> {
     #[inline(always)]
     fn next(&mut self, burst: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
         while burst.room() > 0 {
-            let (id, held, len) = VirtioReceive::pop(self.end)?;
-            match held {
-                Held::Lent(lent) => {
+            let (id, returned, len) = VirtioReceive::pop(self.end, self.loans)?;
+            match returned {
+                Returned::Lent(lent) => {
                     self.lent += 1;
                     self.taken.extend(lent.head);
                     self.lending.came_back(id.into());
@@ -35,12 +36,11 @@ impl<'q> FilledLoans<'q> for ReturnedBuffers<'_, 'q> {
                     }
                     return Some((lent.loan, landing));
                 }
-                Held::Own(index) => {
+                Returned::Own(index) => {
                     self.own += 1;
                     self.taken.push(index);
                     self.port.push_one(self.end, index, len.min(ROOM), burst);
                 }
-                Held::Nothing => {}
             }
         }
         None
@@ -55,6 +55,7 @@ impl<'q> FilledLoans<'q> for ReturnedBuffers<'_, 'q> {
 struct Offer<'o> {
     port: &'o VirtioReceive,
     end: &'o mut BufferedQueue<Held>,
+    loans: &'o mut Loans,
     spare: &'o mut Vec<u16>,
     guest: &'o GuestBuffers,
 }
@@ -62,7 +63,7 @@ struct Offer<'o> {
 impl PassOn for Offer<'_> {
     #[inline(always)]
     fn pass_on(&mut self, loan: Loan) -> Result<u64, Loan> {
-        self.port.offer_lent(self.end, self.spare, self.guest, loan).map(u64::from)
+        self.port.offer_lent(self.end, self.loans, self.spare, self.guest, loan).map(u64::from)
     }
 }
 
@@ -71,10 +72,11 @@ impl ZeroCopyRx for VirtioReceive {
         let Some(lending) = &self.lending else { return false };
         let end = &mut *self.end.borrow_mut();
         let mut taken = self.taken.borrow_mut();
-        let mut returned = ReturnedBuffers { port: self, lending, end, guest, taken: &mut taken, lent: 0, own: 0 };
+        let loans = &mut *self.loans.borrow_mut();
+        let mut returned =
+            ReturnedBuffers { port: self, lending, end, guest, loans, taken: &mut taken, lent: 0, own: 0 };
         let in_place = guest.ring().receive_filled(burst, &mut returned);
         let ReturnedBuffers { lent, own, .. } = returned;
-        self.lent.set(self.lent.get() - lent);
         lending.mapped().in_place.add(in_place as u64);
         lending.mapped().copied.add(own);
         lent > 0 || own > 0
@@ -89,16 +91,26 @@ impl ZeroCopyRx for VirtioReceive {
         if self.outer > 0 {
             // Each takes another descriptor and an own buffer, of which some may be held.
             most = (most / 2).min(spare.len());
-            heads = usize::from(self.lent.get());
+            heads = usize::from(self.loans.borrow().len());
         }
         // With the device, or held: frames in these will be copied.
         let own_out = spare.len() + heads < usize::from(end.queue.size());
-        let mut offer = Offer { port: self, end, spare: &mut spare, guest };
+        let mut loans = self.loans.borrow_mut();
+        let mut offer = Offer { port: self, end, loans: &mut loans, spare: &mut spare, guest };
         let any = lending.relend(guest, most, 0, own_out, &mut offer);
-        drop(spare);
-        lending.mapped().on_loan.set(self.lent.get().into());
+        lending.mapped().on_loan.set(loans.len().into());
+        drop((spare, loans));
         let own = self.offer_reserve(end, lending.mapped().reserve());
         any || own
+    }
+
+    fn splice(&self, guest: &GuestBuffers, most: u16) -> Spliced {
+        let done = self.splice_to(guest, most);
+        if done.stopped && done.is_any() {
+            // The general way finds out the reason, and offers own buffers if need be.
+            self.relend(guest);
+        }
+        done
     }
 
     fn adapt(&self, mix: Mix) {
@@ -109,18 +121,15 @@ impl ZeroCopyRx for VirtioReceive {
         let Some(lending) = &self.lending else { return 0 };
         let end = &mut *self.end.borrow_mut();
         let mut lost = 0;
-        while let Some((_, held, _)) = Self::pop(end) {
+        let loans = &mut *self.loans.borrow_mut();
+        while let Some((_, returned, _)) = Self::pop(end, loans) {
             lost += 1;
-            if let Held::Lent(lent) = held {
+            if let Returned::Lent(lent) = returned {
                 lending.strand(lent.loan);
             }
         }
-        let lent = end.queue.entries().iter_mut().filter_map(|held| match std::mem::take(held) {
-            Held::Lent(lent) => Some(lent.loan),
-            _ => None,
-        });
-        lending.recall(guest, lent);
-        self.lent.set(0);
+        end.queue.entries().fill(Held::Nothing);
+        lending.recall(guest, loans.drain());
         lost
     }
 }

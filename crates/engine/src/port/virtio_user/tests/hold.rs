@@ -167,7 +167,7 @@ proptest! {
 #[test]
 fn a_queue_without_its_guest_works_while_all_buffers_are_held() {
     for outer in [0, 50] {
-        let mut rig = Rig::new(true, Some(Arc::new(Mapped::new(false, 0))), outer);
+        let mut rig = Rig::new(true, Some(Arc::new(Mapped::new(false, Some(0)))), outer);
         for round in 0..3 {
             assert_eq!(rig.send(u32::from(SIZE) + 1, false), u32::from(SIZE), "round {round}");
             assert_eq!(rig.receive(true, false), usize::from(SIZE));

@@ -262,11 +262,11 @@ fn mappings(which: u8, physical: &[String], guests: &[String]) -> Vec<MappingSpe
     let (Some(wan), Some(first), Some(last)) = (physical.first(), guests.first(), guests.last()) else { return vec![] };
     let whole = |tenancy| {
         let (from, to) = (PortQueues::all(wan), PortQueues::all(first));
-        vec![MappingSpec { from, to, pass_through: false, tenancy, copy_break: 64 }]
+        vec![MappingSpec { from, to, pass_through: false, tenancy, copy_break: Some(64) }]
     };
     let one = |queue, to| {
         let (from, tenancy) = (PortQueues::one(wan, queue), Tenancy::Trust(vec![]));
-        MappingSpec { from, to, pass_through: true, tenancy, copy_break: 64 }
+        MappingSpec { from, to, pass_through: true, tenancy, copy_break: Some(64) }
     };
     match which {
         0 => vec![],

@@ -1,0 +1,32 @@
+//! Reception into the buffers of a guest that gets every frame as it comes: entries move from ring to ring.
+
+use super::VirtioReceive;
+use crate::port::zero_copy::GuestBuffers;
+use virtqueue::device::Spliced;
+
+impl VirtioReceive {
+    /// See [`crate::port::zero_copy::ZeroCopyRx::splice`].
+    #[inline(always)]
+    pub(super) fn splice_to(&self, guest: &GuestBuffers, most: u16) -> Spliced {
+        let Some(lending) = self.lending.as_ref().filter(|lending| lending.is_usual()) else { return Spliced::NOTHING };
+        let end = &mut *self.end.borrow_mut();
+        // While the device has own buffers of the switch, frames in these have to be copied.
+        let has_all_own = self.spare.borrow().len() == usize::from(end.queue.size());
+        if self.outer > 0 || !has_all_own || !self.headers.writes() {
+            return Spliced::NOTHING;
+        }
+        let loans = &mut *self.loans.borrow_mut();
+        loans.watch(lending.timed().map(|key| key as u16));
+        let done = guest.splice(end.queue.ring(), loans, most, lending.room());
+        let mapped = lending.mapped();
+        mapped.in_place.add(done.frames.into());
+        mapped.on_loan.set(loans.len().into());
+        if loans.watched_is_back() {
+            lending.timed_came_back();
+        }
+        if let Some(id) = loans.last() {
+            lending.lent(id.into());
+        }
+        done
+    }
+}

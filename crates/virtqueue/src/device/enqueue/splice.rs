@@ -1,0 +1,113 @@
+//! Frames to a guest that another process or a NIC wrote into the guest's buffers, spliced: see [`crate::device::splice`].
+
+use super::super::chain::Access;
+use super::super::loans::{Entries, Loans, Watch, is_usual};
+use super::super::posted::Posted;
+use super::super::receive::ReceiveRing;
+use super::super::ring::{DeviceRing, each};
+use super::super::splice::{Spliced, single};
+use super::lending::fits;
+use super::{Enqueue, Lends};
+use crate::driver::{Buffer, Queue, Run};
+use crate::exchange::Instead;
+use crate::layout::NET_HEADER;
+use crate::memory::DirtyLog;
+use packet::{MAX_FRAME, MIN_FRAME};
+use std::hint::cold_path;
+
+impl<L: DirtyLog> Enqueue<L> {
+    /// Delivers up to `most` frames that `filler` returns in `loans` of this queue, with a valid virtio header, and lends it buffers of
+    /// at least `room` bytes in their place. Publishes both. All buffers of the burst before must have been settled.
+    #[inline]
+    pub fn splice(&self, filler: &mut Queue, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+        debug_assert!(self.filled.is_empty(), "a burst ends before the next one begins");
+        match filler {
+            Queue::Split(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room)),
+            Queue::Packed(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room)),
+        }
+    }
+
+    #[inline(always)]
+    fn splice_by<R: ReceiveRing + DeviceRing>(
+        &self,
+        ring: &R,
+        filler: &mut impl Run,
+        loans: &mut Loans,
+        most: u16,
+        room: u32,
+    ) -> Spliced {
+        let Some(Entries { entries, watch }) = loans.of(self.id) else { return Spliced::NOTHING };
+        let (mut used, mut bytes, mut stopped) = (ring.used(), 0, false);
+        let frames = filler.take_back(most, |id, written| {
+            let frame = written.wrapping_sub(NET_HEADER);
+            let entry = entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
+            let Some(entry) = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME) else {
+                stopped = true;
+                return false;
+            };
+            self.mark_returned(entry);
+            ring.put_used(&mut used, *entry, written, Instead::OWN);
+            entry.slots = 0;
+            watch.returned(id);
+            bytes += u64::from(frame);
+            true
+        });
+        ring.set_used(used);
+        ring.publish();
+        let free = filler.free();
+        let back = if free > 0 { self.lend_by(ring, filler, entries, watch, free, room, &mut stopped) } else { 0 };
+        loans.moved(frames, back);
+        Spliced { frames: frames.into(), bytes, back, stopped }
+    }
+
+    /// Lends up to `most` buffers: those that the general way has read, and those in the ring. Returns their number.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn lend_by<R: DeviceRing>(
+        &self,
+        ring: &R,
+        filler: &mut impl Run,
+        entries: &mut [Posted],
+        watch: &mut Watch,
+        most: u16,
+        room: u32,
+        stopped: &mut bool,
+    ) -> u16 {
+        let Ok(mut available) = ring.read_available(most) else {
+            *stopped = true;
+            return 0;
+        };
+        let memory = &*ring.common().areas.memory;
+        let mut read = self.posted.len();
+        let lent = filler.add_each(most, |id| {
+            let buffer = if read > 0 {
+                cold_path();
+                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room)).inspect(|_| {
+                    self.posted.pop(1);
+                    read -= 1;
+                })
+            } else {
+                let head = match ring.head_at(&available) {
+                    Ok(None) => return None,
+                    Ok(Some(head)) => single::<R>(memory, head, Access::Write),
+                    Err(_) => None,
+                };
+                head.filter(|buffer| buffer.len >= room)
+                    .inspect(|buffer| ring.pass_available(&mut available, buffer.slots))
+            };
+            let Some(buffer) = buffer else {
+                *stopped = true;
+                return None;
+            };
+            entries[usize::from(id)] = buffer;
+            watch.lent(id);
+            Some(Buffer { addr: buffer.ptr.addr() as u64, len: buffer.len, writable: true })
+        });
+        ring.set_available(available);
+        if lent > 0 {
+            self.lends.set(Lends::Now);
+            filler.publish();
+        }
+        lent
+    }
+}

@@ -1,0 +1,52 @@
+//! Splicing: entries move from ring to ring, between a guest's queue and the one of a driver that reaches the guest's memory.
+//!
+//! ```text
+//!   Enqueue::splice    used entry of the driver's ring ──► used entry of the guest's     frames to the guest, in its buffers
+//!                      available entry of the guest's ──► descriptor of the driver's     buffers for the next ones
+//!
+//!   Dequeue::splice    available entry of the guest's ──► descriptor of the driver's     frames of the guest, where they lie
+//!                      used entry of the driver's ring ──► used entry of the guest's     chains that were sent
+//! ```
+//!
+//! One loop for each direction, without a burst in between: for frames that nobody looks at. It moves chains of one buffer. At any
+//! other it stops, and leaves it to the general way: [`super::Enqueue::receive_filled`] and [`super::Enqueue::lend`], or
+//! [`super::Dequeue::receive`] and [`super::Dequeue::keep`]. Both ways keep the same books, so that each burst can go by either.
+
+use super::chain::Access;
+use super::posted::Posted;
+use super::ring::{DeviceRing, Head};
+use super::taken::TakenChain;
+use crate::memory::Memory;
+
+/// Result of a splice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spliced {
+    /// Frames that were moved on.
+    pub frames: u32,
+    /// Bytes of these frames.
+    pub bytes: u64,
+    /// Entries that moved against the frames: buffers lent, or chains returned to the guest.
+    pub back: u16,
+    /// Whether the next entry has to go the general way, which also reports errors of a ring.
+    pub stopped: bool,
+}
+
+impl Spliced {
+    /// Nothing moved, and all goes the general way.
+    pub const NOTHING: Spliced = Spliced { frames: 0, bytes: 0, back: 0, stopped: true };
+
+    /// Reports whether any entry moved.
+    #[inline(always)]
+    pub fn is_any(&self) -> bool {
+        self.frames > 0 || self.back > 0
+    }
+}
+
+/// Returns the buffer of a chain of one, if it is mapped.
+#[inline(always)]
+pub(super) fn single<R: DeviceRing>(memory: &Memory, head: Head, access: Access) -> Option<Posted> {
+    let TakenChain { id, slots } = R::single(head, access)?;
+    let len = head.descriptor.tail.len();
+    let ptr = memory.translate(head.descriptor.addr, len.into())?.as_ptr();
+    Some(Posted { ptr, len, id, slots })
+}

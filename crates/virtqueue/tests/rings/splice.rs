@@ -1,0 +1,404 @@
+//! Frames that are spliced between two rings, compared with frames that go the general way: each burst by either.
+
+use crate::support::posting::{self, case};
+use crate::support::{Case, Driver, ROOM, SENT, frame};
+use packet::{Burst, BurstStorage, MAX_BURST, Segment};
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use virtqueue::device::{
+    Borrower, Chains, Dequeue, Enqueue, FilledLoans, Landing, Loan, Loans, Prefetch, SendTerms, Spliced, Terms,
+};
+use virtqueue::driver::{Buffer, Queue};
+use virtqueue::{NET_HEADER, QueueConfig};
+
+/// Minimum length of a lent buffer.
+const LEND: u32 = 1024;
+
+/// Returns the ring of a NIC, beside that of a guest, and the driver's end of it. The NIC reaches the guest's memory by host addresses.
+fn nic(guest: &mut Driver, case: Case) -> (QueueConfig, Queue) {
+    let config = Queue::layout(&mut guest.arena, case.size, case.negotiated()).unwrap();
+    let queue = Queue::new(&guest.arena, &config).unwrap();
+    (config, queue)
+}
+
+/// A step that both worlds take.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The guest posts buffers of this length, or sends frames of this length: in one piece, or in two.
+    Guest { count: u8, len: u16, pieces: u8 },
+    /// The NIC fills buffers with frames of this length, or sends this number of frames.
+    Nic { count: u8, len: u16 },
+    /// The switch works until nothing moves: it splices bursts of at most this length in one of the worlds, and marks each loan
+    /// with this number that it lends in the general way.
+    Switch { most: u8, marks: u8 },
+    /// The guest takes its buffers back.
+    Collect,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let len = prop_oneof![4 => 14u16..1500, 1 => 0u16..2100];
+    let pieces = prop_oneof![8 => Just(1u8), 1 => Just(2u8)];
+    prop_oneof![
+        3 => (1u8..40, len.clone(), pieces).prop_map(|(count, len, pieces)| Step::Guest { count, len, pieces }),
+        3 => (1u8..40, len).prop_map(|(count, len)| Step::Nic { count, len }),
+        4 => (1u8..=32, prop_oneof![3 => Just(0u8), 1 => 1u8..5]).prop_map(|(most, marks)| Step::Switch { most, marks }),
+        2 => Just(Step::Collect),
+    ]
+}
+
+/// Formats and sizes of both rings, and whether the NIC works in order.
+#[derive(Clone, Copy, Debug)]
+struct Rings {
+    guest: (bool, u16),
+    nic: (bool, u16),
+    in_order: bool,
+}
+
+fn rings() -> impl Strategy<Value = Rings> {
+    let size = || prop::sample::select(&[4u16, 16, 64][..]);
+    ((any::<bool>(), size()), (any::<bool>(), size()), any::<bool>()).prop_map(|(guest, nic, in_order)| Rings {
+        guest,
+        nic,
+        in_order,
+    })
+}
+
+impl Rings {
+    fn nic(&self) -> Case {
+        Case { in_order: self.in_order, ..case(self.nic.0, self.nic.1) }
+    }
+}
+
+/// A NIC whose frames a guest gets in its buffers.
+struct ToGuest {
+    guest: posting::Guest,
+    nic: Enqueue,
+    filler: Queue,
+    loans: Loans,
+    number: u32,
+    spliced: u32,
+}
+
+/// Loans that the NIC has returned, and those that it gets.
+struct Filler<'f> {
+    queue: &'f mut Queue,
+    loans: &'f mut Loans,
+    marks: u8,
+    refused: Vec<Loan>,
+    lent: u8,
+}
+
+impl<'q> FilledLoans<'q> for Filler<'_> {
+    fn next(&mut self, _: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
+        let used = self.queue.pop_used().unwrap()?;
+        let loan = self.loans.take(used.id).expect("the NIC has loans only");
+        Some((loan, Landing { has_header: true, ..Landing::whole(used.len.saturating_sub(NET_HEADER)) }))
+    }
+
+    fn refused(&mut self, loan: Loan) {
+        self.refused.push(loan);
+    }
+}
+
+impl Borrower for Filler<'_> {
+    fn put(&mut self, loan: Loan) -> Result<(), Loan> {
+        let buffer = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
+        let Some(id) = self.queue.add(&[buffer]) else { return Err(loan) };
+        self.lent = self.lent.wrapping_add(1);
+        self.loans.put(id, loan, self.marks > 0 && self.lent.is_multiple_of(self.marks));
+        Ok(())
+    }
+}
+
+impl ToGuest {
+    fn new(rings: Rings) -> ToGuest {
+        let mut guest = posting::Guest::new(case(rings.guest.0, rings.guest.1));
+        let (config, filler) = nic(&mut guest.driver, rings.nic());
+        let memory = guest.driver.arena.memory().also_by_host();
+        let nic = Enqueue::new(memory.into(), &config).unwrap();
+        ToGuest { guest, nic, filler, loans: Loans::new(config.size), number: 0, spliced: 0 }
+    }
+
+    fn step(&mut self, step: &Step, splices: bool) {
+        match *step {
+            Step::Guest { count, len, pieces } => {
+                self.guest.post_in(count.into(), u32::from(len.max(64)), pieces.into())
+            }
+            Step::Nic { count, len } => {
+                let mut storage = BurstStorage::default();
+                let mut burst = storage.start();
+                let frames: Vec<_> = (0..u32::from(count).min(MAX_BURST as u32))
+                    .map(|i| frame(self.number + i, len.clamp(14, 1000).into()))
+                    .collect();
+                frames.iter().for_each(|bytes| burst.push(Segment::from(&bytes[..])));
+                self.number += self.nic.transmit(burst.frames()).unwrap().frames;
+            }
+            Step::Switch { most, marks } => while self.round(splices, most, marks) {},
+            Step::Collect => self.guest.collect(),
+        }
+    }
+
+    /// Reports whether anything moved.
+    fn round(&mut self, splices: bool, most: u8, marks: u8) -> bool {
+        let ToGuest { guest, filler: queue, loans, .. } = self;
+        let mut moved = false;
+        if splices {
+            let done = guest.enqueue.splice(queue, loans, most.into(), LEND);
+            assert!(done.frames <= most.into());
+            self.spliced += done.frames;
+            moved = done.is_any();
+            if !done.stopped {
+                return moved;
+            }
+        }
+        let mut filler = Filler { queue, loans, marks, refused: Vec::new(), lent: 0 };
+        let mut storage = BurstStorage::default();
+        let mut burst = storage.start();
+        let frames = guest.enqueue.receive_filled(&mut burst, &mut filler);
+        let done = guest.enqueue.transmit(burst.frames()).unwrap();
+        assert_eq!(done.frames as usize, frames);
+        guest.enqueue.settle(|_| panic!("every frame is for the guest"));
+        filler.refused.drain(..).for_each(|loan| guest.enqueue.give_back(loan));
+        let terms = Terms { room: LEND, keep: 0, most: filler.queue.free().into() };
+        let lent = guest.enqueue.lend(terms, &mut filler).unwrap();
+        filler.queue.publish();
+        moved | (frames > 0) | (lent > 0)
+    }
+}
+
+/// Returns the device that takes a guest's queue over.
+fn successor(guest: &posting::Guest) -> Enqueue {
+    let config = QueueConfig { base: guest.enqueue.base(), ..guest.driver.config };
+    Enqueue::new(guest.driver.arena.memory().clone(), &config).unwrap()
+}
+
+/// A guest whose frames a NIC sends from the guest's memory.
+struct FromGuest {
+    guest: Driver,
+    dequeue: Dequeue,
+    /// Areas that are free, and the area of each chain that is not, by its id.
+    free: VecDeque<u16>,
+    area_of: Vec<Option<u16>>,
+    nic: Dequeue,
+    sender: Queue,
+    chains: Chains,
+    number: u32,
+    sent: Vec<Vec<u8>>,
+    returned: usize,
+    spliced: u32,
+}
+
+/// Frames of the guest that are shorter are not sent from its memory.
+const SHORTEST: u32 = 60;
+
+impl FromGuest {
+    fn new(rings: Rings) -> FromGuest {
+        let size = rings.guest.1;
+        let mut guest = Driver::new(case(rings.guest.0, size));
+        let (config, sender) = nic(&mut guest, rings.nic());
+        let mut dequeue = guest.dequeue();
+        dequeue.allow_keeping();
+        let nic = Dequeue::new(guest.arena.memory().also_by_host().into(), &config).unwrap();
+        FromGuest {
+            guest,
+            dequeue,
+            free: (0..size).collect(),
+            area_of: vec![None; size.into()],
+            nic,
+            sender,
+            chains: Chains::new(config.size),
+            number: 0,
+            sent: Vec::new(),
+            returned: 0,
+            spliced: 0,
+        }
+    }
+
+    fn step(&mut self, step: &Step, splices: bool) {
+        match *step {
+            Step::Guest { count, len, pieces } => (0..count).for_each(|_| self.send(len.into(), pieces)),
+            Step::Nic { count, .. } => {
+                let mut storage = BurstStorage::default();
+                let mut burst = storage.start();
+                burst.limit(usize::from(count).min(MAX_BURST));
+                self.nic.receive(&mut burst).unwrap();
+                for frame in burst.frames().as_slice() {
+                    let mut bytes = vec![0; frame.len() as usize];
+                    burst.frames().copy_to(frame, &mut bytes);
+                    self.sent.push(bytes);
+                }
+                self.nic.recycle();
+            }
+            Step::Switch { most, .. } => while self.round(splices, most) {},
+            Step::Collect => self.collect(),
+        }
+    }
+
+    fn send(&mut self, len: u32, pieces: u8) {
+        let cuts = match pieces {
+            1 => vec![NET_HEADER + len],
+            _ => vec![NET_HEADER, len],
+        };
+        if usize::from(self.guest.queue.free()) < cuts.len() {
+            return;
+        }
+        let Some(area) = self.free.pop_front() else { return };
+        self.guest.write(self.guest.area(area) + u64::from(NET_HEADER), &frame(self.number, len as usize));
+        self.number += 1;
+        let id = self.guest.add(area, &cuts, SENT).expect("there are descriptors");
+        self.area_of[usize::from(id)] = Some(area);
+        self.guest.queue.publish();
+    }
+
+    fn collect(&mut self) {
+        while let Some(used) = self.guest.queue.pop_used().unwrap() {
+            let area = self.area_of[usize::from(used.id)].take().expect("each chain comes back once");
+            self.free.push_back(area);
+            self.returned += 1;
+        }
+    }
+
+    /// Reports whether anything moved. In the general way, frames that cannot be kept are dropped: the NIC's driver has no own buffers.
+    fn round(&mut self, splices: bool, most: u8) -> bool {
+        let room = self.sender.free();
+        let mut moved = false;
+        if splices {
+            let terms = SendTerms { most: most.into(), shortest: SHORTEST, kept: u16::MAX };
+            let done = self.dequeue.splice(&mut self.sender, &mut self.chains, terms);
+            assert!(done.frames <= most.into() && done.frames <= u32::from(room) + u32::from(done.back));
+            self.spliced += done.frames;
+            moved = done.is_any();
+            if !done.stopped {
+                return moved;
+            }
+        }
+        let mut back = 0;
+        while let Some(used) = self.sender.pop_used().unwrap() {
+            let chain = self.chains.take(used.id).expect("the NIC has frames of the guest only");
+            self.dequeue.release([chain]);
+            back += 1;
+        }
+        let mut storage = BurstStorage::default();
+        let mut burst = storage.start();
+        burst.limit(usize::from(self.sender.free()).clamp(1, MAX_BURST));
+        let taken = if self.sender.free() > 0 { self.dequeue.receive(&mut burst).unwrap() } else { 0 };
+        let frames = burst.frames();
+        for frame in frames.as_slice() {
+            if frame.len() >= SHORTEST
+                && let Some(chain) = frames.keep(frame, self.dequeue.id())
+            {
+                let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
+                let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
+                let id = self.sender.add(&[buffer]).expect("the burst was limited");
+                self.chains.put(id, chain);
+            }
+        }
+        self.sender.publish();
+        self.dequeue.keep(burst.kept());
+        self.dequeue.recycle();
+        moved | (back > 0) | (taken > 0)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 300 }, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_guest_gets_the_same_frames_and_lends_the_same_buffers(
+        rings in rings(),
+        steps in prop::collection::vec(step(), 1..if cfg!(miri) { 12 } else { 80 }),
+    ) {
+        let mut worlds = [ToGuest::new(rings), ToGuest::new(rings)];
+        for step in &steps {
+            for (splices, world) in [false, true].into_iter().zip(&mut worlds) {
+                world.step(step, splices);
+            }
+            let [general, spliced] = &worlds;
+            prop_assert_eq!(general.number, spliced.number, "the NIC had as many buffers");
+            if let Step::Switch { .. } = step {
+                prop_assert_eq!(general.loans.len(), spliced.loans.len());
+            }
+        }
+        for world in &mut worlds {
+            world.guest.collect();
+            let expected: Vec<_> = world.guest.received.iter().map(Vec::len).collect();
+            let frames = world.guest.received.iter().zip(0..).all(|(bytes, number)| *bytes == frame(number, bytes.len()));
+            prop_assert!(frames, "every frame, in order: {expected:?}");
+        }
+        let [general, spliced] = &mut worlds;
+        prop_assert_eq!(&general.guest.received, &spliced.guest.received);
+        for world in [general, spliced] {
+            world.loans.drain().for_each(|loan| world.guest.enqueue.give_back(loan));
+            world.guest.enqueue.close();
+            world.guest.collect();
+            let successor = successor(&world.guest);
+            successor.read_ahead(512, Prefetch::No).unwrap();
+            prop_assert!(successor.posted() as usize >= world.guest.area_of.len(), "all other buffers are in the ring");
+        }
+    }
+
+    #[test]
+    fn a_nic_sends_the_same_frames_and_the_guest_gets_every_chain_back(
+        rings in rings(),
+        steps in prop::collection::vec(step(), 1..if cfg!(miri) { 12 } else { 80 }),
+    ) {
+        let mut worlds = [FromGuest::new(rings), FromGuest::new(rings)];
+        let last = [Step::Switch { most: 32, marks: 0 }, Step::Nic { count: 32, len: 0 }, Step::Switch { most: 32, marks: 0 }];
+        for step in steps.iter().chain(last.iter().cycle().take(3 * 100)) {
+            for (splices, world) in [false, true].into_iter().zip(&mut worlds) {
+                world.step(step, splices);
+            }
+            let [general, spliced] = &worlds;
+            prop_assert_eq!(general.number, spliced.number);
+        }
+        let [general, spliced] = &mut worlds;
+        prop_assert_eq!(&general.sent, &spliced.sent);
+        for world in [general, spliced] {
+            world.collect();
+            prop_assert_eq!((world.returned, world.chains.len()), (world.number as usize, 0));
+        }
+    }
+}
+
+/// The usual case needs the general way for nothing.
+#[test]
+fn usual_bursts_are_spliced_whole() {
+    for (guest, nic, in_order) in [false, true]
+        .map(|guest| [false, true].map(|nic| [false, true].map(|order| (guest, nic, order))))
+        .concat()
+        .concat()
+    {
+        let rings = Rings { guest: (guest, 64), nic: (nic, 64), in_order };
+        let mut to = ToGuest::new(rings);
+        to.guest.post_in(64, 2048, 1);
+        let mut from = FromGuest::new(rings);
+        for _ in 0..20 {
+            assert!(to.round(true, 32, 0));
+            to.step(&Step::Nic { count: 32, len: 64 }, true);
+            to.round(true, 32, 0);
+            to.guest.collect();
+            to.guest.post_in(64, 2048, 1);
+
+            (0..32).for_each(|_| from.send(64, 1));
+            from.round(true, 32);
+            from.step(&Step::Nic { count: 32, len: 0 }, true);
+            from.round(true, 32);
+            from.collect();
+        }
+        assert_eq!((to.spliced, to.guest.received.len()), (20 * 32, 20 * 32), "{rings:?}");
+        assert_eq!((from.spliced, from.sent.len(), from.returned), (20 * 32, 20 * 32, 20 * 32), "{rings:?}");
+    }
+}
+
+/// Loans of one queue are no loans of another.
+#[test]
+fn loans_of_another_queue_are_not_spliced() {
+    let rings = Rings { guest: (false, 16), nic: (false, 16), in_order: false };
+    let (mut one, other) = (ToGuest::new(rings), posting::Guest::new(case(false, 16)));
+    one.guest.post_in(4, 2048, 1);
+    assert!(one.round(true, 32, 0));
+    assert_eq!(other.enqueue.splice(&mut one.filler, &mut one.loans, 32, LEND), Spliced::NOTHING);
+    assert_eq!(one.loans.len(), 4);
+}
+
+const _: () = assert!(ROOM > 2100 + NET_HEADER, "frames fit into areas");
