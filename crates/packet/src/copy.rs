@@ -12,6 +12,9 @@ const WIDE_FROM: usize = 256;
 /// Length from which `rep movsb` pays. Measured: below about 1 KB its start-up costs more than it saves.
 const STRING_FROM: usize = 1024;
 
+/// Longest run that is copied without a loop. For every method that copies, `from` is no less.
+const SHORT: usize = 64;
+
 /// Copy method for long runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code))]
@@ -64,8 +67,11 @@ impl Copier {
         // SAFETY: passed on to the caller; for every method that copies, `from` is at least 64, and at least 256 for
         // `Wide`, which `detect` chooses only where there is AVX-512.
         unsafe {
-            if len < self.from {
+            // Most frames are short: their length alone tells it.
+            if len <= SHORT && (cfg!(not(feature = "analysis")) || len < self.from) {
                 short(dst, src, len);
+            } else if len < self.from {
+                vector(dst, src, len);
             } else {
                 match self.long {
                     Long::Vector => vector(dst, src, len),
@@ -115,14 +121,14 @@ mod arch {
     }
 
     /// # Safety
-    /// As [`super::Copier::copy`].
+    /// As [`super::Copier::copy`], and `len` is at most [`super::SHORT`].
     #[inline(always)]
     pub(super) unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: every step lies in [0, len): the last one of each class starts at len minus its own size.
         unsafe {
             if len < 16 {
                 tiny(dst, src, len);
-            } else if len <= 64 {
+            } else {
                 // The four overlap below 64 bytes; all loads come first, so that none sees another's store.
                 let second = if len > 32 { 16 } else { 0 };
                 let (a, b) = (load(src, 0), load(src, second));
@@ -131,8 +137,6 @@ mod arch {
                 store(dst, second, b);
                 store(dst, len - 16 - second, c);
                 store(dst, len - 16, d);
-            } else {
-                vector(dst, src, len);
             }
         }
     }

@@ -4,9 +4,28 @@ use crate::config::{Format, MAX_QUEUE_SIZE, QueueConfig, features};
 use crate::error::SetupError;
 use crate::layout::{DESC, Descriptor, Tail};
 use crate::memory::Memory;
-use crate::ordering::get;
+use crate::ordering::{consume, get};
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+/// A descriptor's place in guest memory.
+#[repr(C)]
+pub(crate) struct Slot {
+    pub(crate) addr: AtomicU64,
+    pub(crate) tail: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Slot>() == DESC as usize);
+
+impl Slot {
+    /// Reads a packed descriptor, with what was written before it became available.
+    #[inline(always)]
+    pub(crate) fn consume(&self) -> Descriptor {
+        let tail = Tail(consume(&self.tail));
+        Descriptor { addr: get(&self.addr), tail }
+    }
+}
 
 /// Host addresses of a queue's areas. Accessors check their index in debug builds only: callers mask or compare it.
 pub(crate) struct Areas {
@@ -52,22 +71,27 @@ impl Areas {
     /// Returns the descriptor at `index`. Reads each word once.
     #[inline(always)]
     pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
-        let tail = Tail(get(self.tail(index)));
-        Descriptor { addr: get(self.addr(index)), tail }
+        let slot = &self.slots(index, 1)[0];
+        Descriptor { addr: get(&slot.addr), tail: Tail(get(&slot.tail)) }
     }
 
     #[inline(always)]
     pub(crate) fn addr(&self, index: u16) -> &AtomicU64 {
-        debug_assert!(index < self.size);
-        // SAFETY: the descriptor area is mapped for `size` descriptors and aligned to 16 bytes.
-        unsafe { AtomicU64::from_ptr(self.desc.add(usize::from(index) * DESC as usize).cast()) }
+        &self.slots(index, 1)[0].addr
     }
 
     #[inline(always)]
     pub(crate) fn tail(&self, index: u16) -> &AtomicU64 {
-        debug_assert!(index < self.size);
-        // SAFETY: as in `addr`.
-        unsafe { AtomicU64::from_ptr(self.desc.add(usize::from(index) * DESC as usize + 8).cast()) }
+        &self.slots(index, 1)[0].tail
+    }
+
+    /// Returns `count` slots from `start` on, within the ring.
+    #[inline(always)]
+    pub(crate) fn slots(&self, start: u16, count: u16) -> &[Slot] {
+        debug_assert!(usize::from(start) + usize::from(count) <= self.size.into());
+        // SAFETY: the descriptor area is mapped for `size` descriptors and aligned to 16 bytes. Others change it only as atomics
+        // may be changed.
+        unsafe { slice::from_raw_parts(self.desc.cast::<Slot>().add(start.into()), count.into()) }
     }
 
     #[inline(always)]
@@ -93,6 +117,14 @@ impl Areas {
     #[inline(always)]
     pub(crate) fn avail_entry(&self, slot: u16) -> &AtomicU16 {
         self.driver_u16(2 + usize::from(slot))
+    }
+
+    /// Split: `count` entries of the available ring from `start` on, within the ring.
+    #[inline(always)]
+    pub(crate) fn avail_entries(&self, start: u16, count: u16) -> &[AtomicU16] {
+        debug_assert!(usize::from(start) + usize::from(count) <= self.size.into());
+        // SAFETY: as in `driver_u16`, after the flags and the index. Others change it only as atomics may be changed.
+        unsafe { slice::from_raw_parts(self.driver.cast::<AtomicU16>().add(2 + usize::from(start)), count.into()) }
     }
 
     /// Split: used-ring index at which the driver wants to be interrupted.

@@ -12,14 +12,23 @@ pub(crate) struct Position {
 impl Position {
     /// Returns the position `slots` further on; `slots` must be at most `size`.
     #[inline(always)]
-    pub(crate) fn advance(self, slots: u16, size: u16) -> Position {
-        let slot = self.slot + slots;
-        if slot < size {
-            return Position { slot, ..self };
+    pub(crate) fn advance(mut self, slots: u16, size: u16) -> Position {
+        self.pass(slots, size);
+        self
+    }
+
+    /// Moves on by `slots`, at most `size`. Reports whether another lap begins.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, slots: u16, size: u16) -> bool {
+        self.slot += slots;
+        if self.slot < size {
+            return false;
         }
         // A branch that is predicted costs less on every slot than a choice without one.
         cold_path();
-        Position { slot: slot - size, wrap: !self.wrap }
+        self.slot -= size;
+        self.wrap = !self.wrap;
+        true
     }
 
     /// Returns the number of slots from here to `later`, which is at most one lap further on.
@@ -58,6 +67,8 @@ mod tests {
         assert_eq!(p.advance(2, 256), Position { slot: 0, wrap: false });
         assert_eq!(p.advance(256, 256), Position { slot: 254, wrap: false });
         assert_eq!(Position::from_bits(p.bits()), p);
+        let mut moving = p;
+        assert_eq!((moving.pass(1, 256), moving.pass(1, 256), moving), (false, true, p.advance(2, 256)));
     }
 
     /// Tests every position and distance in some small rings, and the edges of the largest one.

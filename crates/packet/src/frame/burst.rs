@@ -58,7 +58,52 @@ pub struct Burst<'s, 'q> {
     lent: PhantomData<&'q [u8]>,
 }
 
+/// Adds frames of one segment to a burst, which has them when this is dropped. Their number is a local meanwhile, as a burst's would be
+/// stored and loaded with every frame.
+pub struct Filling<'a, 'q> {
+    places: &'a mut [MaybeUninit<Frame<'static>>],
+    added: usize,
+    bytes: u64,
+    frames_of_burst: &'a mut usize,
+    bytes_of_burst: &'a mut u64,
+    lent: PhantomData<&'q [u8]>,
+}
+
+impl<'q> Filling<'_, 'q> {
+    /// Adds a frame, as [`Burst::push_from`].
+    ///
+    /// # Panics
+    /// If there is no room.
+    #[inline(always)]
+    pub fn push_from(&mut self, segment: Segment<'q>, origin: Origin) {
+        self.places[self.added].write(Frame::of(segment, origin).forget());
+        self.added += 1;
+        self.bytes += u64::from(segment.len());
+    }
+}
+
+impl Drop for Filling<'_, '_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.frames_of_burst += self.added;
+        *self.bytes_of_burst += self.bytes;
+    }
+}
+
 impl<'q> Burst<'_, 'q> {
+    /// Starts to add frames of one segment.
+    #[inline(always)]
+    pub fn fill(&mut self) -> Filling<'_, 'q> {
+        Filling {
+            places: &mut self.storage.frames[self.frames..self.most],
+            added: 0,
+            bytes: 0,
+            frames_of_burst: &mut self.frames,
+            bytes_of_burst: &mut self.bytes,
+            lent: PhantomData,
+        }
+    }
+
     /// Returns the number of frames.
     #[inline(always)]
     pub fn len(&self) -> usize {
@@ -121,7 +166,7 @@ impl<'q> Burst<'_, 'q> {
     /// precedes it.
     #[inline(always)]
     pub fn push_from(&mut self, segment: Segment<'q>, origin: Origin) {
-        self.put(Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, origin });
+        self.put(Frame::of(segment, origin));
     }
 
     /// Sets the queue that the chains belong to.
@@ -230,7 +275,7 @@ impl<'q> Burst<'_, 'q> {
     /// Returns all frames of the burst, borrowed until they are returned to their queue.
     #[inline(always)]
     pub fn frames(&self) -> Frames<'_> {
-        // SAFETY: the first `frames` and `segments` entries were written by `put` and `push_segments`, with lifetimes
+        // SAFETY: the first `frames` and `segments` entries were written by `put`, `Filling` and `push_segments`, with lifetimes
         // that contain the borrow of `self`.
         unsafe {
             Frames {
@@ -275,6 +320,32 @@ mod tests {
     }
 
     #[test]
+    fn frames_that_fill_a_burst_are_its_own_afterwards() {
+        let mut storage = Box::<BurstStorage>::default();
+        let bytes = [7; 64];
+        let mut burst = storage.start();
+        burst.push(Segment::from(&bytes[..20]));
+        burst.limit(2);
+        let mut filling = burst.fill();
+        filling.push_from(Segment::from(&bytes[..30]), Origin { place: 1, id: 9 });
+        filling.push_from(Segment::from(&bytes[..40]), Origin::OTHER);
+        drop(filling);
+        assert_eq!((burst.len(), burst.room(), burst.bytes()), (3, 0, 90));
+        let places: Vec<_> = burst.frames().as_slice().iter().map(|f| (f.len(), f.chain_place())).collect();
+        assert_eq!(places, [(20, None), (30, Some(1)), (40, None)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_full_burst_is_not_filled() {
+        let mut storage = Box::<BurstStorage>::default();
+        let bytes = [7; 64];
+        let mut burst = storage.start();
+        burst.limit(0);
+        burst.fill().push_from(Segment::from(&bytes[..]), Origin::OTHER);
+    }
+
+    #[test]
     fn frames_grown_beyond_the_longest_are_not_added() {
         let mut storage = Box::<BurstStorage>::default();
         let bytes = vec![0; MAX_FRAME as usize];
@@ -289,8 +360,7 @@ mod tests {
         let (mut storage, mut other) = (Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
         let bytes = [7; 64];
         let mut burst = storage.start();
-        (0..3)
-            .for_each(|place| burst.push_from(Segment::from(&bytes[..]), Origin { place, id: 40 + u16::from(place) }));
+        (0..3).for_each(|place| burst.push_from(Segment::from(&bytes[..]), Origin { place, id: 40 + place }));
         burst.set_queue(9);
         let frames = burst.frames();
         let mut moved = other.start();

@@ -9,7 +9,7 @@ mod offer;
 mod segment;
 mod trim;
 
-pub use burst::{Burst, BurstStorage};
+pub use burst::{Burst, BurstStorage, Filling};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
 pub use judged::{HEAD, Head, Headers, Heads, Judged, Judging, Kind, Selected, Taken, Unjudged};
@@ -50,23 +50,23 @@ pub struct Frame<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// The chain's place in the burst that its queue filled.
-    pub place: u8,
+    pub place: u16,
     /// The id by which the queue releases it.
     pub id: u16,
 }
 
 impl Origin {
     /// A chain that cannot be kept, or memory that is no guest's.
-    pub const OTHER: Origin = Origin { place: u8::MAX, id: 0 };
+    pub const OTHER: Origin = Origin { place: u16::MAX, id: 0 };
 
     /// A buffer of the guest that the frame may be for: the guest can write to it.
-    pub const LENT: Origin = Origin { place: u8::MAX - 1, id: 0 };
+    pub const LENT: Origin = Origin { place: u16::MAX - 1, id: 0 };
 
     /// A frame that was received with others in it: this one is copied wherever it goes, as its buffer holds the others, too.
-    pub const PART: Origin = Origin { place: u8::MAX - 2, id: 0 };
+    pub const PART: Origin = Origin { place: u16::MAX - 2, id: 0 };
 
     /// A guest's chain of several buffers, in which the frame lies alone and whole. It can't be kept.
-    pub const SPREAD: Origin = Origin { place: u8::MAX - 3, id: 0 };
+    pub const SPREAD: Origin = Origin { place: u16::MAX - 3, id: 0 };
 
     /// Reports whether this is a chain that can be kept.
     #[inline(always)]
@@ -82,6 +82,12 @@ impl Origin {
 }
 
 impl<'a> Frame<'a> {
+    /// Returns the frame of one segment, which lies where `origin` says.
+    #[inline(always)]
+    fn of(segment: Segment<'a>, origin: Origin) -> Frame<'a> {
+        Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, origin }
+    }
+
     /// Returns the length of all segments together, in bytes.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)] // A frame is never empty.
@@ -116,7 +122,7 @@ impl<'a> Frame<'a> {
     /// Returns the place in its burst of the chain that the frame lies in, alone and whole after a virtio header.
     #[inline(always)]
     pub fn chain_place(&self) -> Option<u8> {
-        self.origin.is_chain().then_some(self.origin.place)
+        self.origin.is_chain().then_some(self.origin.place as u8)
     }
 
     /// Reports whether it is all that lies in a guest's chain, of one buffer or of several ([`Origin::SPREAD`]).

@@ -22,6 +22,9 @@ pub(super) struct MappedBuffer {
 // SAFETY: it only names guest memory, which any thread may access; code that follows the pointer keeps the memory mapped.
 unsafe impl Send for MappedBuffer {}
 
+/// The flags of a descriptor that tell what it is.
+pub(super) const KIND: u16 = F_NEXT | F_WRITE | F_INDIRECT;
+
 /// Direction of a chain's buffers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
@@ -38,10 +41,10 @@ impl Access {
         self == Access::Read || flags & F_WRITE != 0
     }
 
-    /// Reports whether a first descriptor with these flags is a whole chain, in one buffer of this direction.
+    /// Returns the flags of a first descriptor that is a whole chain, in one buffer of this direction, among [`KIND`].
     #[inline(always)]
-    pub(super) fn is_single(self, flags: u16) -> bool {
-        flags & (F_NEXT | F_WRITE | F_INDIRECT) == if self == Access::Write { F_WRITE } else { 0 }
+    pub(super) fn single(self) -> u16 {
+        if self == Access::Write { F_WRITE } else { 0 }
     }
 }
 

@@ -64,20 +64,37 @@ pub(super) struct Entries<'q> {
 }
 
 impl<'q> Entries<'q> {
-    /// Returns the next entry.
+    /// Returns the next entries, as far as they lie one after the other.
     #[inline(always)]
-    pub(super) fn first(&mut self) -> Option<&'q Cell<Posted>> {
+    pub(super) fn run(&mut self) -> &'q [Cell<Posted>] {
         if self.run.as_slice().is_empty() {
             cold_path();
             *self = self.queue.entries(self.run_end, self.end.wrapping_sub(self.run_end));
         }
-        self.run.as_slice().first()
+        self.run.as_slice()
     }
 
-    /// Passes the next entry.
+    /// Passes `count` entries of this run.
     #[inline(always)]
-    pub(super) fn pass(&mut self) {
-        self.run.next();
+    pub(super) fn pass(&mut self, count: usize) {
+        self.run = self.run.as_slice()[count..].iter();
+    }
+
+    /// Returns the next entry, and passes it.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Option<&'q Cell<Posted>> {
+        if let Some(next) = self.run.next() {
+            return Some(next);
+        }
+        cold_path();
+        *self = self.queue.entries(self.run_end, self.end.wrapping_sub(self.run_end));
+        self.run.next()
+    }
+
+    /// Goes back to the entry that [`Entries::next`] has returned.
+    pub(super) fn back(&mut self) {
+        let last = self.position().wrapping_sub(1);
+        *self = self.queue.entries(last, self.end.wrapping_sub(last));
     }
 
     /// Returns the queue position of the next entry.
@@ -334,13 +351,13 @@ mod tests {
                 Step::Walk(wanted) => {
                     let mut vacant = self.queue.vacant(wanted);
                     while self.free > 0
-                        && let Some(entry) = vacant.first()
+                        && let Some(entry) = vacant.run().first()
                     {
                         self.free -= 1;
                         self.number += 1;
                         let ptr = std::ptr::without_provenance_mut(self.number);
                         entry.set(Posted { ptr, len: 1, id: 0, slots: 1 });
-                        vacant.pass();
+                        vacant.pass(1);
                         self.model.push_back((self.number, 1));
                         assert!(self.model.len() <= wanted as usize);
                     }
@@ -349,8 +366,11 @@ mod tests {
                 Step::UseRun(most) => {
                     let mut front = self.queue.front();
                     for _ in 0..most {
-                        let Some(buffer) = front.first().filter(|buffer| buffer.get().is_last()) else { break };
-                        front.pass();
+                        let Some(buffer) = front.next() else { break };
+                        if !buffer.get().is_last() {
+                            front.back();
+                            break;
+                        }
                         assert_eq!(Some(known(buffer.get())), self.model.pop_front());
                         self.free += 1;
                     }

@@ -1,10 +1,13 @@
 //! The ring of a guest's receive queue, of either format.
 
 use super::budget::Budget;
-use super::posted::{Posted, PostedQueue};
+use super::posted::{Entries, Posted, PostedQueue};
+use super::ring::{DeviceRing, Usual};
 use super::taken::TakenChain;
 use crate::error::Fatal;
 use crate::exchange::Instead;
+use crate::layout::NET_HEADER;
+use packet::copy::prefetch_write;
 
 /// Whether the first cache lines of posted buffers are prefetched for writing when the buffers are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,36 @@ impl Prefetch {
     pub fn when(wanted: bool) -> Prefetch {
         if wanted { Prefetch::Yes } else { Prefetch::No }
     }
+}
+
+/// Posts the buffers of a `run` of chains in `vacant` as long as these are usual ones and there is room. Returns their number.
+#[inline(always)]
+pub(super) fn post_usual<R: DeviceRing>(
+    ring: &R,
+    vacant: &mut Entries<'_>,
+    run: &[R::Entry],
+    usual: Usual,
+    prefetch: Prefetch,
+) -> usize {
+    let memory = &*ring.common().areas.memory;
+    let mut posted = 0;
+    for (entry, room) in run.iter().zip(vacant.run()) {
+        let Some((descriptor, id)) = ring.read(entry) else { break };
+        let len = descriptor.tail.len();
+        if !usual.is(descriptor) {
+            break;
+        }
+        let Some(ptr) = memory.translate(descriptor.addr, len.into()) else { break };
+        R::fetch_to_return(entry);
+        if prefetch == Prefetch::Yes {
+            // The frame's first line. The header, if on another line, hardly ever changes.
+            prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
+        }
+        room.set(Posted { ptr: ptr.as_ptr(), len, id, slots: 1 });
+        posted += 1;
+    }
+    vacant.pass(posted);
+    posted
 }
 
 /// Operations on a receive queue that differ between the ring formats.

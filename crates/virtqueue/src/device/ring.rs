@@ -5,7 +5,7 @@ use super::taken::TakenChain;
 use crate::areas::Areas;
 use crate::config::{QueueConfig, Returns};
 use crate::error::{Fatal, SetupError};
-use crate::layout::Descriptor;
+use crate::layout::{Descriptor, Tail};
 use crate::memory::{DirtyLog, Memory, Writer};
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
@@ -16,6 +16,23 @@ pub(super) struct Head {
     /// Index in the descriptor table (split) or slot of the ring (packed).
     pub(super) index: u16,
     pub(super) descriptor: Descriptor,
+}
+
+/// How the descriptor of a usual chain looks, one that is available and in one buffer: one comparison of its tail tells it. A run of
+/// such chains is taken in a loop of its own; the chain that ends the run is read again, as if for the first time.
+#[derive(Clone, Copy)]
+pub(super) struct Usual {
+    /// The bits that are compared, and what they are.
+    pub(super) mask: Tail,
+    pub(super) bits: Tail,
+}
+
+impl Usual {
+    /// Reports whether a chain that starts with `descriptor` is a usual one.
+    #[inline(always)]
+    pub(super) fn is(&self, descriptor: Descriptor) -> bool {
+        descriptor.tail.0 & self.mask.0 == self.bits.0
+    }
 }
 
 /// A ring of the format that was negotiated. [`each`] calls its methods.
@@ -63,6 +80,12 @@ pub(super) trait DeviceRing {
 
     fn common(&self) -> &Common<Self::Log>;
 
+    /// An entry of the ring that tells where an available chain starts.
+    type Entry;
+
+    /// Reads the descriptor that `entry` names, and the id of a chain that is all in it. Returns `None` if it names none.
+    fn read(&self, entry: &Self::Entry) -> Option<(Descriptor, u16)>;
+
     /// Returns the chain that starts with `head` if that is all of it, in one buffer of this direction.
     fn single(head: Head, access: Access) -> Option<TakenChain>;
 
@@ -80,6 +103,9 @@ pub(super) trait DeviceRing {
 
     /// Ends to read chains: those passed are taken.
     fn set_available(&self, available: Self::Available);
+
+    /// Prefetches the place where a chain's return is written, if that is where it was read.
+    fn fetch_to_return(entry: &Self::Entry);
 
     /// Walks the chain that starts with `first` at `index`, in buffers of this direction.
     fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal>;

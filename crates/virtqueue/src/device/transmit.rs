@@ -4,8 +4,9 @@ use super::DropCounts;
 use super::budget::Budget;
 use super::chain::Access;
 use super::keep::Kept;
-use super::ring::{DeviceRing, Head};
+use super::ring::{DeviceRing, Head, Usual};
 use super::taken::TakenChain;
+use crate::config::Returns;
 use crate::error::Fatal;
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
@@ -26,9 +27,15 @@ pub(super) trait TransmitRing {
     /// number.
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal>;
 
+    /// Records a chain to be returned, the next one of this call after `place` others.
+    fn record(&self, place: usize, chain: TakenChain);
+
     /// Returns all taken chains to the guest and publishes them at once: those that `kept` gives back, if there is one.
     fn recycle(&self, kept: Option<&Kept>);
 }
+
+/// An entry of a queue's ring.
+type Entry<T> = <<T as TransmitRing>::Ring as DeviceRing>::Entry;
 
 /// Turns chains into frames of a burst, and counts those that are none.
 #[derive(Default)]
@@ -53,7 +60,7 @@ impl Intake {
         if let Some(chain) = R::single(Head { index, descriptor: first }, Access::Read)
             && let Some(frame) = frame_of(&ring.common().areas.memory, first, MAX_FRAME)
         {
-            burst.push_from(frame, origin(place, chain));
+            burst.push_from(frame, origin(place, chain.id));
             return Ok(Some(chain));
         }
         let walked = ring.walk(index, first, Access::Read)?;
@@ -78,23 +85,55 @@ impl Intake {
     }
 }
 
-/// Adds the frame of a chain of one buffer, unless it is short or long: returns the chain if it did. A chain that may be
-/// kept has a `place` in the burst.
+/// Adds the frames of a `run` of chains, for which `burst` has room, as long as these are usual ones, neither short nor long. The first
+/// of them is the one after `taken`; returns how many are taken then.
 #[inline(always)]
-pub(super) fn push_usual<'q, R: DeviceRing>(
-    ring: &'q R,
+pub(super) fn push_usual<'q, T: TransmitRing>(
+    queue: &'q T,
     burst: &mut Burst<'_, 'q>,
-    head: Head,
-    place: Option<usize>,
-) -> Option<TakenChain> {
-    let chain = R::single(head, Access::Read)?;
-    let frame = frame_of(&ring.common().areas.memory, head.descriptor, USUAL_FRAME)?;
-    // Only a frame that may be kept, or change hands, can leave without being read.
-    if place.is_none() || frame.len() < burst.unread_from() {
-        prefetch(frame.as_ptr());
+    run: &[Entry<T>],
+    usual: Usual,
+    mut taken: usize,
+    kept: Option<&Kept>,
+) -> usize {
+    let ring = queue.ring();
+    let memory = &*ring.common().areas.memory;
+    let unread_from = burst.unread_from();
+    let returns_each = returns_each(ring, kept);
+    let mut burst = burst.fill();
+    for entry in run {
+        let Some((descriptor, id)) = ring.read(entry) else { break };
+        if !usual.is(descriptor) {
+            break;
+        }
+        let Some(frame) = frame_of(memory, descriptor, USUAL_FRAME) else { break };
+        if returns_each {
+            T::Ring::fetch_to_return(entry);
+        }
+        // Only a frame that may be kept, or change hands, can leave without being read.
+        if kept.is_none() || frame.len() < unread_from {
+            prefetch(frame.as_ptr());
+        }
+        burst.push_from(frame, origin(kept.map(|_| taken), id));
+        record(queue, taken, TakenChain { id, slots: 1 }, kept);
+        taken += 1;
     }
-    burst.push_from(frame, origin(place, chain));
-    Some(chain)
+    taken
+}
+
+/// Reports whether chains are likely to be returned one by one.
+#[inline(always)]
+pub(super) fn returns_each(ring: &impl DeviceRing, kept: Option<&Kept>) -> bool {
+    kept.map_or(ring.common().returns == Returns::AnyOrder, Kept::returns_each)
+}
+
+/// Records a chain that was taken as the next one after `place` others.
+#[inline(always)]
+pub(super) fn record(queue: &impl TransmitRing, place: usize, chain: TakenChain, kept: Option<&Kept>) {
+    match kept {
+        None => queue.record(place, chain),
+        Some(kept) => kept.take(place, chain),
+    }
 }
 
 /// Reports whether a call has cost enough, so that further chains have to wait for the next one.
@@ -103,8 +142,8 @@ pub(super) fn is_enough(burst: &Burst<'_, '_>, budget: &Budget) -> bool {
 }
 
 #[inline(always)]
-fn origin(place: Option<usize>, chain: TakenChain) -> Origin {
-    place.map_or(Origin::OTHER, |place| Origin { place: place as u8, id: chain.id })
+fn origin(place: Option<usize>, id: u16) -> Origin {
+    place.map_or(Origin::OTHER, |place| Origin { place: place as u16, id })
 }
 
 /// Returns the frame in `buffer`, behind a virtio header, if it has a legal length of at most `longest` bytes.

@@ -33,11 +33,11 @@ use std::sync::Arc;
 struct Extent {
     start: u64,
     len: u64,
-    host: *mut u8,
+    host: NonNull<u8>,
 }
 
 impl Extent {
-    const NONE: Extent = Extent { start: 0, len: 0, host: std::ptr::null_mut() };
+    const NONE: Extent = Extent { start: 0, len: 0, host: NonNull::dangling() };
 
     /// Returns the host address of `[addr, addr + len)` if all of it lies in this extent.
     #[inline(always)]
@@ -45,7 +45,7 @@ impl Extent {
         let offset = addr.wrapping_sub(self.start);
         if offset < self.len && len <= self.len - offset {
             // SAFETY: offset < self.len, and the mapping behind `host` is `self.len` bytes long.
-            NonNull::new(unsafe { self.host.add(offset as usize) })
+            Some(unsafe { self.host.add(offset as usize) })
         } else {
             None
         }
@@ -118,7 +118,7 @@ impl Memory {
     /// Returns the same memory, also addressable by our own host addresses: for a device in this process that receives
     /// buffers by their host address.
     pub fn also_by_host(&self) -> Memory {
-        let own = |e: &Extent| Extent { start: e.host.addr() as u64, ..*e };
+        let own = |e: &Extent| Extent { start: e.host.addr().get() as u64, ..*e };
         let known: Vec<Extent> = self.extents.iter().filter(|e| e.len > 0).copied().collect();
         let extents = known.iter().map(own).chain(known.iter().copied()).collect();
         let (users, regions, mappings) = (self.users.clone(), self.regions.clone(), self.mappings.clone());
@@ -145,8 +145,11 @@ impl Memory {
             };
             mappings.push(mapping);
         }
-        let extents: Vec<Extent> =
-            mappings.iter().map(|m| Extent { start: m.guest_addr(), len: m.len(), host: m.host() }).collect();
+        let extent = |m: &Arc<ExtentMapping>| {
+            let host = NonNull::new(m.host()).expect("nothing is mapped at address zero");
+            Extent { start: m.guest_addr(), len: m.len(), host }
+        };
+        let extents: Vec<Extent> = mappings.iter().map(extent).collect();
         let first = extents.iter().copied().max_by_key(|e| e.len).unwrap_or(Extent::NONE);
         Ok(Memory { first, extents: Self::searchable(extents), users, regions, mappings })
     }

@@ -228,7 +228,9 @@ impl<L: DirtyLog> Enqueue<L> {
             ring.look_ahead(&self.posted, wanted, Prefetch::when(!self.exchanges.get()), &self.reading)?;
         }
         let (mut used, mut front) = (ring.used(), self.posted.front());
-        for (i, frame) in frames.as_slice().iter().enumerate() {
+        let mut rest = frames.as_slice().iter();
+        while let Some(frame) = rest.next() {
+            let i = frames.len() - rest.len() - 1;
             let need = frame.len() + NET_HEADER;
             if LENT && let Some(claimed) = self.filled.claim(&frames, frame) {
                 if claimed.lacks_header {
@@ -236,41 +238,40 @@ impl<L: DirtyLog> Enqueue<L> {
                     unsafe { write_header(writer, claimed.buffer.ptr) };
                 }
                 ring.put_used(&mut used, claimed.buffer, need, Instead::OWN);
-                done.frames += 1;
                 done.bytes += u64::from(frame.len());
                 continue;
             }
-            if let Some(buffer) = front.first() {
-                let buffer = buffer.get();
-                if buffer.is_last() && buffer.len >= need && frame.is_contiguous() {
-                    let instead = handover.exchange(frame, buffer.ptr);
-                    if instead == Instead::OWN {
-                        // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
-                        // frame's first segment is all of it.
-                        unsafe {
-                            write_header(writer, buffer.ptr);
-                            let payload = buffer.ptr.add(NET_HEADER as usize);
-                            let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
-                            writer.copy_frame(self.copier, payload, from, len, taken, i);
-                        }
+            let buffer = front.next().map(Cell::get);
+            if let Some(buffer) = buffer
+                && buffer.slots == 1
+                && buffer.len >= need
+                && frame.is_contiguous()
+            {
+                let instead = handover.exchange(frame, buffer.ptr);
+                if instead == Instead::OWN {
+                    // SAFETY: the buffer was checked to be mapped for its `len`, which is `need` or more, and the
+                    // frame's first segment is all of it.
+                    unsafe {
+                        write_header(writer, buffer.ptr);
+                        let payload = buffer.ptr.add(NET_HEADER as usize);
+                        let (from, len) = (frame.first().as_ptr(), frame.len() as usize);
+                        writer.copy_frame(self.copier, payload, from, len, taken, i);
                     }
-                    ring.put_used(&mut used, buffer, need, instead);
-                    front.pass();
-                    done.frames += 1;
-                    done.bytes += u64::from(frame.len());
-                    continue;
                 }
+                ring.put_used(&mut used, buffer, need, instead);
+                done.bytes += u64::from(frame.len());
+                continue;
             }
             // The rest is rare, and works on the queue itself.
             ring.set_used(used);
+            if buffer.is_some() {
+                front.back();
+            }
             self.posted.pop_to(&front);
             let room = self.scatter(ring, &frames, i, taken)?;
             (used, front) = (ring.used(), self.posted.front());
             match room {
-                Room::Fits { .. } => {
-                    done.frames += 1;
-                    done.bytes += u64::from(frame.len());
-                }
+                Room::Fits { .. } => done.bytes += u64::from(frame.len()),
                 Room::Never => done.too_long += 1,
                 // Later frames may take the fast path.
                 Room::OverBudget => done.over_budget += 1,
@@ -282,6 +283,7 @@ impl<L: DirtyLog> Enqueue<L> {
                 }
             }
         }
+        done.frames = wanted - done.no_buffers - done.too_long - done.over_budget;
         ring.set_used(used);
         self.posted.pop_to(&front);
         if LENT {

@@ -5,15 +5,16 @@ mod transmit;
 
 pub(super) use transmit::PackedTransmit;
 
-use super::chain::{Access, WalkedChain};
-use super::ring::{Common, DeviceRing, Head};
+use super::chain::{Access, KIND, WalkedChain};
+use super::ring::{Common, DeviceRing, Head, Usual};
 use super::taken::TakenChain;
+use crate::areas::Slot;
 use crate::config::{Format, QueueConfig};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::{Instead, PACKED_LEN_BITS};
-use crate::layout::{Descriptor, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
+use crate::layout::{Descriptor, F_AVAIL, F_USED, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::{DirtyLog, Memory};
-use crate::ordering::{consume, crosses, get};
+use crate::ordering::{crosses, get};
 use crate::position::Position;
 use packet::copy::prefetch_write;
 use std::cell::{Cell, RefMut};
@@ -36,8 +37,8 @@ pub(super) struct PackedRing<L> {
 pub(in crate::device) struct Used {
     /// Next descriptor to be written as used.
     next: Position,
-    /// The bits of a used descriptor in the lap of `next`.
-    bits: u16,
+    /// A tail with the flags of a used descriptor in the lap of `next`, and the one that tells that the device has written.
+    written: Tail,
     /// The first of them. It is written last: until then the guest sees none of them.
     first: Option<FirstUsed>,
 }
@@ -59,16 +60,23 @@ pub(in crate::device) struct Scan {
     slots_left: u16,
 }
 
+/// The bits that tell whether a descriptor is available or used: all of them change from lap to lap.
+const STATE: u16 = F_AVAIL | F_USED;
+
 impl Scan {
     /// Passes a chain that takes this many slots, at most those left.
     #[inline(always)]
     fn pass(&mut self, slots: u16, size: u16) {
         self.slots_left -= slots;
-        let next = self.at.advance(slots, size);
-        if next.wrap != self.at.wrap {
-            self.available = packed_available_bits(next.wrap);
+        if self.at.pass(slots, size) {
+            self.available ^= STATE;
         }
-        self.at = next;
+    }
+
+    /// Returns how the usual chains of this lap look.
+    #[inline(always)]
+    fn usual(&self, access: Access) -> Usual {
+        Usual { mask: Tail::packed(0, 0, STATE | KIND), bits: Tail::packed(0, 0, self.available | access.single()) }
     }
 }
 
@@ -87,7 +95,11 @@ impl<L: DirtyLog> PackedRing<L> {
         Ok(PackedRing {
             common,
             next_avail: Cell::new(start),
-            used: Cell::new(Used { next: start, bits: packed_used_bits(start.wrap), first: None }),
+            used: Cell::new(Used {
+                next: start,
+                written: Tail::packed(0, 0, F_WRITE | packed_used_bits(start.wrap)),
+                first: None,
+            }),
             published: Cell::new(start),
             notified: Cell::new(start),
         })
@@ -96,17 +108,21 @@ impl<L: DirtyLog> PackedRing<L> {
     /// Returns the descriptor where `scan` is if the guest made it available.
     #[inline(always)]
     fn available(&self, scan: &Scan) -> Option<Head> {
-        let slot = scan.at.slot;
-        let tail = Tail(consume(self.common.areas.tail(slot)));
-        (tail.packed_state() == scan.available)
-            .then(|| Head { index: slot, descriptor: Descriptor { addr: get(self.common.areas.addr(slot)), tail } })
+        let head = Head { index: scan.at.slot, descriptor: self.slot(scan).consume() };
+        (head.descriptor.tail.packed_state() == scan.available).then_some(head)
     }
 
-    /// Prefetches a chain's slot, where its return is written: stores to one line after the other would wait until the guest's
-    /// processor gives them up.
+    /// Returns the slot where `scan` is.
     #[inline(always)]
-    fn fetch_to_return(&self, head: &Head) {
-        prefetch_write(self.common.areas.tail(head.index).as_ptr().cast());
+    fn slot(&self, scan: &Scan) -> &Slot {
+        &self.common.areas.slots(scan.at.slot, 1)[0]
+    }
+
+    /// Returns the slots from `scan` on, at most `count`, as far as they lie one after the other and `scan` may go.
+    #[inline(always)]
+    fn run(&self, scan: &Scan, count: u16) -> &[Slot] {
+        let start = scan.at.slot;
+        self.common.areas.slots(start, count.min(scan.slots_left).min(self.common.areas.size - start))
     }
 
     /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published
@@ -127,30 +143,27 @@ impl<L: DirtyLog> PackedRing<L> {
     #[inline(always)]
     fn put_written(&self, used: &mut Used, chain: TakenChain, len: u32, instead: Instead) {
         // WRITE tells that something was written (§2.8.4).
-        self.put(
-            used,
-            chain,
-            Tail::packed(len | u32::from(instead.bits()) << PACKED_LEN_BITS, chain.id, F_WRITE | used.bits),
-        );
+        self.put(used, chain, len, instead, used.written);
     }
 
     /// Writes a used descriptor for a chain that nothing was written to.
     #[inline(always)]
     fn put_nothing(&self, used: &mut Used, chain: TakenChain, instead: Instead) {
-        self.put(used, chain, Tail::packed(u32::from(instead.bits()) << PACKED_LEN_BITS, chain.id, used.bits));
+        self.put(used, chain, 0, instead, Tail(used.written.0 & !Tail::packed(0, 0, F_WRITE).0));
     }
 
     #[inline(always)]
-    fn put(&self, used: &mut Used, chain: TakenChain, tail: Tail) {
-        let at = used.next;
+    fn put(&self, used: &mut Used, chain: TakenChain, len: u32, instead: Instead, flags: Tail) {
+        let len = len | u32::from(instead.bits()) << PACKED_LEN_BITS;
+        let tail = Tail(Tail::packed(len, chain.id, 0).0 | flags.0);
+        let slot = used.next.slot;
         if used.first.is_none() {
-            used.first = Some(FirstUsed { slot: at.slot, tail });
+            used.first = Some(FirstUsed { slot, tail });
         } else {
-            self.common.writer.put(self.common.areas.tail(at.slot), tail.0);
+            self.common.writer.put(self.common.areas.tail(slot), tail.0);
         }
-        used.next = at.advance(chain.slots, self.common.areas.size);
-        if used.next.wrap != at.wrap {
-            used.bits = packed_used_bits(used.next.wrap);
+        if used.next.pass(chain.slots, self.common.areas.size) {
+            used.written.0 ^= Tail::packed(0, 0, STATE).0;
         }
     }
 
@@ -194,10 +207,24 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
         &self.common
     }
 
+    type Entry = Slot;
+
+    #[inline(always)]
+    fn read(&self, slot: &Slot) -> Option<(Descriptor, u16)> {
+        let descriptor = slot.consume();
+        Some((descriptor, descriptor.tail.packed_id()))
+    }
+
     #[inline(always)]
     fn single(head: Head, access: Access) -> Option<TakenChain> {
         let tail = head.descriptor.tail;
-        access.is_single(tail.packed_flags()).then_some(TakenChain { id: tail.packed_id(), slots: 1 })
+        (tail.packed_flags() & KIND == access.single()).then_some(TakenChain { id: tail.packed_id(), slots: 1 })
+    }
+
+    /// Stores to one line after the other would wait until the guest's processor gives them up.
+    #[inline(always)]
+    fn fetch_to_return(slot: &Slot) {
+        prefetch_write(slot.tail.as_ptr().cast());
     }
 
     fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal> {

@@ -4,14 +4,13 @@ use super::{PackedRing, Used};
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
-use crate::device::receive::{Prefetch, ReceiveRing};
+use crate::device::receive::{Prefetch, ReceiveRing, post_usual};
 use crate::device::ring::DeviceRing;
 use crate::device::taken::TakenChain;
 use crate::error::Fatal;
 use crate::exchange::Instead;
-use crate::layout::{Descriptor, NET_HEADER};
+use crate::layout::Descriptor;
 use crate::memory::DirtyLog;
-use packet::copy::prefetch_write;
 
 impl<L: DirtyLog> PackedRing<L> {
     /// Adds a chain of several buffers, or one that nothing fits into; returns the slots that it takes.
@@ -33,33 +32,25 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
             return Ok(());
         }
         let size = self.common.areas.size;
-        let memory = &*self.common.areas.memory;
         let (mut scan, mut vacant) = (self.scan(), posted.vacant(wanted));
         while scan.slots_left > 0
-            && let Some(entry) = vacant.first()
+            && let room @ 1.. = vacant.run().len() as u16
         {
-            let Some(head) = self.available(&scan) else { break };
-            self.fetch_to_return(&head);
-            let len = head.descriptor.tail.len();
-            if let Some(chain) = Self::single(head, Access::Write)
-                && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
-            {
-                if prefetch == Prefetch::Yes {
-                    // The frame's first line. The header, if on another line, hardly ever changes.
-                    prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
-                }
-                entry.set(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
-                vacant.pass();
-                scan.pass(chain.slots, size);
-            } else {
-                posted.push_to(&vacant);
-                let slots = self.post_chain(posted, budget, head.index, head.descriptor)?;
-                vacant = posted.vacant(if budget.is_spent() { 0 } else { wanted });
-                if slots > scan.slots_left {
-                    return Err(Fatal::LongChain { size });
-                }
-                scan.pass(slots, size);
+            let run = self.run(&scan, room);
+            let usual = post_usual(self, &mut vacant, run, scan.usual(Access::Write), prefetch);
+            scan.pass(usual as u16, size);
+            if usual == run.len() {
+                continue;
             }
+            let Some(head) = self.available(&scan) else { break };
+            Self::fetch_to_return(self.slot(&scan));
+            posted.push_to(&vacant);
+            let slots = self.post_chain(posted, budget, head.index, head.descriptor)?;
+            vacant = posted.vacant(if budget.is_spent() { 0 } else { wanted });
+            if slots > scan.slots_left {
+                return Err(Fatal::LongChain { size });
+            }
+            scan.pass(slots, size);
         }
         posted.push_to(&vacant);
         self.next_avail.set(scan.at);

@@ -3,9 +3,11 @@
 use super::{PackedRing, Scan};
 use crate::config::{QueueConfig, Returns};
 use crate::device::budget::Budget;
+use crate::device::chain::Access;
 use crate::device::keep::Kept;
+use crate::device::ring::DeviceRing;
 use crate::device::taken::TakenChain;
-use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual};
+use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual, record, returns_each};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::Instead;
 use crate::memory::{DirtyLog, Memory};
@@ -28,17 +30,6 @@ impl<L: DirtyLog> PackedTransmit<L> {
             taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
             count: Cell::new(0),
         })
-    }
-
-    /// Records a chain that was taken, and passes it.
-    #[inline(always)]
-    fn record(&self, scan: &mut Scan, taken: &mut usize, chain: TakenChain, kept: Option<&Kept>) {
-        match kept {
-            None => self.taken[*taken].set(chain),
-            Some(kept) => kept.take(*taken, chain),
-        }
-        *taken += 1;
-        scan.pass(chain.slots, self.ring.common.areas.size);
     }
 
     /// Ends the call after a chain of this many slots, and counts if others wait.
@@ -69,18 +60,20 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
     fn take<'q>(&'q self, burst: &mut Burst<'_, 'q>, kept: Option<&'q Kept>, intake: &Intake) -> Result<usize, Fatal> {
         let ring = &self.ring;
         let budget = Budget::new();
-        let returns_each = kept.map_or(ring.common.returns == Returns::AnyOrder, Kept::returns_each);
         let (mut scan, mut taken) = (ring.scan(), 0);
         while taken < MAX_BURST && burst.room() > 0 && scan.slots_left > 0 {
-            let Some(head) = ring.available(&scan) else { break };
-            if returns_each {
-                ring.fetch_to_return(&head);
-            }
-            let place = kept.map(|_| taken);
-            if let Some(chain) = push_usual(ring, burst, head, place) {
-                self.record(&mut scan, &mut taken, chain, kept);
+            let run = ring.run(&scan, burst.room().min(MAX_BURST - taken) as u16);
+            let before = taken;
+            taken = push_usual(self, burst, run, scan.usual(Access::Read), taken, kept);
+            scan.pass((taken - before) as u16, ring.common.areas.size);
+            if taken - before == run.len() {
                 continue;
             }
+            let Some(head) = ring.available(&scan) else { break };
+            if returns_each(ring, kept) {
+                PackedRing::<L>::fetch_to_return(ring.slot(&scan));
+            }
+            let place = kept.map(|_| taken);
             let unusual = intake.push_unusual(ring, burst, head.index, head.descriptor, place, &budget)?;
             let Some(chain) = unusual else { break };
             let goes_on = taken + 1 < MAX_BURST && burst.room() > 0;
@@ -90,7 +83,9 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
             if chain.slots > scan.slots_left {
                 return Err(Fatal::LongChain { size: ring.common.areas.size });
             }
-            self.record(&mut scan, &mut taken, chain, kept);
+            record(self, taken, chain, kept);
+            taken += 1;
+            scan.pass(chain.slots, ring.common.areas.size);
         }
         ring.next_avail.set(scan.at);
         match kept {
@@ -98,6 +93,11 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
             Some(kept) => kept.mark(burst),
         }
         Ok(taken)
+    }
+
+    #[inline(always)]
+    fn record(&self, place: usize, chain: TakenChain) {
+        self.taken[place % MAX_BURST].set(chain);
     }
 
     #[inline(always)]

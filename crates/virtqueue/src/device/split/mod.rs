@@ -5,17 +5,18 @@ mod transmit;
 
 pub(super) use transmit::SplitTransmit;
 
-use super::chain::{Access, WalkedChain};
-use super::ring::{Common, DeviceRing, Head};
+use super::chain::{Access, KIND, WalkedChain};
+use super::ring::{Common, DeviceRing, Head, Usual};
 use super::taken::TakenChain;
 use crate::config::{Format, QueueConfig, features};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::Instead;
-use crate::layout::{AVAIL_NO_INTERRUPT, Descriptor, USED_NO_NOTIFY};
+use crate::layout::{AVAIL_NO_INTERRUPT, Descriptor, Tail, USED_NO_NOTIFY};
 use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{consume, crosses, get};
 use std::cell::{Cell, RefMut};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
 
 /// The device side of a split ring, of either direction.
 pub(super) struct SplitRing<L> {
@@ -84,6 +85,19 @@ impl<L: DirtyLog> SplitRing<L> {
         Ok(Head { index: head, descriptor: self.common.areas.descriptor(head) })
     }
 
+    /// Returns the entries of at most `count` available chains from available index `at` on, as far as they lie one after the other.
+    #[inline(always)]
+    fn run(&self, at: u16, count: u16) -> &[AtomicU16] {
+        let start = at & self.mask;
+        self.common.areas.avail_entries(start, count.min(self.common.areas.size - start))
+    }
+
+    /// Returns how the usual chains look.
+    #[inline(always)]
+    fn usual(access: Access) -> Usual {
+        Usual { mask: Tail::split(0, KIND, 0), bits: Tail::split(0, access.single(), 0) }
+    }
+
     /// Writes the used element at used index `at`. It mostly equals the previous lap's.
     #[inline(always)]
     fn put_used_at(&self, at: u16, head: u16, len: u32, instead: Instead) {
@@ -139,11 +153,23 @@ impl<L: DirtyLog> DeviceRing for SplitRing<L> {
         &self.common
     }
 
+    /// Of the available ring: the index of a descriptor.
+    type Entry = AtomicU16;
+
+    #[inline(always)]
+    fn read(&self, entry: &AtomicU16) -> Option<(Descriptor, u16)> {
+        let index = get(entry);
+        (index < self.common.areas.size).then(|| (self.common.areas.descriptor(index), index))
+    }
+
     #[inline(always)]
     fn single(head: Head, access: Access) -> Option<TakenChain> {
-        let is_single = access.is_single(head.descriptor.tail.split_flags());
-        is_single.then_some(TakenChain { id: head.index, slots: 1 })
+        (head.descriptor.tail.split_flags() & KIND == access.single())
+            .then_some(TakenChain { id: head.index, slots: 1 })
     }
+
+    #[inline(always)]
+    fn fetch_to_return(_: &AtomicU16) {}
 
     fn walk(&self, index: u16, first: Descriptor, access: Access) -> Result<RefMut<'_, WalkedChain>, Fatal> {
         let mut walked = self.common.walked.borrow_mut();

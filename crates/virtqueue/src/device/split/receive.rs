@@ -4,14 +4,13 @@ use super::SplitRing;
 use crate::device::budget::Budget;
 use crate::device::chain::Access;
 use crate::device::posted::{Posted, PostedQueue};
-use crate::device::receive::{Prefetch, ReceiveRing};
+use crate::device::receive::{Prefetch, ReceiveRing, post_usual};
 use crate::device::ring::DeviceRing;
 use crate::device::taken::TakenChain;
 use crate::error::Fatal;
 use crate::exchange::Instead;
-use crate::layout::{Descriptor, NET_HEADER};
+use crate::layout::Descriptor;
 use crate::memory::DirtyLog;
-use packet::copy::prefetch_write;
 
 impl<L: DirtyLog> SplitRing<L> {
     #[cold]
@@ -29,37 +28,30 @@ impl<L: DirtyLog> ReceiveRing for SplitRing<L> {
 
     #[inline(always)]
     fn look_ahead(&self, posted: &PostedQueue, wanted: u32, prefetch: Prefetch, budget: &Budget) -> Result<(), Fatal> {
-        let memory = &*self.common.areas.memory;
         let missing = wanted.saturating_sub(posted.len()).min(self.common.areas.size.into()) as u16;
         if missing == 0 || budget.is_spent() {
             return Ok(());
         }
-        let mut count = self.available(missing)?.min(missing);
+        let count = self.available(missing)?.min(missing);
         let start = self.next_avail.get();
         let (mut taken, mut vacant) = (0, posted.vacant(u32::MAX));
         while taken < count
-            && let Some(entry) = vacant.first()
+            && let room @ 1.. = vacant.run().len() as u16
         {
-            let head = self.head(start.wrapping_add(taken)).inspect_err(|_| posted.push_to(&vacant))?;
-            let len = head.descriptor.tail.len();
-            if let Some(chain) = Self::single(head, Access::Write)
-                && let Some(ptr) = memory.translate(head.descriptor.addr, len.into())
-            {
-                if prefetch == Prefetch::Yes {
-                    // The frame's first line. The header, if on another line, hardly ever changes.
-                    prefetch_write(ptr.as_ptr().wrapping_add(NET_HEADER as usize));
-                }
-                entry.set(Posted { ptr: ptr.as_ptr(), len, id: chain.id, slots: chain.slots });
-                vacant.pass();
-            } else {
-                posted.push_to(&vacant);
-                self.post_chain(posted, budget, head.index, head.descriptor)?;
-                vacant = posted.vacant(u32::MAX);
-                if budget.is_spent() {
-                    count = taken + 1;
-                }
+            let run = self.run(start.wrapping_add(taken), room.min(count - taken));
+            let usual = post_usual(self, &mut vacant, run, Self::usual(Access::Write), prefetch);
+            taken += usual as u16;
+            if usual == run.len() {
+                continue;
             }
+            let head = self.head(start.wrapping_add(taken)).inspect_err(|_| posted.push_to(&vacant))?;
+            posted.push_to(&vacant);
+            self.post_chain(posted, budget, head.index, head.descriptor)?;
+            vacant = posted.vacant(u32::MAX);
             taken += 1;
+            if budget.is_spent() {
+                break;
+            }
         }
         posted.push_to(&vacant);
         self.next_avail.set(start.wrapping_add(taken));

@@ -3,9 +3,10 @@
 use super::SplitRing;
 use crate::config::{QueueConfig, Returns};
 use crate::device::budget::Budget;
+use crate::device::chain::Access;
 use crate::device::keep::Kept;
 use crate::device::taken::TakenChain;
-use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual};
+use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual, record};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::Instead;
 use crate::memory::{DirtyLog, Memory};
@@ -44,35 +45,43 @@ impl<L: DirtyLog> TransmitRing for SplitTransmit<L> {
         let wanted = (burst.room() as u16).min(ring.common.areas.size);
         let mut count = ring.available(wanted)?.min(wanted);
         let budget = Budget::new();
-        let (avail, used) = (ring.next_avail.get(), ring.next_used.get());
+        let avail = ring.next_avail.get();
         let mut taken = 0;
         while taken < count {
+            let run = ring.run(avail.wrapping_add(taken), count - taken);
+            let usual = SplitRing::<L>::usual(Access::Read);
+            let before = taken;
+            taken = push_usual(self, burst, run, usual, taken.into(), kept) as u16;
+            if usize::from(taken - before) == run.len() {
+                continue;
+            }
             let head = ring.head(avail.wrapping_add(taken))?;
             let place = kept.map(|_| taken.into());
-            if push_usual(ring, burst, head, place).is_none() {
-                if intake.push_unusual(ring, burst, head.index, head.descriptor, place, &budget)?.is_none() {
-                    break;
-                }
-                if is_enough(burst, &budget) && taken + 1 < count {
-                    intake.count_cut_short();
-                    count = taken + 1;
-                }
+            let unusual = intake.push_unusual(ring, burst, head.index, head.descriptor, place, &budget)?;
+            let Some(chain) = unusual else { break };
+            if is_enough(burst, &budget) && taken + 1 < count {
+                intake.count_cut_short();
+                count = taken + 1;
             }
-            if let Some(kept) = kept {
-                kept.take(taken.into(), TakenChain { id: head.index, slots: 1 });
-            } else if ring.common.returns == Returns::AnyOrder {
-                ring.put_used_at(used.wrapping_add(taken), head.index, 0, Instead::OWN);
-            }
-            self.last.set(head.index);
+            record(self, taken.into(), chain, kept);
             taken += 1;
         }
         ring.next_avail.set(avail.wrapping_add(taken));
         if let Some(kept) = kept {
             kept.mark(burst);
         } else {
-            ring.next_used.set(used.wrapping_add(taken));
+            ring.next_used.set(ring.next_used.get().wrapping_add(taken));
         }
         Ok(taken.into())
+    }
+
+    #[inline(always)]
+    fn record(&self, place: usize, chain: TakenChain) {
+        let ring = &self.ring;
+        if ring.common.returns == Returns::AnyOrder {
+            ring.put_used_at(ring.next_used.get().wrapping_add(place as u16), chain.id, 0, Instead::OWN);
+        }
+        self.last.set(chain.id);
     }
 
     #[inline(always)]
