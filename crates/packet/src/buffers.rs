@@ -1,12 +1,14 @@
 //! Buffers owned by this process, for frames that do not come from a ring: from a file descriptor, a file, a fault injector.
 #![allow(unsafe_code)]
 
-use crate::frame::{Burst, Segment};
+use crate::frame::{Burst, MappedMemory, Segment};
 use std::cell::{Cell, UnsafeCell};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A fixed number of buffers, handed out in turn and all released at once when their burst ends.
 pub struct Buffers {
-    bytes: Box<[UnsafeCell<u8>]>,
+    bytes: Arc<[UnsafeCell<u8>]>,
     room: usize,
     lent: Cell<usize>,
 }
@@ -14,8 +16,14 @@ pub struct Buffers {
 impl Buffers {
     /// Creates `count` buffers of `room` bytes each.
     pub fn new(count: usize, room: usize) -> Buffers {
-        let bytes = (0..count * room).map(|_| UnsafeCell::new(0)).collect();
+        // SAFETY: a cell of a byte may be zero.
+        let bytes = unsafe { Arc::new_zeroed_slice(count * room).assume_init() };
         Buffers { bytes, room, lent: Cell::new(0) }
+    }
+
+    /// Returns the memory of the buffers, for frames that are leased. Such frames must have ended before [`Buffers::release`].
+    pub fn memory(&self) -> Arc<dyn MappedMemory> {
+        Arc::new(Memory(self.bytes.clone()))
     }
 
     /// Passes the next free buffer to `fill`, which returns how many bytes it wrote from the start. Returns these; `None` if no buffer is
@@ -60,6 +68,21 @@ impl Buffers {
     /// Frees all buffers. The bursts that they were added to must have ended.
     pub fn release(&self) {
         self.lent.set(0);
+    }
+}
+
+/// The bytes of buffers, which may outlive these.
+struct Memory(Arc<[UnsafeCell<u8>]>);
+
+// SAFETY: it tells a range of addresses, and touches no byte.
+unsafe impl Send for Memory {}
+unsafe impl Sync for Memory {}
+
+// SAFETY: the bytes stay where they are until the last owner is gone. `Buffers` makes references to buffers that are free only.
+unsafe impl MappedMemory for Memory {
+    fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
+        let first = self.0.as_ptr().addr();
+        Some(first..first + self.0.len()).filter(|range| range.contains(&start.addr()))
     }
 }
 

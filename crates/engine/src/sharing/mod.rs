@@ -33,7 +33,7 @@ pub(crate) use locked::LockedQueue;
 pub(crate) use parent::Parent;
 pub(crate) use terms::Terms;
 
-use crate::port::RxQueue;
+use crate::port::ReceiveHalf;
 use batch::Batch;
 use handover::Alarm;
 use lane::StaticLane;
@@ -46,9 +46,17 @@ pub const MOST_WORKERS: usize = 16;
 /// Batches for each lane: one that it processes, and some that wait for it, or for an earlier batch.
 const BATCHES: usize = 4;
 
+/// Prepares a half for bursts that are held, or for none any more.
+fn share(half: &mut ReceiveHalf, is_shared: bool) {
+    if let Some(half) = half.life_cycle() {
+        half.share(is_shared);
+    }
+}
+
 /// Shares a queue by static roles: returns its parent, and as many lanes as there are alarms. Returns the half if its frames
 /// cannot be held.
-pub(crate) fn assign(half: Box<dyn RxQueue>, terms: Terms) -> Result<(Parent, Vec<Lane>), Box<dyn RxQueue>> {
+pub(crate) fn assign(mut half: ReceiveHalf, terms: Terms) -> Result<(Parent, Vec<Lane>), ReceiveHalf> {
+    share(&mut half, true);
     let Some(holds) = half.holds() else { return Err(half) };
     let memories: Arc<[Arc<dyn MappedMemory>]> = holds.memories().into();
     let lanes = terms.alarms.len();

@@ -1,6 +1,7 @@
 //! The parent of a shared queue: it alone talks to the device.
 
 use super::batch::Batch;
+use super::share;
 use super::terms::Terms;
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, Source, ZeroCopyRx};
@@ -10,6 +11,7 @@ use packet::{BurstStorage, Frames, MAX_BURST};
 use roles::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
+use vhost_user::Event;
 
 /// Rounds between two looks for a worker that has stalled: a look reads a line that all workers write.
 const LOOK_ROUNDS: u32 = 64;
@@ -182,7 +184,9 @@ impl Parent {
     /// Returns the half, once all batches have come back.
     pub(crate) fn into_half(self) -> ReceiveHalf {
         debug_assert_eq!(self.batches.outstanding(), 0, "a worker may read frames still");
-        self.half
+        let mut half = self.half;
+        share(&mut half, false);
+        half
     }
 
     /// Returns the half, if it can receive into a guest's buffers now.
@@ -194,6 +198,13 @@ impl Parent {
     /// Returns the half.
     pub(crate) fn half(&self) -> &dyn RxQueue {
         &*self.half
+    }
+
+    /// Replaces the descriptor that the parent's worker waits for.
+    pub(crate) fn rewire(&mut self, kick: Option<Event>) {
+        if let Some(half) = self.half.life_cycle() {
+            half.rewire(kick);
+        }
     }
 
     /// Asks for notifications, and returns the condition to wait for.

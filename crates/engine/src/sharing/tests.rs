@@ -3,7 +3,7 @@
 use super::lane::Claimed;
 use super::*;
 use crate::drops::{Drops, Reason};
-use crate::port::{HoldBursts, Wait};
+use crate::port::{HoldBursts, RxQueue, Wait};
 use packet::{Burst, BurstStorage, FrameBlock, Frames};
 use proptest::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
