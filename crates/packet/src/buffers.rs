@@ -88,3 +88,30 @@ unsafe impl MappedMemory for Memory {
 
 // SAFETY: cells of plain bytes; a `Buffers` moves between threads only as a whole.
 unsafe impl Send for Buffers {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{BurstStorage, LeasedFrames};
+
+    #[test]
+    fn leased_frames_stay_when_their_buffers_are_gone() {
+        let buffers = Buffers::new(2, 20);
+        let mut leased = LeasedFrames::new([buffers.memory()].into());
+        let mut storage = Box::<BurstStorage>::default();
+        let mut burst = storage.start();
+        for byte in [1, 2] {
+            assert!(buffers.push(&mut burst, |room| {
+                room.fill(byte);
+                Some(room.len())
+            }));
+        }
+        assert!(!buffers.push(&mut burst, |_| panic!("no buffer is free")));
+        let first = burst.frames().as_slice()[0].first().as_ptr();
+        leased.add(burst.frames());
+        drop(buffers);
+        let group = leased.groups().next().expect("two frames");
+        assert_eq!(group.as_slice()[0].first().as_ptr(), first, "it was not copied");
+        assert!(group.as_slice().iter().zip([1, 2]).all(|(frame, byte)| frame.first().read() == Some([byte; 20])));
+    }
+}

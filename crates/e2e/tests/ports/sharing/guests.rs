@@ -53,9 +53,9 @@ fn dpdk_guests_share_their_queues() -> Result<()> {
         let home = Home::new();
         let far = shared(&roles(&[1, 2]), vhost_user("far"));
         let millrace = home.start((fw(&static_roles()), far, patch("fw", "far"), workers(3)));
-        let mut testpmd = Testpmd::builder("loop");
+        let mut testpmd = Testpmd::builder("loop").queues(queues);
         for name in ["fw", "far"] {
-            let port = dpdk::Port::new(home.socket(name)).queues(queues);
+            let port = dpdk::Port::new(home.socket(name));
             testpmd = testpmd.port(if packed { port.packed() } else { port });
         }
         let mut testpmd = testpmd.spawn()?;
@@ -85,9 +85,8 @@ fn dpdk_guests_share_their_queues() -> Result<()> {
 fn workers_of_a_guests_queue_come_and_go() -> Result<()> {
     for (packed, in_order) in [(false, false), (true, false), (false, true)] {
         let home = Home::new();
-        let config = |(keys, count): &(RawPort, usize)| {
-            (fw(keys), vhost_user("far"), patch("fw", "far"), workers(*count))
-        };
+        let config =
+            |(keys, count): &(RawPort, usize)| (fw(keys), vhost_user("far"), patch("fw", "far"), workers(*count));
         let ways = [
             (static_roles(), 3),
             (roles(&[0, 1]), 3),
@@ -231,28 +230,27 @@ fn a_guest_that_attacks_its_own_shared_queue_harms_nobody() -> Result<()> {
             let mut rogue = Rogue::connect(&home);
             millrace.wait_up(&["a"]);
             let before = millrace.port("a");
-            // To an end that is nowhere: they are flooded to nobody who counts them.
-            let frame = Source::new(9, 8, 60..=60).make();
+            // To its own end, so that they go nowhere.
+            let frame = Source::new(9, 9, 60..=60).make();
             rogue.write(BUFFERS + u64::from(HEADER), &frame);
-            let same = strike % 2 == 0;
-            let slots: Vec<u16> = (0..SIZE).map(|slot| if same { 0 } else { slot }).collect();
-            // Outside its memory, every other time.
+            // One frame many times, every other time; outside its memory, every other two times.
+            let slots: Vec<u16> = (0..SIZE).map(|slot| if strike % 2 == 0 { 0 } else { slot }).collect();
             let at = if strike % 4 < 2 { BUFFERS } else { 0x1000 };
             (0..SIZE).for_each(|slot| rogue.describe(TX, slot, at, HEADER + 60, 0, 0));
-            for _ in 0..3 {
-                rogue.offer_all(TX, &slots);
+            for round in 0..3 {
+                slots.iter().for_each(|&head| rogue.offer(TX, head));
                 let next = rogue.next[TX];
                 rogue.publish(TX, next);
                 // While they are processed.
-                rogue.write(BUFFERS + u64::from(HEADER), &[strike as u8; 14]);
-                wait_for("the switch to take them", || (rogue.used(TX) == next).then_some(()));
+                rogue.write(BUFFERS + u64::from(HEADER) + 14, &[round; 46]);
+                wait_for("the switch to return them", || (rogue.used_index(TX) == next).then_some(()));
             }
             let now = millrace.port("a");
             assert!(now.rx() + now.dropped() > before.rx() + before.dropped(), "{:?}", now.0);
             match strike % 3 {
                 // In the middle of a batch.
                 0 => {
-                    rogue.offer_all(TX, &slots);
+                    slots.iter().for_each(|&head| rogue.offer(TX, head));
                     let next = rogue.next[TX];
                     rogue.publish(TX, next);
                 }

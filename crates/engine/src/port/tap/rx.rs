@@ -97,3 +97,70 @@ impl LifeCycle for TapReceive {
         *self.spare.get_mut() = (1..bursts as u16).rev().collect();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::frames::to_vec;
+    use netdev::{Links, PacketTx, Tap, TxConfig};
+    use nix::sched::{CloneFlags, unshare};
+    use packet::{BurstStorage, LeasedFrames};
+    use std::time::{Duration, Instant};
+
+    /// Reads bursts of one frame until all buffers are held, and gives them back in another order: no frame changes before.
+    #[test]
+    fn held_bursts_have_buffers_of_their_own() {
+        // In a network namespace of this thread.
+        unshare(CloneFlags::CLONE_NEWNET).expect("this test needs to run as root");
+        let queue = Arc::new(Tap::open("tap0", 1).unwrap().remove(0));
+        let links = Links::open().unwrap();
+        let link = links.bring_up(&links.get("tap0").unwrap()).unwrap();
+        let sender = PacketTx::open(&link, &TxConfig::default()).unwrap();
+        let mut half = TapReceive::new(queue);
+        assert_eq!(half.buffers(), MAX_BURST);
+        half.share(true);
+        let memories: Arc<[Arc<dyn MappedMemory>]> = half.memories().into();
+        let mut storage = Box::<BurstStorage>::default();
+        let mut receive = |half: &TapReceive| {
+            let mut leased = LeasedFrames::new(memories.clone());
+            let end = Instant::now() + Duration::from_secs(60);
+            // The kernel itself sends to a new interface, too.
+            while leased.is_empty() {
+                assert!(Instant::now() < end, "no frame came");
+                let mut burst = storage.start();
+                half.receive(&mut burst);
+                burst.retain(|frames, frame| to_vec(&frames, frame)[12..14] == [0x88, 0xb5]);
+                leased.add(burst.frames());
+                if leased.is_empty() {
+                    half.recycle();
+                }
+            }
+            leased
+        };
+        let bytes = |leased: &LeasedFrames| {
+            to_vec(&leased.groups().next().unwrap(), &leased.groups().next().unwrap().as_slice()[0])
+        };
+        for _ in 0..3 {
+            let mut held = Vec::new();
+            for number in 0..BURSTS as u8 {
+                let frame = [&[2; 12][..], &[0x88, 0xb5], &[number; 50]].concat();
+                sender.push(&[&frame]).unwrap();
+                sender.flush().unwrap();
+                let (leased, mut ids) = (receive(&half), Vec::new());
+                half.hold(&mut ids);
+                half.recycle();
+                assert_eq!(ids.len(), 1);
+                held.push((leased, frame, ids));
+            }
+            assert!(!half.receive(&mut BurstStorage::default().start()), "all buffers are held");
+            held.rotate_left(5);
+            for (leased, frame, ids) in held {
+                assert_eq!(bytes(&leased), frame);
+                half.give_back(&ids);
+                half.recycle();
+            }
+        }
+        half.share(false);
+        assert_eq!(half.buffers(), MAX_BURST);
+    }
+}

@@ -3,7 +3,7 @@
 mod round;
 mod routed;
 
-use super::{Join, Member, Relay, Split, rules};
+use super::{Join, Member, PortTraffic, Relay, Split, rules};
 use crate::answers::Answers;
 use crate::drops::Drops;
 use crate::live::Live;
