@@ -128,6 +128,7 @@ impl Parent {
                 break;
             }
             received += burst.len();
+            let is_full = burst.is_full();
             batch.frames.add(burst.frames());
             holds.hold(&mut batch.held);
             if let Some((_, guest)) = lent {
@@ -138,6 +139,10 @@ impl Parent {
             source.recycle();
             // Without a frame, it holds buffers whose frames were dropped: they come back with the batch as well.
             batch.publish();
+            if !is_full {
+                // There are no more, or these have cost as much as a round may.
+                break;
+            }
         }
         received
     }
