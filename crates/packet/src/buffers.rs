@@ -76,6 +76,8 @@ struct Memory(Arc<[UnsafeCell<u8>]>);
 
 // SAFETY: it tells a range of addresses, and touches no byte.
 unsafe impl Send for Memory {}
+
+// SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 // SAFETY: the bytes stay where they are until the last owner is gone. `Buffers` makes references to buffers that are free only.

@@ -145,7 +145,7 @@ mod tests {
             for number in 0..BURSTS as u8 {
                 let frame = [&[2; 12][..], &[0x88, 0xb5], &[number; 50]].concat();
                 sender.push(&[&frame]).unwrap();
-                sender.flush().unwrap();
+                assert_eq!(sender.flush().unwrap().sent, 1);
                 let (leased, mut ids) = (receive(&half), Vec::new());
                 half.hold(&mut ids);
                 half.recycle();
