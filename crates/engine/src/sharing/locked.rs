@@ -3,7 +3,7 @@
 //!
 //! A worker that finds the queue locked goes on with its round, and tries again in the next one: it never waits.
 
-use super::share;
+use super::prepare::prepare;
 use crate::port::{Kept, ReceiveHalf, RxQueue};
 use packet::{BurstStorage, LeasedFrames};
 use parking_lot::{Mutex, MutexGuard};
@@ -33,7 +33,7 @@ pub(crate) struct LockedLane {
 impl LockedQueue {
     /// Puts a queue behind a lock. Returns the half if its frames cannot be held.
     pub(crate) fn new(mut half: ReceiveHalf) -> Result<LockedQueue, ReceiveHalf> {
-        share(&mut half, true);
+        prepare(&mut half, true);
         if half.holds().is_none() {
             return Err(half);
         }
@@ -51,7 +51,7 @@ impl LockedQueue {
     /// Takes the queue back. Workers receive nothing from it after this. Fails if one hangs that has locked it.
     pub(crate) fn take(&self) -> Result<Option<ReceiveHalf>, Kept> {
         let mut half = self.lock()?.take();
-        half.iter_mut().for_each(|half| share(half, false));
+        half.iter_mut().for_each(|half| prepare(half, false));
         Ok(half)
     }
 

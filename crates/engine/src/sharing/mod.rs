@@ -24,6 +24,7 @@ mod batch;
 mod lane;
 mod locked;
 mod parent;
+mod prepare;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use batch::Batch;
 use handover::Alarm;
 use lane::StaticLane;
 use packet::{LeasedFrames, MAX_BURST, MappedMemory};
+use prepare::prepare;
 use std::sync::Arc;
 
 /// Maximum number of workers of a queue.
@@ -46,17 +48,10 @@ pub const MOST_WORKERS: usize = 16;
 /// Batches for each lane: one that it processes, and some that wait for it, or for an earlier batch.
 const BATCHES: usize = 4;
 
-/// Prepares a half for bursts that are held, or for none any more.
-fn share(half: &mut ReceiveHalf, is_shared: bool) {
-    if let Some(half) = half.life_cycle() {
-        half.share(is_shared);
-    }
-}
-
 /// Shares a queue by static roles: returns its parent, and as many lanes as there are alarms. Returns the half if its frames
 /// cannot be held.
 pub(crate) fn assign(mut half: ReceiveHalf, terms: Terms) -> Result<(Parent, Vec<Lane>), ReceiveHalf> {
-    share(&mut half, true);
+    prepare(&mut half, true);
     let Some(holds) = half.holds() else { return Err(half) };
     let memories: Arc<[Arc<dyn MappedMemory>]> = holds.memories().into();
     let lanes = terms.alarms.len();

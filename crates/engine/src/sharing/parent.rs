@@ -1,7 +1,7 @@
 //! The parent of a shared queue: it alone talks to the device.
 
 use super::batch::Batch;
-use super::share;
+use super::prepare::prepare;
 use super::terms::Terms;
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, Source, ZeroCopyRx};
@@ -190,7 +190,7 @@ impl Parent {
     pub(crate) fn into_half(self) -> ReceiveHalf {
         debug_assert_eq!(self.batches.outstanding(), 0, "a worker may read frames still");
         let mut half = self.half;
-        share(&mut half, false);
+        prepare(&mut half, false);
         half
     }
 
