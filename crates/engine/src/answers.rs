@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 /// Answers waiting at one port.
 pub(crate) struct Answers {
     /// By queue, for queues that have ever been up.
-    rings: Box<[OnceLock<Ring>]>,
+    rings: Box<[OnceLock<Box<Ring>>]>,
     words: usize,
     notifier: Arc<EventNotifier>,
 }
@@ -23,7 +23,7 @@ impl Answers {
 
     /// Creates the ring of a queue if it does not exist.
     pub(crate) fn prepare(&self, queue: usize) {
-        self.rings[queue].get_or_init(|| Ring::new(self.words));
+        self.rings[queue].get_or_init(|| Box::new(Ring::new(self.words)));
     }
 
     /// Leaves an answer. Only the worker of the queue may call this. Returns false if there is no room.

@@ -185,6 +185,63 @@ fn a_block_goes_back_after_its_last_frame() {
     });
 }
 
+/// Other threads read frames of held blocks, which the kernel gets back in its order once they are given back, in any order.
+#[test]
+fn blocks_that_are_held_stay() {
+    Netns::with_veth(1500).run(|| {
+        let tx = sender("a");
+        let config = RxConfig { block_bytes: page_size(), blocks: 4 };
+        let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
+        assert_eq!(rx.blocks(), 4);
+        let memory = rx.memory();
+        let send = |seed| {
+            tx.push(&[&frame(1514, seed)]).unwrap();
+            assert_eq!(tx.flush().unwrap().sent, 1);
+        };
+        // More often than the ring has blocks.
+        for lap in 0..5 {
+            let mut held = Vec::new();
+            for seed in [lap, lap + 100] {
+                send(seed);
+                let received = wait_for("frame", || rx.next_frame());
+                let bytes = received.bytes().as_ptr();
+                assert!(memory.range_of(bytes).is_some_and(|range| range.contains(&(bytes.addr() + 1513))));
+                let mut blocks = Vec::new();
+                rx.hold(&mut blocks);
+                assert!(!blocks.is_empty());
+                rx.release();
+                held.push((bytes, seed, blocks));
+            }
+            while let Some((bytes, seed, blocks)) = if lap % 2 == 0 { held.pop() } else { Some(held.remove(0)) } {
+                // SAFETY: the frame lies in a block that is held, in memory that is mapped as long as `memory` exists.
+                assert_eq!(unsafe { std::slice::from_raw_parts(bytes, 1514) }, frame(1514, seed));
+                rx.give_back(&blocks);
+                rx.release();
+                if held.is_empty() {
+                    break;
+                }
+            }
+        }
+        // All blocks that are held are full or closed at last: nothing more is received until they are given back.
+        let mut held = Vec::new();
+        for seed in 0..16 {
+            send(seed);
+        }
+        wait_for("a full ring", || {
+            while rx.next_frame().is_some() {}
+            rx.hold(&mut held);
+            rx.release();
+            (held.iter().collect::<std::collections::BTreeSet<_>>().len() == 4).then_some(())
+        });
+        rx.give_back(&held);
+        rx.release();
+        send(16);
+        assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame(1514, 16));
+        drop(rx);
+        assert!(memory.range_of(std::ptr::null()).is_none());
+    });
+}
+
 #[test]
 fn frames_that_leave_are_not_received() {
     Netns::with_veth(1500).run(|| {

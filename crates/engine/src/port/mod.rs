@@ -234,6 +234,9 @@ pub trait LifeCycle {
     /// Replaces the descriptor of [`RxQueue::wake_fd`].
     fn rewire(&mut self, _kick: Option<::vhost_user::Event>) {}
 
+    /// Prepares for bursts that are held ([`HoldBursts`]), or for none any more: all that was held was given back and recycled.
+    fn share(&mut self, _is_shared: bool) {}
+
     /// Returns the position at which a successor has to go on, as in vhost-user's GET_VRING_BASE, if this is a ring.
     fn base(&self) -> Option<u32> {
         None

@@ -3,11 +3,13 @@
 //!
 //! A worker that finds the queue locked goes on with its round, and tries again in the next one: it never waits.
 
+use super::prepare::prepare;
 use crate::port::{Kept, ReceiveHalf, RxQueue};
 use packet::{BurstStorage, LeasedFrames};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
+use vhost_user::Event;
 
 /// Pause of a worker that sleeps: nobody wakes it.
 pub(super) const PAUSE: Duration = Duration::from_micros(100);
@@ -30,7 +32,8 @@ pub(crate) struct LockedLane {
 
 impl LockedQueue {
     /// Puts a queue behind a lock. Returns the half if its frames cannot be held.
-    pub(crate) fn new(half: ReceiveHalf) -> Result<LockedQueue, ReceiveHalf> {
+    pub(crate) fn new(mut half: ReceiveHalf) -> Result<LockedQueue, ReceiveHalf> {
+        prepare(&mut half, true);
         if half.holds().is_none() {
             return Err(half);
         }
@@ -47,8 +50,21 @@ impl LockedQueue {
 
     /// Takes the queue back. Workers receive nothing from it after this. Fails if one hangs that has locked it.
     pub(crate) fn take(&self) -> Result<Option<ReceiveHalf>, Kept> {
-        let queue = self.0.try_lock_for(PATIENCE);
-        queue.map(|mut queue| queue.take()).ok_or_else(|| Kept("a worker that does not respond has locked it".into()))
+        let mut half = self.lock()?.take();
+        half.iter_mut().for_each(|half| prepare(half, false));
+        Ok(half)
+    }
+
+    /// Replaces the descriptor that a worker waits for that has the queue alone.
+    pub(crate) fn rewire(&self, kick: Option<Event>) -> Result<(), Kept> {
+        if let Some(half) = self.lock()?.as_mut().and_then(|half| half.life_cycle()) {
+            half.rewire(kick);
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, Option<ReceiveHalf>>, Kept> {
+        self.0.try_lock_for(PATIENCE).ok_or_else(|| Kept("a worker that does not respond has locked it".into()))
     }
 }
 

@@ -24,6 +24,7 @@ mod batch;
 mod lane;
 mod locked;
 mod parent;
+mod prepare;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -33,11 +34,12 @@ pub(crate) use locked::LockedQueue;
 pub(crate) use parent::Parent;
 pub(crate) use terms::Terms;
 
-use crate::port::RxQueue;
+use crate::port::ReceiveHalf;
 use batch::Batch;
 use handover::Alarm;
 use lane::StaticLane;
 use packet::{LeasedFrames, MAX_BURST, MappedMemory};
+use prepare::prepare;
 use std::sync::Arc;
 
 /// Maximum number of workers of a queue.
@@ -48,7 +50,8 @@ const BATCHES: usize = 4;
 
 /// Shares a queue by static roles: returns its parent, and as many lanes as there are alarms. Returns the half if its frames
 /// cannot be held.
-pub(crate) fn assign(half: Box<dyn RxQueue>, terms: Terms) -> Result<(Parent, Vec<Lane>), Box<dyn RxQueue>> {
+pub(crate) fn assign(mut half: ReceiveHalf, terms: Terms) -> Result<(Parent, Vec<Lane>), ReceiveHalf> {
+    prepare(&mut half, true);
     let Some(holds) = half.holds() else { return Err(half) };
     let memories: Arc<[Arc<dyn MappedMemory>]> = holds.memories().into();
     let lanes = terms.alarms.len();

@@ -1,6 +1,7 @@
 //! The parent of a shared queue: it alone talks to the device.
 
 use super::batch::Batch;
+use super::prepare::prepare;
 use super::terms::Terms;
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::{GuestBuffers, Source, ZeroCopyRx};
@@ -10,6 +11,7 @@ use packet::{BurstStorage, Frames, MAX_BURST};
 use roles::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
+use vhost_user::Event;
 
 /// Rounds between two looks for a worker that has stalled: a look reads a line that all workers write.
 const LOOK_ROUNDS: u32 = 64;
@@ -126,6 +128,7 @@ impl Parent {
                 break;
             }
             received += burst.len();
+            let is_full = burst.is_full();
             batch.frames.add(burst.frames());
             holds.hold(&mut batch.held);
             if let Some((_, guest)) = lent {
@@ -136,6 +139,10 @@ impl Parent {
             source.recycle();
             // Without a frame, it holds buffers whose frames were dropped: they come back with the batch as well.
             batch.publish();
+            if !is_full {
+                // There are no more, or these have cost as much as a round may.
+                break;
+            }
         }
         received
     }
@@ -182,7 +189,9 @@ impl Parent {
     /// Returns the half, once all batches have come back.
     pub(crate) fn into_half(self) -> ReceiveHalf {
         debug_assert_eq!(self.batches.outstanding(), 0, "a worker may read frames still");
-        self.half
+        let mut half = self.half;
+        prepare(&mut half, false);
+        half
     }
 
     /// Returns the half, if it can receive into a guest's buffers now.
@@ -194,6 +203,13 @@ impl Parent {
     /// Returns the half.
     pub(crate) fn half(&self) -> &dyn RxQueue {
         &*self.half
+    }
+
+    /// Replaces the descriptor that the parent's worker waits for.
+    pub(crate) fn rewire(&mut self, kick: Option<Event>) {
+        if let Some(half) = self.half.life_cycle() {
+            half.rewire(kick);
+        }
     }
 
     /// Asks for notifications, and returns the condition to wait for.

@@ -3,7 +3,7 @@
 use super::lane::Claimed;
 use super::*;
 use crate::drops::{Drops, Reason};
-use crate::port::{HoldBursts, Wait};
+use crate::port::{HoldBursts, RxQueue, Wait};
 use packet::{Burst, BurstStorage, FrameBlock, Frames};
 use proptest::prelude::*;
 use rustix::event::{EventfdFlags, eventfd};
@@ -28,6 +28,8 @@ struct Device {
     taken: RefCell<Vec<u16>>,
     /// Buffers that were given back and not recycled.
     returned: RefCell<Vec<u16>>,
+    /// Maximum number of frames in a burst.
+    most: usize,
 }
 
 impl Device {
@@ -39,7 +41,14 @@ impl Device {
         });
         let block = Arc::new(frames.collect::<FrameBlock>());
         let free = RefCell::new((0..BUFFERS as u16).collect());
-        Device { block, next: Cell::new(0), free, taken: RefCell::default(), returned: RefCell::default() }
+        Device {
+            block,
+            next: Cell::new(0),
+            free,
+            taken: RefCell::default(),
+            returned: RefCell::default(),
+            most: MAX_BURST,
+        }
     }
 }
 
@@ -48,6 +57,7 @@ impl RxQueue for Device {
         let (mut free, mut taken) = (self.free.borrow_mut(), self.taken.borrow_mut());
         assert!(taken.is_empty(), "the last burst was neither held nor recycled");
         while burst.room() > 0
+            && taken.len() < self.most
             && self.next.get() < self.block.len()
             && let Some(buffer) = free.pop()
         {
@@ -380,6 +390,24 @@ fn threads_share_a_queue() {
     assert!(rig.parent.rest());
     let half = rig.parent.into_half();
     half.recycle();
+}
+
+/// A queue ends a burst early that has cost enough: the parent's worker serves others before it takes more.
+#[test]
+fn a_round_ends_with_a_burst_that_is_not_full() {
+    for (most, batches) in [(MAX_BURST, 8), (MAX_BURST - 1, 1)] {
+        let device = Device { most, ..Device::new(1000) };
+        let terms = Terms { outputs: 0, stalled_after: 1, drops: Arc::default(), alarms: alarms(2) };
+        let Ok((mut parent, mut lanes)) = assign(Box::new(device), terms) else { panic!("frames can be held") };
+        assert_eq!(parent.receive(None, &mut BurstStorage::default()), batches * most);
+        let mut storage = BurstStorage::default();
+        let mut claimed = 0;
+        while let Some(claim) = lanes[0].claim(&mut storage) {
+            claim.complete(None, MAX_BURST);
+            claimed += 1;
+        }
+        assert_eq!(claimed, batches);
+    }
 }
 
 /// A worker that is about to sleep sees what was published, or is woken.

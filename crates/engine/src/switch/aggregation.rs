@@ -55,7 +55,7 @@ impl Topology {
                 ..NextHopStats::default()
             };
             if let Some(nfi) = Nfi::new(hop.nfi) {
-                for counters in members().flat_map(|member| &member.traffic[..]).map(|traffic| traffic.hop(nfi)) {
+                for counters in members().flat_map(|member| member.traffic.iter()).map(|traffic| traffic.hop(nfi)) {
                     stats.aggregates += counters.aggregates.get();
                     stats.packets += counters.packets.get();
                 }
@@ -64,7 +64,7 @@ impl Topology {
         };
         let port = |member: &crate::stage::aggregate::Member| {
             let mut stats = AggregationPort { port: member.port.to_string(), ..AggregationPort::default() };
-            for traffic in &member.traffic[..] {
+            for traffic in member.traffic.iter() {
                 traffic.received.add_to(&mut stats.received);
                 traffic.sent.add_to(&mut stats.sent);
             }

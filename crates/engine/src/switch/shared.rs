@@ -10,7 +10,7 @@ use crate::port::record::Recorder;
 use crate::port::{Exchange, ExchangeMember, SessionFault};
 use crate::queue_id::QueueId;
 use crate::spec::{MOST_SHARING, PortSpec};
-use crate::stage::aggregate::{Member, REFUSALS, Relay};
+use crate::stage::aggregate::{Member, PortTraffic, REFUSALS, Relay};
 use crate::stage::order;
 use crate::stage::setup::Setup;
 use crate::stats::{InterfaceStats, QueueStats};
@@ -18,7 +18,7 @@ use handover::EventNotifier;
 use paflow::AggregationRules;
 use paflow::vxlan::TunnelEnd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Parts of the switch that all its ports use.
 pub(super) struct CommonParts<'s> {
@@ -34,14 +34,17 @@ pub(super) struct CommonParts<'s> {
     pub(super) files: &'s Arc<FileUses>,
 }
 
+/// Counters of the lanes of one queue.
+type Lanes = [Arc<QueueCounters>; MOST_SHARING];
+
 /// Shared state of one port.
 pub(super) struct PortShared {
     /// Unique while the switch runs.
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) queues: Vec<Arc<QueueCounters>>,
-    /// Counters of what each lane of each queue has received: queue by queue, as many lanes as there can be.
-    lanes: Vec<Arc<QueueCounters>>,
+    /// By queue: counters of what each of its lanes has received, as many as there can be, once it was shared.
+    lanes: Vec<Arc<OnceLock<Lanes>>>,
     pub(super) drops: Arc<PortDrops>,
     pub(super) fault: Arc<SessionFault>,
     state: Mutex<PortState>,
@@ -90,17 +93,17 @@ impl PortShared {
         had: Option<&PortShared>,
     ) -> PortShared {
         let queues = spec.driver.queues();
-        let lanes = if spec.driver.capabilities().shares { queues * MOST_SHARING } else { 0 };
-        let parts_of_queues = queues + lanes;
+        let shared = if spec.driver.capabilities().shares { queues } else { 0 };
+        let parts_of_queues = queues + shared * MOST_SHARING;
         // Counters of the port as a whole are by queue, too.
-        let alike = had.filter(|had| had.queues.len() == queues && had.lanes.len() == lanes);
+        let alike = had.filter(|had| had.queues.len() == queues && had.lanes.len() == shared);
         let anew = || Arc::new(Answers::new(parts_of_queues, crate::neighbour::RING, parts.asked.clone()));
         let neighbours = alike.map_or_else(anew, |had| had.stages.neighbours.clone());
         let traffic = alike.and_then(|had| Some(had.member()?.traffic.clone()));
         let member = spec.aggregate.then(|| Member {
             port: spec.name.as_str().into(),
             rules: parts.rules.clone(),
-            traffic: traffic.unwrap_or_else(|| (0..parts_of_queues).map(|_| Default::default()).collect()),
+            traffic: traffic.unwrap_or_else(|| Arc::new(PortTraffic::new(parts_of_queues))),
             relay: Arc::new(Relay::new(parts_of_queues, parts.relayed.clone())),
             neighbours: neighbours.clone(),
             refusals: Arc::new(Answers::new(parts_of_queues, REFUSALS, parts.asked.clone())),
@@ -109,10 +112,6 @@ impl PortShared {
         // Of queues whose number the guest chooses, only those are reported that ever were up.
         let reported =
             if spec.driver.is_asked() { had.map_or(1, |had| had.reported().clamp(1, queues)) } else { queues };
-        let counters = |of: fn(&PortShared) -> &[Arc<QueueCounters>], count| {
-            let known = had.map(of).unwrap_or_default();
-            (0..count).map(|index| known.get(index).cloned().unwrap_or_default()).collect()
-        };
         let stages = Setup {
             queues,
             drops: drops.clone(),
@@ -128,8 +127,8 @@ impl PortShared {
         PortShared {
             id,
             name: spec.name.clone(),
-            queues: counters(|had| &had.queues, queues),
-            lanes: counters(|had| &had.lanes, lanes),
+            queues: kept(had.map(|had| &had.queues[..]), queues),
+            lanes: kept(had.map(|had| &had.lanes[..]), shared),
             drops,
             fault: Arc::default(),
             state: Mutex::default(),
@@ -162,13 +161,13 @@ impl PortShared {
 
     /// Returns the counters of what a queue of the port, or a lane of one, has received.
     pub(super) fn counters(&self, QueueId { queue, lane, .. }: QueueId) -> &Arc<QueueCounters> {
-        lane.map_or(&self.queues[queue], |lane| &self.lanes[queue * MOST_SHARING + lane])
+        lane.map_or(&self.queues[queue], |lane| &self.lanes[queue].get_or_init(Lanes::default)[lane])
     }
 
     /// Returns the counters of a queue, with those of its lanes.
     pub(super) fn queue_stats(&self, queue: usize) -> QueueStats {
-        let lanes = self.lanes.get(queue * MOST_SHARING..(queue + 1) * MOST_SHARING).unwrap_or_default();
-        lanes.iter().fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
+        let lanes = self.lanes.get(queue).and_then(|lanes| lanes.get());
+        lanes.into_iter().flatten().fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
     }
 
     /// Returns the ends of mappings that its queues are.
@@ -268,4 +267,10 @@ impl PortShared {
     pub(super) fn reported(&self) -> usize {
         self.stages.reported.load(Ordering::Relaxed)
     }
+}
+
+/// Returns counters of this many queues: those that the queues `had`, and new ones.
+fn kept<C: Default>(had: Option<&[Arc<C>]>, count: usize) -> Vec<Arc<C>> {
+    let had = had.unwrap_or_default();
+    (0..count).map(|index| had.get(index).cloned().unwrap_or_default()).collect()
 }

@@ -16,6 +16,20 @@ pub(crate) struct OutputQueue {
     pub(crate) queue: usize,
 }
 
+impl OutputQueue {
+    /// Takes back chains of a half that this queue kept. Reports whether there were any.
+    #[inline(always)]
+    pub(super) fn take_returned(self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
+        let Some(chains) = half.chains() else { return false };
+        let mut any = false;
+        outputs[self.output].returned(self.queue, &mut |ids| {
+            chains.release(ids);
+            any = true;
+        });
+        any
+    }
+}
+
 /// A queue that a worker polls. It is up: a guest may have many more queues than it uses.
 pub(crate) struct Input {
     pub(crate) route: Route,
@@ -78,13 +92,6 @@ impl Input {
     /// Takes back chains that an output kept. Reports whether there were any.
     #[inline(always)]
     pub(super) fn take_returned(&self, half: &dyn RxQueue, outputs: &[Output]) -> bool {
-        let Some(OutputQueue { output, queue }) = self.tx_in_place_via else { return false };
-        let Some(chains) = half.chains() else { return false };
-        let mut any = false;
-        outputs[output].returned(queue, &mut |ids| {
-            chains.release(ids);
-            any = true;
-        });
-        any
+        self.tx_in_place_via.is_some_and(|via| via.take_returned(half, outputs))
     }
 }

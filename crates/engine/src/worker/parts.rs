@@ -20,9 +20,21 @@ pub(crate) struct ParentInput {
     pub(crate) number: usize,
     /// The queue whose guest lends its buffers to this one, if it is mapped, and lanes leave frames in place.
     pub(crate) rx_buffers_from: Option<OutputQueue>,
+    /// The queue that may have kept chains of this one when one worker polled it, if it is mapped.
+    pub(crate) tx_in_place_via: Option<OutputQueue>,
 }
 
 impl ParentInput {
+    /// Takes back chains that an output kept, and returns them. Reports whether there were any.
+    pub(super) fn take_returned(&self, outputs: &[Output]) -> bool {
+        let half = self.parent.half();
+        let any = self.tx_in_place_via.is_some_and(|via| via.take_returned(half, outputs));
+        if any {
+            half.recycle();
+        }
+        any
+    }
+
     /// Returns the guest whose buffers it receives into, if there is one now.
     #[inline]
     pub(super) fn guest<'p>(&self, outputs: &'p [Output]) -> Option<&'p GuestBuffers> {

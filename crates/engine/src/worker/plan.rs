@@ -205,10 +205,9 @@ impl Plan {
 
     /// Reports whether an output keeps chains of an input. Nothing signals when it is done with them, so it has to be polled.
     pub(super) fn keeps(&self) -> bool {
-        self.inputs
-            .iter()
-            .filter_map(|input| input.tx_in_place_via)
-            .any(|via| self.outputs[via.output].keeps(via.queue))
+        let inputs = self.inputs.iter().filter_map(|input| input.tx_in_place_via);
+        let parents = self.shared.parents.iter().filter_map(|input| input.tx_in_place_via);
+        inputs.chain(parents).any(|via| self.outputs[via.output].keeps(via.queue))
     }
 
     #[cold]

@@ -1,6 +1,7 @@
 //! Requests of the control side to a worker, as jobs between two bursts, which leave its plan as it is.
 
 use super::Plan;
+use super::parts::ParentInput;
 use super::route::{Route, Routing};
 use crate::answers::Delivery;
 use crate::clock;
@@ -22,6 +23,12 @@ impl Plan {
 
     /// Replaces the kick descriptor of a queue that is polled.
     pub(crate) fn rewire(&mut self, id: QueueId, kick: Option<Event>) {
+        if let Some(ParentInput { parent, .. }) = self.shared.parents.iter_mut().find(|input| input.queue == id) {
+            self.sleeper.iter().for_each(|sleeper| sleeper.ignore(parent.half()));
+            parent.rewire(kick);
+            self.sleeper.iter().for_each(|sleeper| sleeper.watch(parent.half()));
+            return;
+        }
         let Some(at) = self.inputs.iter().position(|input| input.route.from == id) else { return };
         let half = &mut self.inputs[at].ingress.half;
         self.sleeper.iter().for_each(|sleeper| sleeper.ignore(&**half));

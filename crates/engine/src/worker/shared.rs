@@ -26,6 +26,7 @@ impl Plan {
     fn parent_round(&mut self, index: usize, now: u64) -> bool {
         let (counters, outputs) = (&*self.counters, &self.outputs);
         let input = &mut self.shared.parents[index];
+        let returned = input.take_returned(outputs);
         let guest = input.guest(outputs);
         let ParentInput { queue, parent, outputs: to, number, .. } = input;
         let number = *number;
@@ -51,7 +52,7 @@ impl Plan {
             counters.watch.start(PUBLISH, began);
             counters.watch.stop();
         }
-        let moved = released.batches > 0 || received > 0;
+        let moved = returned || released.batches > 0 || received > 0;
         self.bursts = self.bursts.wrapping_add(moved.into());
         moved
     }

@@ -13,7 +13,7 @@ use crate::port::zero_copy::Mapped;
 use crate::queue_id::QueueId;
 use crate::sharing::{Terms, assign};
 use crate::spec::{AggregationSpec, Chains};
-use crate::stage::aggregate::{Member, Relay, Split, rules};
+use crate::stage::aggregate::{Member, PortTraffic, Relay, Split, rules};
 use crate::stage::egress::Egress;
 use crate::stage::ingress::Ingress;
 use handover::{Alarm, EventNotifier};
@@ -155,7 +155,7 @@ impl Rig {
             let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
             let Ok((parent, parts)) = assign(Box::new(half), terms) else { panic!("frames can be held") };
             let (outputs, number) = (vec![0], 0);
-            let parent = ParentInput { queue, parent, outputs, number, rx_buffers_from };
+            let parent = ParentInput { queue, parent, outputs, number, rx_buffers_from, tx_in_place_via: None };
             plan.change(Change { parents: vec![parent], ..Change::default() });
             for (slot, lane) in (1..).zip(parts) {
                 let half = TransmitQueue { half: Half::HandedOver, counters: Arc::default() };
@@ -284,7 +284,7 @@ fn member() -> Member {
     let member = Member {
         port: "wan".into(),
         rules: Arc::new(Live::new(rules(Some(&spec), &[]))),
-        traffic: Arc::new([Default::default()]),
+        traffic: Arc::new(PortTraffic::new(1)),
         relay: Arc::new(Relay::new(1, notifier.clone())),
         neighbours: Arc::new(Answers::new(1, crate::neighbour::RING, notifier.clone())),
         refusals: Arc::new(Answers::new(1, crate::stage::aggregate::REFUSALS, notifier)),

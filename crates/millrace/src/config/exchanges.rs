@@ -6,7 +6,7 @@ use super::raw::{
     BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_DEVICE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS,
     ExchangeMode as RawMode, RawExchange, RawFile, THRESHOLDS, Threshold,
 };
-use engine::spec::{ExchangeMode, ExchangeSpec};
+use engine::spec::{ExchangeMode, ExchangeSpec, Sharing};
 use settings::Problem;
 use std::collections::HashMap;
 
@@ -23,6 +23,13 @@ pub(super) fn build(check: &mut Check, file: &RawFile, ports: &BuiltPorts) -> Ve
                 let message =
                     format!("port `{}` is of driver {}, and has no function", at.value, port.spec.driver.name());
                 check.error(&at.span, message, "name ports of driver vhost-user");
+            }
+            if port.spec.sharing.as_ref().is_some_and(|sharing| sharing.way != Sharing::Rss) {
+                let message = format!(
+                    "several workers read the frames of port `{}`, so its buffers cannot change hands",
+                    at.value
+                );
+                check.error(&at.span, message, "take the port out of the exchange, or remove its `rx-sharing`");
             }
             if let Some(first) = places.insert(at.as_str(), &at.span) {
                 let message = format!("port `{}` is in two exchanges, or twice in one", at.value);

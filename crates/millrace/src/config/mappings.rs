@@ -5,7 +5,7 @@ use super::ports::{BuiltPort, BuiltPorts};
 use super::raw::{At, COPY_BREAKS, MappingMode, MappingSteering, RawFile, RawMapping, Section, Several};
 use engine::port::Capabilities;
 use engine::port::kinds::KINDS;
-use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, PortQueues, Tenancy, Vlan};
+use engine::spec::{BridgeSpec, MOST_STEERED, MappingSpec, PortQueues, Sharing, Tenancy, Vlan};
 use settings::Problem;
 use std::ops::Range;
 
@@ -92,6 +92,11 @@ fn ends<'a, 'b>(
     let from = end(check, ports, from?, uses, "receives into a guest's buffers", |can| can.lends);
     let to = end(check, ports, to?, uses, "has a guest that posts buffers", |can| can.has_guest);
     let (from, to) = (from?, to?);
+    if to.built.spec.sharing.as_ref().is_some_and(|sharing| sharing.way == Sharing::Locked) {
+        let message =
+            format!("workers take turns at port `{}`, and none takes back what the NIC has sent", to.built.spec.name);
+        check.error(&to.at.span, message, "share the guest's queues by rx-sharing = \"static-role\"");
+    }
     let count = from.built.spec.driver.queues();
     if from.queue.is_none() && to.queue.is_some() && count > 1 {
         let name = &from.built.spec.name;

@@ -119,8 +119,8 @@ pub struct RawPort {
     /// docs/vxlan.md explains it.
     pub vxlan: Field<Table<RawVxlan>>,
     /// Way for several workers to share the receive queues of the port. Without it, one worker polls each queue.
-    /// `static-role` and `locked` are for ports of driver `af_xdp`, `virtio-user`, `pcap` or `generator`. docs/sharing.md
-    /// explains it.
+    /// `static-role` and `locked` are for all drivers but `loopback` and `sink`, and not for ports of an `[[exchange]]`;
+    /// `locked` is not for the guest of a `[[mapping]]`. docs/sharing.md explains it.
     pub rx_sharing: Field<RxSharing>,
     /// The workers that share the receive queues, by the place of their `[[worker]]` sections in the file, from 0 on. Required
     /// with `rx-sharing`.

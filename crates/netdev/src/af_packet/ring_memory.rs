@@ -1,12 +1,14 @@
 //! The mapped memory of a ring.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::{ffi, io};
 
+use packet::MappedMemory;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A shared mapping of a packet socket's ring, unmapped on drop.
+/// A shared mapping of a packet socket's ring, unmapped on drop. The kernel keeps the socket open as long as it is mapped.
 #[derive(Debug)]
 pub(super) struct RingMemory {
     base: NonNull<u8>,
@@ -15,6 +17,17 @@ pub(super) struct RingMemory {
 
 // SAFETY: the mapping belongs to the process, not to a thread, and this value is its only owner.
 unsafe impl Send for RingMemory {}
+
+// SAFETY: it only tells addresses; code that follows them argues for itself.
+unsafe impl Sync for RingMemory {}
+
+// SAFETY: the whole range stays mapped until this is dropped. The receive ring writes to a frame before it lends the frame only.
+unsafe impl MappedMemory for RingMemory {
+    fn range_of(&self, start: *const u8) -> Option<Range<usize>> {
+        let first = self.base.addr().get();
+        Some(first..first + self.bytes).filter(|range| range.contains(&start.addr()))
+    }
+}
 
 impl RingMemory {
     /// Maps the ring of `bytes` bytes that was set up on `socket`.
@@ -39,7 +52,7 @@ impl RingMemory {
 impl Drop for RingMemory {
     fn drop(&mut self) {
         // SAFETY: the range was mapped by `new` and is unmapped once. Everything lent from it borrowed the ring that
-        // owns this mapping, so no borrow is left. A failure would leak the mapping, which is harmless.
+        // has this mapping, or is leased with it, so no borrow is left. A failure would leak the mapping, which is harmless.
         let _ = unsafe { munmap(self.base.as_ptr().cast::<ffi::c_void>(), self.bytes) };
     }
 }

@@ -16,6 +16,7 @@ use super::socket::{EVERY_PROTOCOL, Socket, get};
 use super::vlan::Vlan;
 use crate::error::{Error, Result};
 use crate::link::Link;
+use packet::MappedMemory;
 use packet::header_len::{ETHERNET, VLAN_TAG};
 
 /// A receive ring on an interface: it receives every frame that arrives, for any address, and none that leaves.
@@ -41,7 +42,7 @@ use packet::header_len::{ETHERNET, VLAN_TAG};
 #[derive(Debug)]
 pub struct PacketRx {
     // First, because fields are dropped in this order and the mapping does not keep the socket open.
-    ring: RingMemory,
+    ring: Arc<RingMemory>,
     socket: Arc<OwnedFd>,
     layout: RxLayout,
     /// The block that is returned first.
@@ -49,6 +50,10 @@ pub struct PacketRx {
     /// Blocks taken from the kernel and not yet returned, from `oldest` on. While `remaining` is not 0, frames come
     /// from the last of them.
     held: Cell<usize>,
+    /// How many of these have frames that were lent since the last release or hold: the last ones.
+    recent: Cell<usize>,
+    /// By block: how often it was held ([`PacketRx::hold`]).
+    holds: Box<[Cell<u16>]>,
     /// Offset in the ring of the next frame, while `remaining` is not 0.
     next: Cell<usize>,
     /// Frames of the last held block not lent yet.
@@ -129,11 +134,13 @@ impl PacketRx {
 
     fn new(socket: OwnedFd, ring: RingMemory, layout: RxLayout) -> Self {
         Self {
-            ring,
+            ring: Arc::new(ring),
             socket: Arc::new(socket),
+            holds: (0..layout.blocks).map(|_| Cell::new(0)).collect(),
             layout,
             oldest: Cell::new(0),
             held: Cell::new(0),
+            recent: Cell::new(0),
             next: Cell::new(0),
             remaining: Cell::new(0),
         }
@@ -169,13 +176,13 @@ impl PacketRx {
     /// use has ended.
     ///
     /// # Safety
-    /// No frame lent before is used after this call, by reference or by address.
+    /// No frame lent before is used after this call, by reference or by address, unless its block is held.
     pub unsafe fn release_shared(&self) {
         // Keep the last block while it has frames left to lend.
         let keep = usize::from(self.remaining.get() > 0);
         let mut held = self.held.get();
         let mut oldest = self.oldest.get();
-        while held > keep {
+        while held > keep && self.holds[oldest].get() == 0 {
             self.block_status(oldest).store(libc::TP_STATUS_KERNEL, Ordering::Release);
             oldest += 1;
             if oldest == self.layout.blocks {
@@ -185,6 +192,37 @@ impl PacketRx {
         }
         self.oldest.set(oldest);
         self.held.set(held);
+        self.recent.set(keep);
+    }
+
+    /// Holds the blocks of all frames lent since the last release or hold: a release does not return them, nor those after them.
+    /// Appends their numbers to `blocks`.
+    pub fn hold(&self, blocks: &mut Vec<u16>) {
+        for newer in (0..self.recent.get()).rev() {
+            let block = self.block(self.held.get() - 1 - newer);
+            self.holds[block].set(self.holds[block].get() + 1);
+            blocks.push(block as u16);
+        }
+        self.recent.set(usize::from(self.remaining.get() > 0));
+    }
+
+    /// Ends holds, each of one block: frames lent before may be used until the next release only.
+    pub fn give_back(&self, blocks: &[u16]) {
+        for &block in blocks {
+            if let Some(holds) = self.holds.get(usize::from(block)) {
+                holds.set(holds.get().saturating_sub(1));
+            }
+        }
+    }
+
+    /// Returns the number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.layout.blocks
+    }
+
+    /// Returns the memory that its frames lie in.
+    pub fn memory(&self) -> Arc<dyn MappedMemory> {
+        self.ring.clone()
     }
 
     /// Returns a monitor. One is enough: each count is reported to one only.
@@ -202,14 +240,12 @@ impl PacketRx {
     fn take_block(&self) -> bool {
         // When all are held, the next one would be the oldest again, whose frames were already lent.
         while self.held.get() < self.layout.blocks {
-            let mut block = self.oldest.get() + self.held.get();
-            if block >= self.layout.blocks {
-                block -= self.layout.blocks;
-            }
+            let block = self.block(self.held.get());
             if self.block_status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 return false;
             }
             self.held.set(self.held.get() + 1);
+            self.recent.set(self.recent.get() + 1);
             let header: *const tpacket_hdr_v1 = self.block_header(block);
             // SAFETY: the header lies inside the mapping and is aligned (blocks are pages). The kernel has handed the
             // block over, which was acquired above, and does not write to it until it is returned.
@@ -261,6 +297,12 @@ impl PacketRx {
             // Both are 16 bits wide; the TCI's field in the header is wider.
             vlan: Vlan { tpid: header.hv1.tp_vlan_tpid, tci: header.hv1.tp_vlan_tci as u16 },
         })
+    }
+
+    /// Returns the number of the block at this place behind the oldest.
+    fn block(&self, place: usize) -> usize {
+        let block = self.oldest.get() + place;
+        if block >= self.layout.blocks { block - self.layout.blocks } else { block }
     }
 
     fn block_header(&self, block: usize) -> *mut tpacket_hdr_v1 {

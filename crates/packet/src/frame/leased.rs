@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// # Safety
 /// Each range that [`MappedMemory::range_of`] returned must stay mapped there, and readable by any thread, until this
-/// is dropped. No reference that excludes readers may be made into it; others may write to it by pointers.
+/// is dropped. No reference that excludes readers may be made into bytes that are leased; others may write to them by pointers.
 pub unsafe trait MappedMemory: Send + Sync {
     /// Returns a range of addresses of this memory that contains `start`, if `start` lies in this memory.
     fn range_of(&self, start: *const u8) -> Option<Range<usize>>;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The device side of a guest's transmit queue: takes frames without copying them. It tells a [`DirtyLog`] of all that it writes.
 pub struct Dequeue<L: DirtyLog = Unlogged> {
     ring: Either<SplitTransmit<L>, PackedTransmit<L>>,
-    /// Chains kept by a sender, or returned with other buffers, if either is allowed.
+    /// Chains that are kept by a sender, returned with other buffers, or held, if any of these is allowed.
     kept: Option<Kept>,
     /// Holds the function's seat in its group as long as its queues run.
     _joined: Option<Joined>,
@@ -47,10 +47,25 @@ impl<L: DirtyLog> Dequeue<L> {
 
     /// Allows keeping the chains of simple frames, unless this queue must return chains in order.
     pub fn allow_keeping(&mut self) {
-        let Common { areas, returns, .. } = self.common();
-        if *returns == Returns::AnyOrder {
-            self.kept = Some(Kept::new(areas.size, *returns));
+        if self.common().returns == Returns::AnyOrder {
+            self.recorded().allow();
         }
+    }
+
+    /// Lets bursts be held ([`Dequeue::hold`]), or no longer. Every burst has ended, and all that was held was returned.
+    pub fn set_holding(&mut self, holds: bool) {
+        if holds {
+            self.recorded().set_holding(true);
+        } else if let Some(kept) = &mut self.kept {
+            kept.set_holding(false);
+            self.kept.take_if(|kept| kept.only_holds());
+        }
+    }
+
+    /// Records the chains that are taken.
+    fn recorded(&mut self) -> &mut Kept {
+        let (size, returns) = (self.common().areas.size, self.common().returns);
+        self.kept.get_or_insert_with(|| Kept::new(size, returns))
     }
 
     /// Allows to exchange the buffers of simple frames for others of the group.
@@ -69,8 +84,7 @@ impl<L: DirtyLog> Dequeue<L> {
 
     /// Offers the buffers or pages that frames lie in.
     fn offer(&mut self, offer: Offer) {
-        let (size, returns) = (self.common().areas.size, self.common().returns);
-        self.kept.get_or_insert_with(|| Kept::new(size, returns)).set_offer(offer);
+        self.recorded().set_offer(offer);
     }
 
     /// Fills `burst` with the frames that the guest sends, in order, as far as there is room. Frames longer than 2048
@@ -124,6 +138,20 @@ impl<L: DirtyLog> Dequeue<L> {
         }
     }
 
+    /// Holds the chains of the present burst, if that is allowed ([`Dequeue::set_holding`]): [`Dequeue::recycle`] does not return them.
+    /// Appends what [`Dequeue::give_back`] needs to `held`: an entry for each chain.
+    #[inline]
+    pub fn hold(&self, held: &mut Vec<u16>) {
+        self.kept.iter().for_each(|kept| kept.hold(held));
+    }
+
+    /// Gives held chains back, in any order of bursts; the next [`Dequeue::recycle`] returns them to the guest. If the guest demands
+    /// its own order, they wait for older ones.
+    #[inline]
+    pub fn give_back(&self, held: &[u16]) {
+        self.kept.iter().for_each(|kept| kept.release_held(held));
+    }
+
     /// Returns the number of chains kept at present.
     #[inline]
     pub fn kept(&self) -> u16 {
@@ -159,6 +187,11 @@ impl<L: DirtyLog> Dequeue<L> {
         self.intake.cut_short()
     }
 
+    /// Returns the number of descriptors.
+    pub fn size(&self) -> u16 {
+        self.common().areas.size
+    }
+
     /// Returns the position from which a later device resumes, as in [`QueueConfig::base`]. Everything taken must be recycled.
     pub fn base(&self) -> u32 {
         each!(&self.ring, ring => ring.ring().base())
@@ -166,7 +199,7 @@ impl<L: DirtyLog> Dequeue<L> {
 
     /// Returns the memory that its frames lie in.
     #[inline]
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &Arc<Memory> {
         &self.common().areas.memory
     }
 

@@ -1,6 +1,7 @@
 //! Chains kept beyond the end of their burst: the frame is sent from where it lies in guest memory, and the chain returns to
 //! the guest when the sender is done.
 
+use super::held::Held;
 use super::lend;
 use super::taken::TakenChain;
 use crate::config::Returns;
@@ -16,6 +17,8 @@ pub(super) struct Kept {
     order: Returns,
     /// The buffers given in exchange for those of the present burst, if the queue is in a group.
     offer: Option<Offer>,
+    /// Chains of bursts that are held, if several threads share the queue.
+    held: Option<Held>,
     /// Number of chains of the last burst whose buffers were exchanged, and whether most of them were.
     given: Cell<u32>,
     exchanges: Cell<bool>,
@@ -24,6 +27,7 @@ pub(super) struct Kept {
     count: Cell<usize>,
     /// Slots of the chain with this id while it is kept, else zero.
     slots: Box<[Cell<u16>]>,
+    /// Chains that are kept, or released and not yet returned.
     out: Cell<u16>,
     /// Released chains that are not yet returned to the guest. They never exceed the ring's slots, as the guest cannot
     /// offer a chain again before it is returned.
@@ -35,9 +39,10 @@ impl Kept {
     /// Creates the record of a queue of `size` descriptors.
     pub(super) fn new(size: u16, order: Returns) -> Kept {
         Kept {
-            id: if order == Returns::InOrder { 0 } else { lend::queue_id() },
+            id: 0,
             order,
             offer: None,
+            held: None,
             given: Cell::new(0),
             exchanges: Cell::new(false),
             taken: [const { Cell::new(TakenChain::NONE) }; MAX_BURST],
@@ -53,6 +58,23 @@ impl Kept {
     #[inline(always)]
     pub(super) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Allows keeping chains, unless they return in order.
+    pub(super) fn allow(&mut self) {
+        if self.order == Returns::AnyOrder {
+            self.id = lend::queue_id();
+        }
+    }
+
+    /// Lets bursts be held, or no longer: none is.
+    pub(super) fn set_holding(&mut self, holds: bool) {
+        self.held = holds.then(|| Held::new(self.slots.len() as u16));
+    }
+
+    /// Reports whether chains are recorded only so that their bursts are held.
+    pub(super) fn only_holds(&self) -> bool {
+        self.id == 0 && self.offer.is_none()
     }
 
     /// Offers the buffers of chains for others.
@@ -102,17 +124,33 @@ impl Kept {
     #[inline(always)]
     pub(super) fn release(&self, id: u16) {
         let Some(kept) = self.slots.get(usize::from(id)).filter(|kept| kept.get() != 0) else { return };
+        self.push_back(TakenChain { id, slots: kept.take() });
+    }
+
+    /// Has a chain that was not kept return with the next burst.
+    #[inline(always)]
+    fn push_released(&self, chain: TakenChain) {
+        self.push_back(chain);
+        self.out.set(self.out.get() + 1);
+    }
+
+    #[inline(always)]
+    fn push_back(&self, chain: TakenChain) {
         let count = self.back_count.get();
         if let Some(back) = self.back.get(count) {
-            back.set(TakenChain { id, slots: kept.take() });
+            back.set(chain);
             self.back_count.set(count + 1);
         }
     }
 
-    /// Reports whether every chain that was taken is kept, and none is exchanged: those of the last burst have gone back.
+    /// Reports whether every chain that was taken is kept: none is exchanged or held, and those of the last burst have gone back.
     #[inline(always)]
     pub(super) fn is_at_rest(&self) -> bool {
-        self.id != 0 && self.offer.is_none() && self.count.get() == 0 && self.back_count.get() == 0
+        self.id != 0
+            && self.offer.is_none()
+            && self.held.is_none()
+            && self.count.get() == 0
+            && self.back_count.get() == 0
     }
 
     /// Keeps a chain that is in no burst. Returns false if its id is already kept. The caller counts: [`Kept::began`].
@@ -142,6 +180,31 @@ impl Kept {
         self.out.set(self.out.get() - chains);
     }
 
+    /// Holds the chains of the present burst, and appends their places to `places`.
+    #[inline]
+    pub(super) fn hold(&self, places: &mut Vec<u16>) {
+        let Some(held) = &self.held else { return };
+        for chain in &self.taken[..self.count.take()] {
+            let chain = chain.get();
+            if chain.slots == 0 {
+                continue;
+            }
+            match held.hold(chain) {
+                Some(place) => places.push(place),
+                None => self.push_released(chain),
+            }
+        }
+    }
+
+    /// Releases the chains at these places, which return to the guest with the next burst.
+    #[inline]
+    pub(super) fn release_held(&self, places: &[u16]) {
+        let Some(held) = &self.held else { return };
+        for &place in places {
+            held.give_back(place, self.order, |chain| self.push_released(chain));
+        }
+    }
+
     /// Returns the number of chains of the last burst that went back with other buffers.
     #[inline(always)]
     pub(super) fn given(&self) -> u32 {
@@ -168,17 +231,23 @@ impl Kept {
         if self.order == Returns::InOrder {
             return self.give_back_in_order(taken, places, instead, put);
         }
-        let back = &self.back[..self.back_count.take()];
-        for chain in back {
-            put(chain.get(), Instead::OWN);
-        }
-        self.out.set(self.out.get() - back.len() as u16);
+        self.put_back(&mut put);
         for (place, chain) in taken.iter().enumerate() {
             let chain = chain.get();
             if chain.slots != 0 {
                 put(chain, instead(place));
             }
         }
+    }
+
+    /// Passes the chains that were released to `put`.
+    #[inline(always)]
+    fn put_back(&self, put: &mut impl FnMut(TakenChain, Instead)) {
+        let back = &self.back[..self.back_count.take()];
+        for chain in back {
+            put(chain.get(), Instead::OWN);
+        }
+        self.out.set(self.out.get() - back.len() as u16);
     }
 
     /// The same in order. By itself, so that neither way makes the other's loop slower.
@@ -190,6 +259,7 @@ impl Kept {
         instead: impl Fn(usize) -> Instead,
         mut put: impl FnMut(TakenChain, Instead),
     ) {
+        self.put_back(&mut put);
         let (mut left, mut first) = (places, 0);
         while first < taken.len() {
             // Up to the next place whose buffer was exchanged, or to the end.

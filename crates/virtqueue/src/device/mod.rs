@@ -11,6 +11,7 @@ mod dequeue;
 mod enqueue;
 mod fixup;
 mod header;
+mod held;
 mod keep;
 mod lend;
 mod loans;

@@ -8,6 +8,7 @@ mod budget;
 mod dirty_log;
 #[cfg(not(miri))]
 mod exchange;
+mod hold;
 mod hostile;
 mod lend;
 #[cfg(not(miri))]

@@ -3,8 +3,10 @@
 mod attacks;
 mod devices;
 mod files;
+mod guests;
 mod hangs;
 mod in_place;
+mod interfaces;
 mod reload;
 mod stages;
 

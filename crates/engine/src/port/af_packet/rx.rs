@@ -6,9 +6,9 @@
 
 use crate::drops::{Drops, Reason};
 use crate::port::interface::readable;
-use crate::port::{RxQueue, Wait};
+use crate::port::{HoldBursts, RxQueue, Wait};
 use netdev::PacketRx;
-use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, Segment};
+use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, MappedMemory, Segment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -88,7 +88,8 @@ impl RxQueue for PacketReceive {
 
     fn recycle(&self) {
         self.tags.release();
-        // SAFETY: the burst that borrowed the ring's frames has ended, as `recycle` requires.
+        // SAFETY: the burst that borrowed the ring's frames has ended, as `recycle` requires. Other workers read frames of blocks that
+        // are held.
         unsafe { self.ring.release_shared() };
     }
 
@@ -102,5 +103,28 @@ impl RxQueue for PacketReceive {
             Wait::Event => Wait::Time(Duration::from_millis(1)),
             wait => wait,
         }
+    }
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(self)
+    }
+}
+
+/// Tags lie outside the ring, and are copied when they are leased.
+impl HoldBursts for PacketReceive {
+    fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
+        vec![self.ring.memory()]
+    }
+
+    /// A burst holds whole blocks: mostly one or two.
+    fn buffers(&self) -> usize {
+        self.ring.blocks() * MAX_BURST
+    }
+
+    fn hold(&self, held: &mut Vec<u16>) {
+        self.ring.hold(held);
+    }
+
+    fn give_back(&self, held: &[u16]) {
+        self.ring.give_back(held);
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The kind.
 pub const KIND: Registration = Registration {
     about: "an existing interface of the kernel, through a packet socket",
-    capabilities: Capabilities { faces_network: true, has_peer: true, ..Capabilities::NONE },
+    capabilities: Capabilities { faces_network: true, has_peer: true, shares: true, ..Capabilities::NONE },
     lacks: &[],
 };
 

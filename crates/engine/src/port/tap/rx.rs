@@ -1,37 +1,56 @@
 //! Reception from a tap.
 
 use crate::port::interface::readable;
-use crate::port::{RxQueue, Wait};
+use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
 use netdev::TapQueue;
-use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME};
+use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, MappedMemory};
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 /// Buffer size for a frame read from a tap: a jumbo frame and its tag.
 const TAP_ROOM: usize = 9216 + 18;
 
+/// Bursts that a tap has buffers for if several workers share its queue.
+const BURSTS: usize = 32;
+
 /// Receive half of a tap.
 pub struct TapReceive {
     queue: Arc<TapQueue>,
-    buffers: Buffers,
+    /// Buffers of one burst each.
+    buffers: Vec<Buffers>,
+    /// Index of those of the present burst; `None` if all are held.
+    present: Cell<Option<u16>>,
+    /// Indices of those that are neither in use nor held.
+    spare: RefCell<Vec<u16>>,
 }
 
 impl TapReceive {
     /// Returns a half that reads from `queue`.
     pub fn new(queue: Arc<TapQueue>) -> TapReceive {
-        TapReceive { queue, buffers: Buffers::new(MAX_BURST, TAP_ROOM) }
+        let buffers = vec![Buffers::new(MAX_BURST, TAP_ROOM)];
+        TapReceive { queue, buffers, present: Cell::new(Some(0)), spare: RefCell::default() }
+    }
+
+    /// Returns the buffers of the present burst.
+    fn present(&self) -> Option<&Buffers> {
+        if self.present.get().is_none() {
+            self.present.set(self.spare.borrow_mut().pop());
+        }
+        self.present.get().map(|index| &self.buffers[usize::from(index)])
     }
 }
 
 impl RxQueue for TapReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
-        while burst.room() > 0 && self.buffers.push(burst, |bytes| self.queue.read(bytes).ok().flatten()) {}
+        let Some(buffers) = self.present() else { return false };
+        while burst.room() > 0 && buffers.push(burst, |bytes| self.queue.read(bytes).ok().flatten()) {}
         burst.retain(|_, frame| frame.len() >= MIN_FRAME);
         !burst.is_empty()
     }
 
     fn recycle(&self) {
-        self.buffers.release();
+        self.present().into_iter().for_each(Buffers::release);
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
@@ -40,5 +59,108 @@ impl RxQueue for TapReceive {
 
     fn arm(&self) -> Wait {
         readable(self.queue.as_fd())
+    }
+
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(self)
+    }
+
+    fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
+        Some(self)
+    }
+}
+
+impl HoldBursts for TapReceive {
+    fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
+        self.buffers.iter().map(Buffers::memory).collect()
+    }
+
+    fn buffers(&self) -> usize {
+        self.buffers.len() * MAX_BURST
+    }
+
+    fn hold(&self, held: &mut Vec<u16>) {
+        held.extend(self.present.take());
+    }
+
+    fn give_back(&self, held: &[u16]) {
+        held.iter().for_each(|&index| self.buffers[usize::from(index)].release());
+        self.spare.borrow_mut().extend_from_slice(held);
+    }
+}
+
+impl LifeCycle for TapReceive {
+    fn share(&mut self, is_shared: bool) {
+        let bursts = if is_shared { BURSTS } else { 1 };
+        self.buffers.resize_with(bursts, || Buffers::new(MAX_BURST, TAP_ROOM));
+        self.present.set(Some(0));
+        *self.spare.get_mut() = (1..bursts as u16).rev().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::port::frames::to_vec;
+    use netdev::{Links, PacketTx, Tap, TxConfig};
+    use nix::sched::{CloneFlags, unshare};
+    use packet::{BurstStorage, LeasedFrames};
+    use std::time::{Duration, Instant};
+
+    /// Reads bursts of one frame until all buffers are held, and gives them back in another order: no frame changes before.
+    #[test]
+    fn held_bursts_have_buffers_of_their_own() {
+        // In a network namespace of this thread.
+        unshare(CloneFlags::CLONE_NEWNET).expect("this test needs to run as root");
+        let queue = Arc::new(Tap::open("tap0", 1).unwrap().remove(0));
+        let links = Links::open().unwrap();
+        let link = links.bring_up(&links.get("tap0").unwrap()).unwrap();
+        let sender = PacketTx::open(&link, &TxConfig::default()).unwrap();
+        let mut half = TapReceive::new(queue);
+        assert_eq!(half.buffers(), MAX_BURST);
+        half.share(true);
+        let memories: Arc<[Arc<dyn MappedMemory>]> = half.memories().into();
+        let mut storage = Box::<BurstStorage>::default();
+        let mut receive = |half: &TapReceive| {
+            let mut leased = LeasedFrames::new(memories.clone());
+            let end = Instant::now() + Duration::from_secs(60);
+            // The kernel itself sends to a new interface, too.
+            while leased.is_empty() {
+                assert!(Instant::now() < end, "no frame came");
+                let mut burst = storage.start();
+                half.receive(&mut burst);
+                burst.retain(|frames, frame| to_vec(&frames, frame)[12..14] == [0x88, 0xb5]);
+                leased.add(burst.frames());
+                if leased.is_empty() {
+                    half.recycle();
+                }
+            }
+            leased
+        };
+        let bytes = |leased: &LeasedFrames| {
+            to_vec(&leased.groups().next().unwrap(), &leased.groups().next().unwrap().as_slice()[0])
+        };
+        for _ in 0..3 {
+            let mut held = Vec::new();
+            for number in 0..BURSTS as u8 {
+                let frame = [&[2; 12][..], &[0x88, 0xb5], &[number; 50]].concat();
+                sender.push(&[&frame]).unwrap();
+                assert_eq!(sender.flush().unwrap().sent, 1);
+                let (leased, mut ids) = (receive(&half), Vec::new());
+                half.hold(&mut ids);
+                half.recycle();
+                assert_eq!(ids.len(), 1);
+                held.push((leased, frame, ids));
+            }
+            assert!(!half.receive(&mut BurstStorage::default().start()), "all buffers are held");
+            held.rotate_left(5);
+            for (leased, frame, ids) in held {
+                assert_eq!(bytes(&leased), frame);
+                half.give_back(&ids);
+                half.recycle();
+            }
+        }
+        half.share(false);
+        assert_eq!(half.buffers(), MAX_BURST);
     }
 }

@@ -20,7 +20,7 @@ const DEFAULT_MTU: i64 = 1500;
 /// The kind.
 pub const KIND: Registration = Registration {
     about: "a tap interface of the kernel, created by the switch",
-    capabilities: Capabilities { faces_network: true, has_peer: true, ..Capabilities::NONE },
+    capabilities: Capabilities { faces_network: true, has_peer: true, shares: true, ..Capabilities::NONE },
     lacks: &[],
 };
 

@@ -6,6 +6,8 @@ mod control;
 mod queues;
 mod rx;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod tx;
 
 pub use common::Call;

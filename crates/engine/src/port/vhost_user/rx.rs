@@ -3,8 +3,8 @@
 use super::common::{Call, Common};
 use crate::drops::Drops;
 use crate::port::zero_copy::KeepChains;
-use crate::port::{LifeCycle, RxQueue, SessionFault, Wait};
-use packet::Burst;
+use crate::port::{HoldBursts, LifeCycle, RxQueue, SessionFault, Wait};
+use packet::{Burst, MappedMemory};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,8 +89,32 @@ impl RxQueue for VhostReceive {
         Some(self)
     }
 
+    fn holds(&self) -> Option<&dyn HoldBursts> {
+        Some(self)
+    }
+
     fn life_cycle(&mut self) -> Option<&mut dyn LifeCycle> {
         Some(self)
+    }
+}
+
+impl HoldBursts for VhostReceive {
+    fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
+        vec![self.ring.memory().clone()]
+    }
+
+    fn buffers(&self) -> usize {
+        self.ring.size().into()
+    }
+
+    #[inline]
+    fn hold(&self, held: &mut Vec<u16>) {
+        self.ring.hold(held);
+    }
+
+    #[inline]
+    fn give_back(&self, held: &[u16]) {
+        self.ring.give_back(held);
     }
 }
 
@@ -114,6 +138,10 @@ impl KeepChains for VhostReceive {
 impl LifeCycle for VhostReceive {
     fn rewire(&mut self, kick: Option<Event>) {
         self.kick = kick;
+    }
+
+    fn share(&mut self, is_shared: bool) {
+        self.ring.set_holding(is_shared);
     }
 
     fn base(&self) -> Option<u32> {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// The kind.
 pub const KIND: Registration = Registration {
     about: "a guest or container that brings a virtio-net driver; the switch is the device",
-    capabilities: Capabilities { has_guest: true, has_peer: true, ..Capabilities::NONE },
+    capabilities: Capabilities { has_guest: true, has_peer: true, shares: true, ..Capabilities::NONE },
     lacks: &[],
 };
 

@@ -1,7 +1,6 @@
 //! Counting of a sent burst. The worker counts packets; this module counts the frames that held them.
 
-use super::Traffic;
-use super::counters::{HopCounters, WireFrame};
+use super::counters::{HopCounters, Traffic, WireFrame};
 use super::held::{Held, Slab};
 use crate::port::Sent;
 use packet::{Burst, MAX_BURST};

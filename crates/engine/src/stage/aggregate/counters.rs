@@ -4,7 +4,7 @@ use crate::counters::Counter;
 use crate::stats::{AggregationSide, PACKETS_BOUNDS, SIZE_BOUNDS};
 use packet::Frame;
 use paflow::Nfi;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Returns the length of the frames if all have the same, like most bursts.
 #[inline(always)]
@@ -115,6 +115,27 @@ pub struct HopCounters {
     pub aggregates: Counter,
     /// Packets in them.
     pub packets: Counter,
+}
+
+/// Counters of the queues of a port that aggregates, and of their lanes, each from when it first was up.
+#[derive(Debug)]
+pub(crate) struct PortTraffic(Box<[OnceLock<Arc<Traffic>>]>);
+
+impl PortTraffic {
+    /// Returns room for the counters of this many queues and lanes.
+    pub(crate) fn new(count: usize) -> PortTraffic {
+        PortTraffic((0..count).map(|_| OnceLock::new()).collect())
+    }
+
+    /// Returns the counters of a queue or lane.
+    pub(crate) fn of(&self, index: usize) -> &Arc<Traffic> {
+        self.0[index].get_or_init(Arc::default)
+    }
+
+    /// Returns the counters of all that ever were up.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Traffic> {
+        self.0.iter().filter_map(OnceLock::get).map(|traffic| &**traffic)
+    }
 }
 
 /// Counters of one queue of a port that aggregates.

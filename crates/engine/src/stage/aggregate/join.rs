@@ -8,7 +8,7 @@
 
 use super::Member;
 use super::count::{Contents, Count, HopState, Leaving};
-use super::counters::common_len;
+use super::counters::{Traffic, common_len};
 use super::gather::{Gather, class_of, put, sum_of};
 use super::held::Held;
 use super::too_long::Cutter;
@@ -39,6 +39,7 @@ const ADDED: usize = 3 * MAX_BURST + 2 * MAX_BURST;
 pub(crate) struct Join {
     member: Member,
     queue: usize,
+    traffic: Arc<Traffic>,
     drops: Arc<Drops>,
     taking: RefCell<Taking>,
     state: RefCell<JoinState>,
@@ -97,7 +98,8 @@ impl Join {
             held: Held::new(),
         };
         let taking = RefCell::new(Taking::new(drops.clone()));
-        Join { member, queue, drops, taking, state: RefCell::new(state) }
+        let traffic = member.traffic.of(queue).clone();
+        Join { member, queue, traffic, drops, taking, state: RefCell::new(state) }
     }
 
     /// Adopts new rules: sends the packets held under the old ones, and looks up the room and counters of each next hop.
@@ -106,7 +108,7 @@ impl Join {
         let sent = self.flush_held(state, next);
         state.rules.refresh();
         let rules = state.rules.value();
-        let traffic = &self.member.traffic[self.queue];
+        let traffic = &self.traffic;
         state.hops.clear();
         state.hops.extend(
             rules.hops.iter().map(|hop| HopState { room: hop.room(&self.member.port), counters: traffic.hop(hop.nfi) }),
@@ -152,7 +154,7 @@ impl Join {
     fn transmit_single(&self, frames: Frames<'_>, common: Option<u32>, next: Next<'_>) -> Sent {
         let sent = next.transmit(frames);
         // If some were dropped, it counts as if those were the last.
-        self.member.traffic[self.queue].sent.count_packets(&frames.as_slice()[..sent.frames as usize], common);
+        self.traffic.sent.count_packets(&frames.as_slice()[..sent.frames as usize], common);
         sent
     }
 
@@ -186,7 +188,7 @@ impl Join {
         let Packets { taken: frames, alone, lengths, next_hops } = packets;
         let JoinState { rules, hops, planner, storage, arena, held, routed, .. } = state;
         let rules = &**rules.value();
-        let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
+        let count = Count { rules, hops, traffic: &self.traffic };
         let room = |nfi| match rules.hop(nfi) {
             Some(hop) => Room { held: held.of(nfi).map_or(0, |slab| slab.entries().len() as u32), ..hops[hop].room },
             None => Room::default(),
@@ -327,7 +329,7 @@ impl Join {
             debug_assert!(added, "held under these rules");
         }
         let sent = next.transmit(burst.frames());
-        let count = Count { rules, hops, traffic: &self.member.traffic[self.queue] };
+        let count = Count { rules, hops, traffic: &self.traffic };
         let packets = held.iter().map(|(next_hop, slab)| Contents {
             next_hop: Some(next_hop),
             count: slab.count,

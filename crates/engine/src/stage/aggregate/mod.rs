@@ -16,7 +16,7 @@ mod split;
 mod tests;
 mod too_long;
 
-pub(crate) use counters::Traffic;
+pub(crate) use counters::PortTraffic;
 pub(crate) use join::Join;
 pub(crate) use relay::Relay;
 pub(crate) use split::Split;
@@ -44,7 +44,7 @@ pub(crate) struct Member {
     /// Rules in force.
     pub(crate) rules: Arc<Live<AggregationRules>>,
     /// Counters, by queue.
-    pub(crate) traffic: Arc<[Traffic]>,
+    pub(crate) traffic: Arc<PortTraffic>,
     /// Queues for flows relayed by other switches.
     pub(crate) relay: Arc<Relay>,
     /// Answers to requests for the switch's addresses.

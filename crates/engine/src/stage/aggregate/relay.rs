@@ -17,7 +17,7 @@ const LONGEST: usize = 2048;
 /// Queues for relayed flows at one port.
 pub(crate) struct Relay {
     /// By queue, for queues that have ever been up.
-    rings: Box<[OnceLock<Ring>]>,
+    rings: Box<[OnceLock<Box<Ring>>]>,
     notifier: Arc<EventNotifier>,
 }
 
@@ -28,7 +28,7 @@ impl Relay {
 
     /// Creates the ring of a queue if it does not exist.
     pub(crate) fn prepare(&self, queue: usize) {
-        self.rings[queue].get_or_init(|| Ring::new(RING));
+        self.rings[queue].get_or_init(|| Box::new(Ring::new(RING)));
     }
 
     /// Reports whether a frame is addressed to `own` and relays flows.

@@ -1,6 +1,6 @@
 //! Splitting: aggregates of a burst become packets, which borrow from the aggregates.
 
-use super::counters::{WireFrame, common_len};
+use super::counters::{Traffic, WireFrame, common_len};
 use super::{Member, Relay};
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
@@ -26,6 +26,7 @@ const MARKED: usize = 64;
 pub(crate) struct Split {
     member: Member,
     queue: usize,
+    traffic: Arc<Traffic>,
     drops: Arc<Drops>,
     state: RefCell<SplitState>,
     /// The heads of packets that were marked, as the network marked their aggregate.
@@ -72,6 +73,7 @@ impl Split {
             pieces: Box::new([Piece::default(); MOST]),
         };
         Split {
+            traffic: member.traffic.of(queue).clone(),
             member,
             queue,
             drops,
@@ -127,7 +129,7 @@ impl IngressStage for Split {
         let SplitState { rules, storage, pieces } = &mut *self.state.borrow_mut();
         rules.refresh();
         let (rules, drops) = (&**rules.value(), &*self.drops);
-        let counters = &self.member.traffic[self.queue].received;
+        let counters = &self.traffic.received;
         let frames = burst.frames();
         // Most bursts have no aggregate, or begin with one.
         if are_packets(rules, &frames) {

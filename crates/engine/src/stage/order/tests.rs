@@ -10,7 +10,7 @@ use crate::port::record::Recorder;
 use crate::port::sink::Sink;
 use crate::queue_id::QueueId;
 use crate::spec::{Faults, MirrorDirection, MirrorPoint};
-use crate::stage::aggregate::{Member, Relay};
+use crate::stage::aggregate::{Member, PortTraffic, Relay};
 use crate::stage::egress::Outgoing;
 use crate::stage::mirror::{MirrorTo, Probe};
 use crate::stage::running::Running;
@@ -64,7 +64,7 @@ fn member(setup: &Setup) -> Member {
     Member {
         port: "wan".into(),
         rules: Arc::new(Live::new(AggregationRules::none())),
-        traffic: Arc::new([Default::default()]),
+        traffic: Arc::new(PortTraffic::new(1)),
         relay: Arc::new(Relay::new(1, notifier())),
         neighbours: setup.neighbours.clone(),
         refusals: setup.neighbours.clone(),

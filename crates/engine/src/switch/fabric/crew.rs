@@ -8,6 +8,7 @@ use crate::spec::{Sharing, StaticRoles};
 use crate::switch::layout::CrewWiring;
 use handover::Alarm;
 use std::sync::Arc;
+use vhost_user::Event;
 
 /// The workers of a shared queue that is up.
 pub(super) struct Crew {
@@ -45,6 +46,11 @@ impl Crew {
                 Ok((Crew { wiring, locked: Some(queue) }, Shares { parent: None, lanes }))
             }
         }
+    }
+
+    /// Replaces the kick descriptor of a queue behind a lock. Fails if a worker hangs that has locked it.
+    pub(super) fn rewire(&self, kick: Option<Event>) -> Result<(), Kept> {
+        self.locked.as_ref().map_or(Ok(()), |queue| queue.rewire(kick))
     }
 
     /// Returns the queue from behind its lock, if it has one. No worker has a lane any more. Fails if a worker hangs that has

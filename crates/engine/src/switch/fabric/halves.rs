@@ -70,7 +70,7 @@ impl Fabric {
         }
     }
 
-    /// Replaces the kick descriptor of a queue that is polled.
+    /// Replaces the kick descriptor of a queue.
     pub(in crate::switch) fn rewire(&self, id: QueueId, kick: Option<Event>) -> Result<(), Kept> {
         let mut state = self.state();
         let state = &mut *state;
@@ -83,7 +83,11 @@ impl Fabric {
                     half.rewire(kick);
                 }
             }
-            _ => {}
+            Some(Receive::Crew(crew)) => match &crew.wiring.parent {
+                Some(parent) => drop(state.posts[parent.worker].worker.offer(move |plan| plan.rewire(id, kick))?),
+                None => crew.rewire(kick)?,
+            },
+            Some(Receive::Down) | None => {}
         }
         Ok(())
     }

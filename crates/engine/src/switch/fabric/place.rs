@@ -284,7 +284,8 @@ impl FabricState {
             let post = &self.posts[of.worker];
             let rx_buffers_from = post.mapped(of.rx_buffers_from.filter(|_| !is_private));
             let (outputs, number) = (post.slots(&of.outputs), of.number);
-            let input = ParentInput { queue: id, parent, outputs, number, rx_buffers_from };
+            let tx_in_place_via = post.mapped(of.tx_in_place_via);
+            let input = ParentInput { queue: id, parent, outputs, number, rx_buffers_from, tx_in_place_via };
             changes.at(of.worker).parents.push(input);
         }
     }

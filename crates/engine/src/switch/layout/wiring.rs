@@ -73,6 +73,8 @@ pub(in crate::switch) struct ParentWiring {
     pub(in crate::switch) number: usize,
     /// The queue whose guest lends its buffers.
     pub(in crate::switch) rx_buffers_from: Option<MappedQueue>,
+    /// The queue that may have kept chains when one worker polled this queue.
+    pub(in crate::switch) tx_in_place_via: Option<MappedQueue>,
 }
 
 /// The way of a lane's frames.
@@ -102,14 +104,14 @@ impl Layout {
     /// Returns the ways of a queue that several workers share, if they do.
     pub(in crate::switch) fn crew_wiring(&self, id: QueueId) -> Option<CrewWiring> {
         let sharing = self.sharing_of(id)?.clone();
-        let mapped = self.rx_buffers_from(id);
-        let parent = || ParentWiring {
-            worker: self.poller(id).unwrap_or_default(),
+        let wiring = self.wiring(id)?;
+        let parent = sharing.has_parent().then(|| ParentWiring {
+            worker: wiring.worker,
             outputs: self.outputs(id, None),
-            number: mapped.map_or(id.queue, |mapped| mapped.queue),
-            rx_buffers_from: mapped.map(|to| MappedQueue { output: self.output_to(id, to.port), queue: to.queue }),
-        };
-        let parent = sharing.has_parent().then(parent);
+            number: wiring.number,
+            rx_buffers_from: wiring.rx_buffers_from,
+            tx_in_place_via: wiring.tx_in_place_via,
+        });
         let lane = |(lane, &worker): (usize, &usize)| {
             let own = parent.as_ref().map(|_| id.lane(lane));
             let outputs = if own.is_some() { self.outputs(id, own) } else { Vec::new() };

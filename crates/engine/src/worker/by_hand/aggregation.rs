@@ -6,7 +6,7 @@ use crate::drops::Drops;
 use crate::live::Live;
 use crate::port::{RxQueue, TxQueue};
 use crate::spec::AggregationSpec;
-use crate::stage::aggregate::{Join, Member, Relay, Split, rules};
+use crate::stage::aggregate::{Join, Member, PortTraffic, Relay, Split, rules};
 use crate::stage::egress::{Egress, EgressStage};
 use crate::stage::ingress::{Ingress, IngressStage};
 use handover::EventNotifier;
@@ -22,7 +22,7 @@ impl ByHand {
         let member = Member {
             port: "wan".into(),
             rules: Arc::new(Live::new(rules(Some(spec), &[]))),
-            traffic: Arc::new([Default::default()]),
+            traffic: Arc::new(PortTraffic::new(1)),
             relay: Arc::new(Relay::new(1, notifier.clone())),
             neighbours: Arc::new(Answers::new(1, crate::neighbour::RING, notifier.clone())),
             refusals: Arc::new(Answers::new(1, crate::stage::aggregate::REFUSALS, notifier)),

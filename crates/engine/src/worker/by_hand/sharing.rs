@@ -38,7 +38,14 @@ impl ByHand {
         let terms = Terms { outputs: 1, stalled_after: u64::MAX, drops: Arc::default(), alarms };
         let Ok((parent, lanes)) = assign(input, terms) else { panic!("its frames cannot be held") };
         let mut first = ByHand::new(Box::new(Nothing), output, InPlace::Never);
-        let parent = ParentInput { queue: QUEUE, parent, outputs: vec![0], number: 0, rx_buffers_from: None };
+        let parent = ParentInput {
+            queue: QUEUE,
+            parent,
+            outputs: vec![0],
+            number: 0,
+            rx_buffers_from: None,
+            tx_in_place_via: None,
+        };
         first.plan.change(Change { parents: vec![parent], ..Change::default() });
         let mut workers = vec![first];
         for (number, lane) in lanes.into_iter().enumerate() {

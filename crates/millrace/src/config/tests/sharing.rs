@@ -51,21 +51,19 @@ fn drivers_that_share_a_queue_are_those_that_can_hold_its_frames() {
         "\"pcap\"\nreplay = \"f\"",
         GENERATOR,
         "\"af_xdp\"\ninterface = \"e0\"\nqueues = 2",
+        "\"vhost-user\"\nsocket = \"s\"",
+        "\"tap\"",
+        "\"af_packet\"\ninterface = \"e0\"",
     ] {
         for way in ["static-role", "locked", "rss"] {
             assert_eq!(with(driver, way), Vec::<String>::new(), "{driver}, {way}");
         }
     }
-    for (driver, name, line) in [
-        ("\"vhost-user\"\nsocket = \"s\"", "vhost-user", 5),
-        ("\"tap\"", "tap", 4),
-        ("\"af_packet\"\ninterface = \"e0\"", "af_packet", 5),
-        ("\"sink\"", "sink", 4),
-        ("\"loopback\"", "loopback", 4),
-    ] {
+    for name in ["sink", "loopback"] {
+        let driver = &format!("\"{name}\"");
         for way in ["static-role", "locked"] {
             let expected = format!(
-                "{line}:14: several workers cannot process one queue of a port of driver `{name}`; \
+                "4:14: several workers cannot process one queue of a port of driver `{name}`; \
                  use rx-sharing = \"rss\" to give each queue a worker of its own"
             );
             assert_eq!(with(driver, way), [expected]);
@@ -194,4 +192,30 @@ fn either_the_port_or_the_worker_names_the_poller() {
     }
     let config = valid(&format!("{text}[[worker]]\nports = [\"fw\"]\n"));
     assert_eq!(config.spec.workers[1].queues.len(), 1);
+}
+
+/// Frames that other workers read can neither change hands, nor be sent from where they lie if nobody takes their buffers back.
+#[test]
+fn frames_of_a_shared_guest_stay_where_they_are() {
+    let file = |way: &str, rest: &str| {
+        format!(
+            "port = [{{name='fw', driver='vhost-user', socket='a', rx-sharing='{way}', workers=[0]}}, \
+             {{name='wan', driver='virtio-user', socket='b'}}, {{name='b', driver='vhost-user', socket='c'}}]\n{rest}"
+        )
+    };
+    let exchange = "patch = [{ports=['fw', 'b']}]\n[[exchange]]\nports = ['fw', 'b']\n";
+    let mapping = "[[mapping]]\nfrom = 'wan'\nto = 'fw'\n";
+    let ways = |rest| {
+        ["static-role", "locked", "rss"]
+            .map(|way| problems(&file(way, rest)).into_iter().find(|problem| problem.contains("rx-sharing")))
+    };
+    let exchanged = Some(
+        "4:10: several workers read the frames of port `fw`, so its buffers cannot change hands; take the port out of \
+         the exchange, or remove its `rx-sharing`"
+            .to_owned(),
+    );
+    assert_eq!(ways(exchange), [exchanged.clone(), exchanged, None]);
+    let mapped = "4:6: workers take turns at port `fw`, and none takes back what the NIC has sent; share the guest's queues by \
+         rx-sharing = \"static-role\"";
+    assert_eq!(ways(mapping), [None, Some(mapped.to_owned()), None]);
 }

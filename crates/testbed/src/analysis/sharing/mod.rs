@@ -53,8 +53,9 @@ pub struct CompareSharing {
     /// Ring format
     #[arg(long, value_enum, default_value_t = RingFormat::Split)]
     pub ring: RingFormat,
-    /// Descriptors of each ring; a full queue has three quarters of that
-    #[arg(long, default_value = "1024", value_parser = power_of_two)]
+    /// Descriptors of each ring; a full queue has three quarters of that: many times as many as all batches have room for, so that
+    /// most of them are used again, as in a crew that runs for longer
+    #[arg(long, default_value = "8192", value_parser = power_of_two)]
     pub queue_size: u16,
     /// Packets at a time under a low load
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=32))]

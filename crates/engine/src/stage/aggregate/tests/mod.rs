@@ -3,7 +3,7 @@
 mod round;
 mod routed;
 
-use super::{Join, Member, Relay, Split, rules};
+use super::{Join, Member, PortTraffic, Relay, Split, rules};
 use crate::answers::Answers;
 use crate::drops::Drops;
 use crate::live::Live;
@@ -110,7 +110,7 @@ impl Rig {
         let member = Member {
             port: "wan".into(),
             rules: rules.clone(),
-            traffic: Arc::new([Default::default()]),
+            traffic: Arc::new(PortTraffic::new(1)),
             relay,
             neighbours,
             refusals,
@@ -182,8 +182,8 @@ impl Rig {
 
     fn counted(&self) -> [AggregationSide; 2] {
         let mut sides = <[AggregationSide; 2]>::default();
-        self.member.traffic[0].sent.add_to(&mut sides[0]);
-        self.member.traffic[0].received.add_to(&mut sides[1]);
+        self.member.traffic.of(0).sent.add_to(&mut sides[0]);
+        self.member.traffic.of(0).received.add_to(&mut sides[1]);
         sides
     }
 }
@@ -403,7 +403,7 @@ fn rules_change_between_two_bursts() {
     rig.rules.set(AggregationRules::none());
     assert_eq!(rig.send(&packets, usize::MAX).frames, 3);
     assert_eq!(rig.taken(), packets);
-    let hop = rig.member.traffic[0].hop(paflow::Nfi::new(1).unwrap());
+    let hop = rig.member.traffic.of(0).hop(paflow::Nfi::new(1).unwrap());
     assert_eq!((hop.aggregates.get(), hop.packets.get()), (2, 4));
 }
 
@@ -487,6 +487,6 @@ fn a_packet_alone_goes_as_it_is_and_is_counted_by_port_only() {
     assert_eq!(rig.taken(), lone);
     let [out, _] = rig.counted();
     assert_eq!((out.packets, out.frames, out.aggregates), (1, 1, 0));
-    let hop = rig.member.traffic[0].hop(paflow::Nfi::new(2).unwrap());
+    let hop = rig.member.traffic.of(0).hop(paflow::Nfi::new(2).unwrap());
     assert_eq!((hop.aggregates.get(), hop.packets.get()), (0, 0));
 }
