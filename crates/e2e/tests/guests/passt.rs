@@ -6,7 +6,7 @@ use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,23 +23,31 @@ const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
 /// Port of the host at which passt takes connections for the guest.
 const FORWARDED: u16 = 5001;
 
-/// Bytes to send there and back: many frames, and many times what a window holds.
-const BYTES: usize = 8 << 20;
+/// Bytes that go there and back at a time. passt drops what its socket does not take, and what comes after a gap, until its guest sends it
+/// again after timeouts that double: with more, an end that is slow would make a test of minutes.
+const PIECE: usize = 16 << 10;
 
-/// Returns passt of `root`, which may need a newer C library than this machine has, or that of this machine.
-fn passt(root: Option<PathBuf>) -> Result<Command, Box<dyn std::error::Error>> {
-    let Some(root) = root else { return Ok(Command::new("passt")) };
+/// How often.
+const TIMES: usize = 64;
+
+/// Bytes that the host sends at a time, which passt keeps until its guest has them.
+const BYTES: usize = 16 << 20;
+
+/// Returns passt of the directory that [`ROOT`] names, or else of this machine. That one may need a newer C library than this machine has.
+fn passt() -> Command {
+    let Some(root) = env::var_os(ROOT).map(PathBuf::from) else { return Command::new("passt") };
     let libraries = root.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH));
-    let files = fs::read_dir(&libraries).map_err(|e| format!("{}: {e}", libraries.display()))?;
+    let files = fs::read_dir(&libraries).unwrap_or_else(|e| panic!("{ROOT}: {}: {e}", libraries.display()));
     let loader = files.flatten().find(|file| file.file_name().to_string_lossy().starts_with("ld-linux"));
-    let mut command = Command::new(loader.ok_or_else(|| format!("no loader in {}", libraries.display()))?.path());
+    let loader = loader.unwrap_or_else(|| panic!("{ROOT}: {} has no loader", libraries.display()));
+    let mut command = Command::new(loader.path());
     command.arg("--library-path").arg(libraries).arg(root.join("usr/bin/passt"));
-    Ok(command)
+    command
 }
 
 /// Starts passt in the host's namespace, at this socket.
 fn start(host: &Namespace, socket: &Path) -> Result<Daemon> {
-    let mut command = passt(env::var_os(ROOT).map(PathBuf::from)).unwrap_or_else(|error| panic!("{ROOT}: {error}"));
+    let mut command = passt();
     command.args(["--foreground", "--vhost-user", "--tcp-ports", &FORWARDED.to_string(), "--socket"]).arg(socket);
     for (guest, gateway) in GUEST.iter().zip(GATEWAY) {
         command.args(["--address", guest, "--gateway", gateway, "--map-host-loopback", gateway]);
@@ -49,30 +57,49 @@ fn start(host: &Namespace, socket: &Path) -> Result<Daemon> {
     Ok(passt)
 }
 
-/// Connects one namespace to a socket of another, sends bytes, and gets them back.
-fn echoed([from, listens, to]: [(&Namespace, &str, u16); 3]) -> Result<()> {
-    let address = |(_, address, port): (_, &str, u16)| SocketAddr::new(address.parse().expect("an address"), port);
+/// A place of a socket: the namespace, an address there, and a port.
+type Place<'n> = (&'n Namespace, &'static str, u16);
+
+fn address((_, address, port): Place<'_>) -> SocketAddr {
+    SocketAddr::new(address.parse().expect("an address"), port)
+}
+
+/// Listens at a place, and connects from a namespace to an address that leads there, if its port is 0, by the listener's own. Returns both
+/// ends.
+fn connect(listens: Place<'_>, to: Place<'_>) -> Result<[TcpStream; 2]> {
     let listener = listens.0.within(|| TcpListener::bind(address(listens)))?.expect("a socket that listens");
     listener.set_nonblocking(true).expect("a listener");
-    let port = if to.2 == 0 { listener.local_addr().expect("an address").port() } else { to.2 };
-    let to = (to.0, to.1, port);
-    let near = from.0.within(|| TcpStream::connect(address(to)))?.unwrap_or_else(|e| panic!("{}: {e}", address(to)));
+    let mut to_address = address(to);
+    if to.2 == 0 {
+        to_address.set_port(listener.local_addr().expect("an address").port());
+    }
+    let near = to.0.within(|| TcpStream::connect(to_address))?.unwrap_or_else(|e| panic!("{to_address}: {e}"));
     let (far, _) = wait_for("the connection at the other end", || listener.accept().ok());
     far.set_nonblocking(false).expect("a connection");
     for end in [&near, &far] {
         end.set_read_timeout(Some(SOON)).and_then(|()| end.set_write_timeout(Some(SOON))).expect("a time limit");
     }
-    let sent: Vec<u8> = (0..BYTES as u32 / 4).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
-    let mut back = Vec::new();
+    Ok([near, far])
+}
+
+/// Sends bytes from one end to the other, and compares them.
+fn send(mut from: &TcpStream, mut to: &TcpStream, bytes: &[u8]) {
+    let mut arrived = vec![0; bytes.len()];
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::io::copy(&mut &far, &mut &far).and_then(|_| far.shutdown(Shutdown::Write)).expect("an echo")
-        });
-        scope.spawn(|| (&near).write_all(&sent).and_then(|()| near.shutdown(Shutdown::Write)).expect("all is sent"));
-        (&near).read_to_end(&mut back).expect("all comes back");
+        scope.spawn(move || from.write_all(bytes).expect("all is sent"));
+        to.read_exact(&mut arrived).expect("all arrives");
     });
-    assert!(back == sent, "{} of {BYTES} bytes came back, or others", back.len());
-    Ok(())
+    assert!(arrived == bytes, "other bytes arrived");
+}
+
+/// Sends bytes both ways in turn, and then many from the host.
+fn exchange(host: &TcpStream, guest: &TcpStream) {
+    let bytes: Vec<u8> = (0..BYTES as u32 / 4).flat_map(|word| word.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    for piece in bytes.chunks(PIECE).take(TIMES) {
+        send(guest, host, piece);
+        send(host, guest, piece);
+    }
+    send(host, guest, &bytes);
 }
 
 /// passt computes no checksums of TCP: it says that frames are valid, and the switch computes them for a guest that checks.
@@ -97,8 +124,10 @@ fn a_guest_and_a_host_connect_through_passt() -> Result<()> {
     millrace.wait_up(&["net", "guest"]);
     for family in 0..2 {
         let there = LOOPBACK[family];
-        echoed([(&guest, GUEST[family], 0), (&host, there, 0), (&host, GATEWAY[family], 0)])?;
-        echoed([(&host, there, 0), (&guest, GUEST[family], FORWARDED), (&host, there, FORWARDED)])?;
+        let [near, far] = connect((&host, there, 0), (&guest, GATEWAY[family], 0))?;
+        exchange(&far, &near);
+        let [near, far] = connect((&guest, GUEST[family], FORWARDED), (&host, there, FORWARDED))?;
+        exchange(&near, &far);
     }
     millrace.stop();
     Ok(())
