@@ -30,8 +30,8 @@ const PIECE: usize = 16 << 10;
 /// How often.
 const TIMES: usize = 64;
 
-/// Bytes that the host sends at a time, which passt keeps until its guest has them.
-const BYTES: usize = 16 << 20;
+/// Bytes that the host sends at a time, which passt keeps until its guest has them: more than the ring holds.
+const BYTES: usize = 2 << 20;
 
 /// Returns passt of the directory that [`ROOT`] names, or else of this machine. That one may need a newer C library than this machine has.
 fn passt() -> Command {
