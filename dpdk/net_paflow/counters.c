@@ -22,6 +22,7 @@ static struct receive_counters received(const struct rte_eth_dev *dev)
         sum.split += one->split;
         sum.no_buffers += one->no_buffers;
         sum.too_long += one->too_long;
+        sum.congested += one->congested;
         for (int reason = 1; reason <= PAFLOW_REASONS; reason++)
             sum.dropped[reason] += one->dropped[reason];
     }
@@ -63,7 +64,7 @@ int counters_get(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
     stats->opackets = out.packets;
     stats->obytes = out.bytes;
     stats->imissed = below.imissed;
-    stats->ierrors = below.ierrors + in.too_long;
+    stats->ierrors = below.ierrors + in.too_long + in.congested;
     stats->oerrors = below.oerrors + out.unknown_chain + out.too_long + out.dropped_no_buffers;
     for (int reason = 1; reason <= PAFLOW_REASONS; reason++)
         stats->ierrors += in.dropped[reason];
@@ -104,7 +105,7 @@ struct named {
     uint64_t value;
 };
 
-#define NAMED (12 + PAFLOW_REASONS)
+#define NAMED (13 + PAFLOW_REASONS)
 
 static void named(const struct rte_eth_dev *dev, struct named all[NAMED])
 {
@@ -116,6 +117,7 @@ static void named(const struct rte_eth_dev *dev, struct named all[NAMED])
         {"rx_split", in.split},
         {"rx_dropped_no-buffers", in.no_buffers},
         {"rx_dropped_too-long", in.too_long},
+        {"rx_dropped_congested", in.congested},
         {"tx_frames", out.frames},
         {"tx_aggregates", out.aggregates},
         {"tx_joined", out.joined},

@@ -37,8 +37,9 @@ struct receive_counters {
     uint64_t packets, bytes;
     // Frames from the device below, those of them that were aggregates, and the packets in these.
     uint64_t frames, aggregates, split;
-    // Packets of aggregates that were dropped, as no buffer was free or they were longer than one.
-    uint64_t no_buffers, too_long;
+    // Packets of aggregates that were dropped: no buffer was free, they were longer than one, or their senders would not understand a
+    // router's mark.
+    uint64_t no_buffers, too_long, congested;
     // Frames that were dropped, by the number of the reason.
     uint64_t dropped[PAFLOW_REASONS + 1];
 };
@@ -67,6 +68,8 @@ struct receive_queue {
     struct rte_mbuf *aggregate;
     const uint8_t *bytes;
     uint16_t piece_count, next_piece;
+    // Whether a router has marked the aggregate.
+    uint8_t congested;
     struct paflow_piece pieces[PAFLOW_MOST];
     struct receive_counters counters;
     // The bytes of a frame in several buffers.

@@ -43,7 +43,7 @@ static inline bool is_packet(struct receive_queue *queue, struct rte_mbuf *frame
     if (unlikely(length > sizeof queue->gathered))
         return true;
     queue->bytes = rte_pktmbuf_read(frame, 0, length, queue->gathered);
-    int found = paflow_split(queue->rules, queue->bytes, length, queue->pieces);
+    int found = paflow_split(queue->rules, queue->bytes, length, queue->pieces, &queue->congested);
     if (found == 0)
         return true;
     if (unlikely(found < 0)) {
@@ -78,6 +78,11 @@ static inline uint16_t extract(struct receive_queue *queue, struct rte_mbuf **pa
                 continue;
             }
             rte_memcpy(rte_pktmbuf_mtod(packet, void *), queue->bytes + pieces[i].start, length);
+            if (unlikely(queue->congested) && paflow_mark(rte_pktmbuf_mtod(packet, uint8_t *), length) != 0) {
+                queue->counters.congested++;
+                rte_pktmbuf_free(packet);
+                continue;
+            }
             packet->data_len = length;
             packet->pkt_len = length;
             packets[done++] = packet;

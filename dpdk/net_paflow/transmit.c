@@ -15,6 +15,34 @@ static void look(struct transmit_queue *queue, struct rte_mbuf **packets, uint16
     }
 }
 
+// Copies packets in several buffers that are behind routers into one each: unjoined they may not leave. Returns true if there was one;
+// those that no buffer holds stay too long.
+static bool gather(struct transmit_queue *queue, uint16_t groups, struct rte_mbuf **packets)
+{
+    bool gathered = false;
+    for (const struct paflow_group *group = queue->groups; group < queue->groups + groups; group++) {
+        struct rte_mbuf **packet = &packets[queue->order[group->first]];
+        if (likely(group->kind != PAFLOW_TOO_LONG) || (*packet)->nb_segs == 1)
+            continue;
+        struct rte_mbuf *whole = rte_pktmbuf_copy(*packet, queue->pool, 0, UINT32_MAX);
+        if (whole == NULL || whole->nb_segs > 1) {
+            rte_pktmbuf_free(whole);
+            continue;
+        }
+        rte_pktmbuf_free(*packet);
+        *packet = whole;
+        gathered = true;
+    }
+    return gathered;
+}
+
+// Plans the burst. Returns the number of groups.
+static uint16_t plan(struct transmit_queue *queue, struct rte_mbuf **packets, uint16_t count)
+{
+    look(queue, packets, count);
+    return paflow_plan(queue->join, queue->rules, queue->packets, count, queue->order, queue->groups);
+}
+
 // Returns the frame of a group of a burst of `count` packets, or NULL if there is no buffer for it.
 static struct rte_mbuf *join(struct transmit_queue *queue, const struct paflow_group *group, uint16_t count)
 {
@@ -111,8 +139,9 @@ static uint16_t move_to_end(struct rte_mbuf **packets, uint16_t count)
 // Sends up to PAFLOW_BURST packets. Returns how many were taken; the others are at the end of the burst.
 static uint16_t send_burst(struct transmit_queue *queue, struct rte_mbuf **packets, uint16_t count)
 {
-    look(queue, packets, count);
-    uint16_t groups = paflow_plan(queue->join, queue->rules, queue->packets, count, queue->order, queue->groups);
+    uint16_t groups = plan(queue, packets, count);
+    if (unlikely(gather(queue, groups, packets)))
+        groups = plan(queue, packets, count);
     uint16_t made = make_frames(queue, groups, packets, count);
     uint16_t sent = rte_eth_tx_burst(queue->below, queue->number, queue->frames, made);
     queue->counters.frames += sent;

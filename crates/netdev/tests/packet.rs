@@ -362,9 +362,10 @@ fn a_link_that_goes_down_and_up() {
 
 #[test]
 fn errors_of_opening_name_their_cause() {
-    Netns::with_veth(9000).run(|| {
+    let page = rustix::param::page_size();
+    Netns::with_veth(page).run(|| {
         let config = RxConfig::default();
-        let small = RxConfig { block_bytes: 8192, blocks: 4 };
+        let small = RxConfig { block_bytes: page, blocks: 4 };
         assert!(
             PacketRx::open(&Link::named("a").unwrap(), 1, &small)
                 .unwrap_err()

@@ -45,8 +45,14 @@ struct paflow_piece {
 
 // Finds the packets of the aggregate in a frame. Returns their number; 0 if the frame is no aggregate for this port and is to be
 // treated like any other; or minus the number of the reason to drop it. `pieces` has PAFLOW_MOST elements, initialized once.
-// All pieces lie within the frame, also if its bytes change at the same time.
-int paflow_split(const struct paflow_rules *rules, const uint8_t *frame, size_t length, struct paflow_piece *pieces);
+// All pieces lie within the frame, also if its bytes change at the same time. `congested` becomes 1 if a router has marked the
+// aggregate, so that each packet is to be marked (paflow_mark); otherwise 0.
+int paflow_split(const struct paflow_rules *rules, const uint8_t *frame, size_t length, struct paflow_piece *pieces,
+                 uint8_t *congested);
+
+// Marks a packet of a frame that a router has marked, as having experienced congestion. Returns 0; or -1 if it is to be dropped, as its
+// sender would not understand the mark (RFC 6040, section 4.2).
+int paflow_mark(uint8_t *packet, size_t length);
 
 // The number of reasons to drop a frame.
 #define PAFLOW_REASONS 13

@@ -97,10 +97,28 @@ pub extern "C" fn paflow_rules_next_hops(rules: &PortRules) -> usize {
 /// # Safety
 /// The frame has `length` bytes, and there are [`MOST`] pieces.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn paflow_split(rules: &PortRules, frame: *const u8, length: usize, pieces: *mut Piece) -> c_int {
+pub unsafe extern "C" fn paflow_split(
+    rules: &PortRules,
+    frame: *const u8,
+    length: usize,
+    pieces: *mut Piece,
+    congested: &mut u8,
+) -> c_int {
     // SAFETY: the caller passes as much, and gives both to nobody else during the call.
     let (frame, pieces) = unsafe { (from_raw_parts(frame, length), from_raw_parts_mut(pieces, MOST)) };
-    split::split(rules, frame, pieces)
+    let (count, is_congested) = split::split(rules, frame, pieces);
+    *congested = is_congested.into();
+    count
+}
+
+/// Marks a packet.
+///
+/// # Safety
+/// It has `length` bytes, which nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn paflow_mark(packet: *mut u8, length: usize) -> c_int {
+    // SAFETY: the caller passes as much.
+    split::mark(unsafe { from_raw_parts_mut(packet, length) })
 }
 
 /// Returns the name of a reason, or null.

@@ -74,8 +74,10 @@ fn write(rules: &PortRules, group: &Group, packets: &[Packet], order: &[u16], ro
 
 fn split(rules: &PortRules, frame: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut pieces = [Piece::default(); MOST];
+    let mut congested = 9;
     // SAFETY: they are as long.
-    let found = unsafe { paflow_split(rules, frame.as_ptr(), frame.len(), pieces.as_mut_ptr()) };
+    let found = unsafe { paflow_split(rules, frame.as_ptr(), frame.len(), pieces.as_mut_ptr(), &mut congested) };
+    assert_eq!(congested, u8::from(found > 0 && frame[15] & 3 == 3), "the mark of the outer header");
     if found < 0 {
         // SAFETY: names are strings.
         return Err(unsafe { CStr::from_ptr(paflow_reason(-found)) }.to_str().unwrap().to_owned());
@@ -125,6 +127,21 @@ fn joined_packets_are_split_at_the_other_end() {
     }
     assert_eq!(usize::from(next), packets.len());
     assert!(groups.iter().any(|group| group.count > 5));
+}
+
+#[test]
+fn a_routers_mark_is_for_each_packet_or_drops_it() {
+    let marked = |class: u8| {
+        let mut bytes = packet(100, 60, 0);
+        bytes[16..20].copy_from_slice(&[8, 0, 0x45, class]);
+        // SAFETY: the packet is as long.
+        let found = unsafe { paflow_mark(bytes.as_mut_ptr(), bytes.len()) };
+        (found, bytes[19])
+    };
+    assert_eq!([0, 1, 2, 3, 0xb9].map(marked), [(-1, 0), (0, 3), (0, 3), (0, 3), (0, 0xbb)]);
+    let (mut no_ip, same) = (packet(100, 60, 7), packet(100, 60, 7));
+    // SAFETY: as above.
+    assert_eq!((unsafe { paflow_mark(no_ip.as_mut_ptr(), no_ip.len()) }, no_ip), (0, same));
 }
 
 #[test]

@@ -89,7 +89,10 @@ fn one_wake_up_sends_a_budget() {
         a.memory.write(address, &frame(60, 0));
         a.queue.tx.push(&[Descriptor::new(address, 60); 150]);
         assert_eq!(a.queue.tx.wake().unwrap(), xsk::Sending::More);
-        assert_eq!(a.queue.tx.room(), 256 - 150 + budget);
+        wait_for("completions of a budget", || (a.queue.completion.waiting() == budget).then_some(()));
+        // Linux before 6.17 tells what it has taken from the ring only when it comes for more.
+        let taken = a.queue.tx.room() - (256 - 150);
+        assert!(taken == budget || taken == 0, "{taken} are taken");
         a.flush();
         wait_for("completions", || (a.queue.completion.waiting() == 150).then_some(()));
         assert!(a.queue.completion.burst(200).all(|done| done == address));

@@ -14,6 +14,12 @@ pub struct Debian<'c> {
 }
 
 impl<'c> Debian<'c> {
+    /// Reads the lists of packages of a release, for this machine's architecture.
+    pub fn of_this_processor(context: &'c Context, suite: &str, place: &Path) -> Result<Self, Failure> {
+        let architecture = context.command("dpkg").args(&["--print-architecture"]).output()?;
+        Debian::new(context, suite, architecture.trim(), place)
+    }
+
     /// Reads the lists of packages of a release for an architecture. `place` keeps them, and the packages.
     pub fn new(context: &'c Context, suite: &str, architecture: &str, place: &Path) -> Result<Self, Failure> {
         for part in ["lists/partial", "archives/partial", "kernels"] {

@@ -20,8 +20,7 @@ const TOLD: &str = "with DPDK ";
 /// Downloads the packages, and runs the tests that are named after DPDK or testpmd. Left out are those of what has the DPDK of this
 /// machine: other switches, and our driver below a DPDK application, which is in another suite.
 pub fn check(context: &Context) -> Result<(), Failure> {
-    let architecture = context.command("dpkg").args(&["--print-architecture"]).output()?;
-    let debian = Debian::new(context, SUITE, architecture.trim(), &context.target("dpdk-current"))?;
+    let debian = Debian::of_this_processor(context, SUITE, &context.target("dpdk-current"))?;
     let wanted = debian.version(TESTPMD)?;
     let files = debian.files(&PACKAGES)?;
     let suites = ["guests", "live", "mapping", "ports", "dpdk"].map(|suite| format!("--test={suite}"));

@@ -14,6 +14,7 @@ mod failure;
 mod fuzz;
 mod instructions;
 mod part;
+mod passt_current;
 mod platforms;
 mod pool;
 mod proofs;

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
 use crate::tools::{Need, prepare};
-use crate::{arm64, dependencies, dpdk_current, fuzz, instructions, platforms, proofs};
+use crate::{arm64, dependencies, dpdk_current, fuzz, instructions, passt_current, platforms, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
@@ -148,6 +148,14 @@ const STEPS: &[Step] = &[
         needs: &[Need::Packages, Need::NoAutogroups],
         run: |context, _| dpdk_current::check(context),
     },
+    Step {
+        name: "passt-current",
+        about: "a guest and a host connect through passt of Debian 13, a vhost-user backend; only if named",
+        tier: Tier::Verify,
+        lane: 1,
+        needs: &[Need::Packages],
+        run: |context, _| passt_current::check(context),
+    },
 ];
 
 /// The lane of the steps of [`Tier::Test`] that compile.
@@ -158,7 +166,7 @@ const BUILD: &str = "build";
 const TEST: &str = "test";
 
 /// Steps that run only if they are named: they download packages of another Debian, and one emulates machines for many minutes.
-const ON_REQUEST: [&str; 2] = ["arm64-machine", "dpdk-current"];
+const ON_REQUEST: [&str; 3] = ["arm64-machine", "dpdk-current", "passt-current"];
 
 /// Selection of a tier's steps.
 pub struct Selection<'s> {

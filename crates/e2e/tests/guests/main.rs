@@ -5,6 +5,7 @@ mod demo;
 mod dpdk;
 mod harness;
 mod idle;
+mod passt;
 mod peers;
 mod queues;
 mod redis;

@@ -112,13 +112,17 @@ fn measure<T: Touch>(
     let hz = cycles::frequency();
     let mut pump = Pump::new(ports, load.topology(), load.window, (load.patience * hz) as u64, alive);
     let began = Instant::now();
+    let in_time = || began.elapsed() < FIRST;
     while !pump.begin::<T>((0.05 * hz) as u64)? {
-        if began.elapsed() > FIRST {
+        if !in_time() {
             return Err(LoadError::Nothing);
         }
     }
     eprintln!("{RUNNING}");
     pump.run::<T>((load.warmup * hz) as u64)?;
+    if !pump.settle::<T>((0.001 * hz) as u64, in_time)? {
+        return Err(LoadError::Nothing);
+    }
     let before = Accounts { counts: pump.counts(), tally: pump.tally() };
     let mark = cycles::Mark::now();
     let began = Instant::now();

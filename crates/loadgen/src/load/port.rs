@@ -178,6 +178,12 @@ impl Port {
         self.sent
     }
 
+    /// Returns the number of frames sent to it that have arrived or were lost.
+    #[inline(always)]
+    pub fn arrived(&self) -> u64 {
+        self.sequence.next()
+    }
+
     /// Returns the sequence of received frames.
     pub fn sequence(&mut self) -> &mut Sequence {
         &mut self.sequence

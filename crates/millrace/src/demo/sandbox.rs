@@ -24,7 +24,11 @@ impl Sandbox {
         let tried = Command::new("unshare").args(UNSHARE).arg("true").stdin(Stdio::null()).output();
         match tried {
             Ok(output) if output.status.success() => Sandbox::Namespaces,
-            Ok(output) => Sandbox::None(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            // Its first line is the reason; some print their usage after it.
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                Sandbox::None(said.trim().lines().next().unwrap_or("unshare failed").to_owned())
+            }
             Err(error) => Sandbox::None(format!("unshare: {error}")),
         }
     }

@@ -19,7 +19,9 @@ testpmd() {
         --vdev "net_virtio_user0,path=/tmp/$1.sock" -- --total-num-mbufs 2048 --forward-mode "$2" >"$1.log" 2>&1
 }
 testpmd a flowgen &
+a=$!
 testpmd b io &
+b=$!
 seconds=0
 until [ "$(/programs/millrace ctl stats --json | grep -oE '"[rt]x_packets": *[0-9]{4,}' | wc -l)" = 4 ]; do
     seconds=$((seconds + 1))
@@ -28,6 +30,9 @@ until [ "$(/programs/millrace ctl stats --json | grep -oE '"[rt]x_packets": *[0-
 done
 /programs/millrace ctl ports
 touch done
+for one in "$a" "$b"; do
+    wait "$one" || { cat a.log b.log; exit 1; }
+done
 kill "$switch"
-wait
+wait "$switch" || exit 1
 grep -h -E 'EAL: RTE Version|RX-packets: [1-9]' a.log b.log
