@@ -67,12 +67,13 @@ impl Input {
         if !matches!(self.route.target, Target::Patch(to) if to == output) || !self.ingress.stages.is_empty() {
             return Spliced::NOTHING;
         }
-        let (Ingress { half, .. }, most) = (&self.ingress, most as u16);
+        let (half, most) = (&self.ingress.half, most as u16);
         outputs[output].splice(queue, self.route.number, |to| {
-            let done = match (self.rx_buffers_from, half.chains()) {
-                (Some(_), _) => half.zero_copy().zip(to.guest()).map(|(half, guest)| half.splice(guest, most)),
-                (None, Some(chains)) => chains.ring().zip(to.zero_copy()).map(|(ring, to)| to.splice(ring, most)),
-                (None, None) => None,
+            let done = if self.rx_buffers_from.is_some() {
+                half.zero_copy().zip(to.guest()).map(|(half, guest)| half.splice(guest, most))
+            } else {
+                let ring = half.chains().and_then(|chains| chains.ring());
+                ring.zip(to.zero_copy()).map(|(ring, to)| to.splice(ring, most))
             };
             done.unwrap_or(Spliced::NOTHING)
         })

@@ -1,8 +1,7 @@
 //! Frames to a guest that another process or a NIC wrote into the guest's buffers, spliced: see [`crate::device::splice`].
 
 use super::super::chain::Access;
-use super::super::loans::{Entries, Loans, Watch, is_usual};
-use super::super::posted::Posted;
+use super::super::loans::{Entries, Loans, is_usual};
 use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Spliced, single};
@@ -36,7 +35,8 @@ impl<L: DirtyLog> Enqueue<L> {
         most: u16,
         room: u32,
     ) -> Spliced {
-        let Some(Entries { entries, watch }) = loans.of(self.id) else { return Spliced::NOTHING };
+        let Some(mut loaned) = loans.of(self.id) else { return Spliced::NOTHING };
+        let Entries { entries, watch } = &mut loaned;
         let (mut used, mut bytes, mut stopped) = (ring.used(), 0, false);
         let frames = filler.take_back(most, |id, written| {
             let frame = written.wrapping_sub(NET_HEADER);
@@ -55,20 +55,18 @@ impl<L: DirtyLog> Enqueue<L> {
         ring.set_used(used);
         ring.publish();
         let free = filler.free();
-        let back = if free > 0 { self.lend_by(ring, filler, entries, watch, free, room, &mut stopped) } else { 0 };
+        let back = if free > 0 { self.lend_by(ring, filler, loaned, free, room, &mut stopped) } else { 0 };
         loans.moved(frames, back);
         Spliced { frames: frames.into(), bytes, back, stopped }
     }
 
     /// Lends up to `most` buffers: those that the general way has read, and those in the ring. Returns their number.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     fn lend_by<R: DeviceRing>(
         &self,
         ring: &R,
         filler: &mut impl Run,
-        entries: &mut [Posted],
-        watch: &mut Watch,
+        Entries { entries, watch }: Entries<'_>,
         most: u16,
         room: u32,
         stopped: &mut bool,
