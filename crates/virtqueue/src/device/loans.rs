@@ -190,6 +190,13 @@ impl Chains {
         self.entries.get_mut(usize::from(id))
     }
 
+    /// Sets the guest's chain that the sender's chain with this id sends, which is below the record's size and free. The caller counts:
+    /// [`Chains::moved`].
+    #[inline(always)]
+    pub(super) fn set(&mut self, id: u16, chain: u16) {
+        self.entries[usize::from(id)] = chain;
+    }
+
     /// Counts chains that were spliced.
     #[inline(always)]
     pub(super) fn moved(&mut self, returned: u16, kept: u16) {

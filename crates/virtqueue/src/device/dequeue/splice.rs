@@ -74,8 +74,6 @@ fn splice<R: ReceiveRing + DeviceRing>(
     let memory = &*ring.common().areas.memory;
     let lengths = shortest.max(MIN_FRAME)..=MAX_FRAME;
     let frames = sender.add_each(most, |id| {
-        // Before anything is recorded, as there is no way back.
-        let entry = chains.entry(id)?;
         let buffer = match ring.head_at(&available) {
             Ok(None) => return None,
             Ok(Some(head)) => single::<R>(memory, head, Access::Read),
@@ -88,7 +86,7 @@ fn splice<R: ReceiveRing + DeviceRing>(
             return None;
         };
         ring.pass_available(&mut available, buffer.slots);
-        *entry = buffer.id;
+        chains.set(id, buffer.id);
         done.bytes += u64::from(frame(&buffer));
         Some(Buffer { addr: buffer.ptr.addr() as u64, len: buffer.len, writable: false })
     });
