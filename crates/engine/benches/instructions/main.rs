@@ -16,6 +16,7 @@ use engine::port::sink::Sink;
 use engine::spec::Pace;
 use engine::worker::{ByHand, InPlace, Role};
 use gungraun::{library_benchmark, library_benchmark_group, main};
+use mapped::Way;
 use packet::MAX_BURST;
 use std::hint::black_box;
 
@@ -63,7 +64,7 @@ fn patch() -> ByHand {
 fn bridge(pairs: u8) -> ByHand {
     let conversations = Conversations::new(pairs);
     let there = conversations.destinations();
-    after_a_round(ByHand::through_bridge(Box::new(conversations), Box::new(Sink), &there))
+    after_a_round(ByHand::through_bridge(Box::new(conversations), Box::new(Sink), &there, InPlace::Never))
 }
 
 /// The same between ports that aggregate: packets of one service chain, of which no two fit into a frame.
@@ -99,16 +100,20 @@ fn round(mut worker: ByHand) {
 }
 
 #[library_benchmark(setup = mapped::about_to_receive)]
-#[bench::split(false)]
-#[bench::packed(true)]
+#[bench::split(false, Way::Patch)]
+#[bench::packed(true, Way::Patch)]
+#[bench::bridge_split(false, Way::Bridge)]
+#[bench::bridge_packed(true, Way::Bridge)]
 fn mapped_receive(mut rig: mapped::Rig) {
     black_box(rig.receive());
     std::mem::forget(rig);
 }
 
 #[library_benchmark(setup = mapped::about_to_transmit)]
-#[bench::split(false)]
-#[bench::packed(true)]
+#[bench::split(false, Way::Patch)]
+#[bench::packed(true, Way::Patch)]
+#[bench::bridge_split(false, Way::Bridge)]
+#[bench::bridge_packed(true, Way::Bridge)]
 fn mapped_transmit(mut rig: mapped::Rig) {
     black_box(rig.transmit());
     std::mem::forget(rig);

@@ -1,10 +1,12 @@
 //! A worker between a NIC and a network function that are mapped: both stand still while it works.
 
+use engine::forward::mac_table::Key;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::port::zero_copy::Mapped;
+use engine::port::{RxQueue, TxQueue};
 use engine::worker::{ByHand, InPlace};
-use packet::{BurstStorage, MAX_BURST, Segment};
+use packet::{BurstStorage, MAX_BURST, MacAddr, Segment};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
 use virtqueue::device::{Dequeue, Enqueue};
@@ -21,8 +23,16 @@ const ROOM: u32 = 2048;
 /// Bursts that pass before the one that counts: a trial of the NIC ends, and every ring has gone round.
 const BEFORE: usize = 40;
 
-/// Bytes of a frame.
+/// Bytes of a frame, from one station to another.
 const LEN: u32 = 64;
+const ADDRESSES: ([u8; 6], [u8; 6]) = ([6; 6], [8; 6]);
+
+/// The way of frames between the two ports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Patch,
+    Bridge,
+}
 
 /// NIC, switch, and a network function that sends every frame back in the buffer in which it came.
 pub struct Rig {
@@ -39,7 +49,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    fn new(packed: bool) -> Rig {
+    fn new(packed: bool, way: Way) -> Rig {
         let mut arena = Arena::new(8 << 20, false).expect("there is memory");
         let common = features::VERSION_1 | if packed { features::RING_PACKED } else { 0 };
         let (nic, guest) = (Negotiated(common | features::IN_ORDER), Negotiated(common | features::MRG_RXBUF));
@@ -55,7 +65,7 @@ impl Rig {
         let to_guest = Enqueue::new(memory.clone(), &guest_rx).expect("it is valid");
         let mut from_guest = Dequeue::new(memory.clone(), &guest_tx).expect("it is valid");
         from_guest.allow_keeping();
-        let mapped = Arc::new(Mapped::new(true, Some(0)));
+        let mapped = Arc::new(Mapped::new(way == Way::Patch, Some(0)));
         mapped.set_reachable(Some(memory.clone()));
         mapped.set_in_place_from(from_guest.id());
         let end = |ring: QueueConfig, buffers| QueueResources {
@@ -69,13 +79,19 @@ impl Rig {
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
         let from_guest = VhostReceive::new(from_guest, None, Call::new(None), Arc::default(), Arc::default());
 
+        let destination = [Key::of(MacAddr(ADDRESSES.0), 0)];
+        let worker = |from: Box<dyn RxQueue>, to: Box<dyn TxQueue>, ends| match way {
+            Way::Patch => ByHand::new(from, to, ends),
+            Way::Bridge => ByHand::through_bridge(from, to, &destination, ends),
+        };
+
         // The NIC gets the guest's buffers by their addresses in this process.
         let memory = Arc::new(memory.also_by_host());
         let mut rig = Rig {
             nic_to: Enqueue::new(memory.clone(), &nic_rx).expect("it is valid"),
             nic_from: Dequeue::new(memory, &nic_tx).expect("it is valid"),
-            there: ByHand::new(Box::new(from_nic), Box::new(to_guest), InPlace::ToGuest),
-            back: ByHand::new(Box::new(from_guest), Box::new(to_nic), InPlace::FromGuest),
+            there: worker(Box::new(from_nic), Box::new(to_guest), InPlace::ToGuest),
+            back: worker(Box::new(from_guest), Box::new(to_nic), InPlace::FromGuest),
             posted: driver(&guest_rx),
             sent: driver(&guest_tx),
             in_posted: [0; SIZE as usize],
@@ -95,7 +111,9 @@ impl Rig {
 
     /// Fills a burst of buffers that the switch offered.
     fn nic_receives(&mut self) {
-        let bytes = [7; LEN as usize];
+        let mut bytes = [7; LEN as usize];
+        bytes[..6].copy_from_slice(&ADDRESSES.0);
+        bytes[6..12].copy_from_slice(&ADDRESSES.1);
         let mut burst = self.storage.start();
         (0..MAX_BURST).for_each(|_| burst.push(Segment::from(&bytes[..])));
         let done = self.nic_to.transmit(burst.frames()).expect("the switch keeps the rules");
@@ -145,16 +163,16 @@ impl Rig {
 }
 
 /// Returns a rig that has a burst to receive.
-pub fn about_to_receive(packed: bool) -> Rig {
-    let mut rig = Rig::new(packed);
+pub fn about_to_receive(packed: bool, way: Way) -> Rig {
+    let mut rig = Rig::new(packed, way);
     (0..BEFORE).for_each(|_| rig.pass());
     rig.nic_receives();
     rig
 }
 
 /// Returns a rig that has a burst to transmit.
-pub fn about_to_transmit(packed: bool) -> Rig {
-    let mut rig = about_to_receive(packed);
+pub fn about_to_transmit(packed: bool, way: Way) -> Rig {
+    let mut rig = about_to_receive(packed, way);
     assert!(rig.receive());
     rig.function_works();
     rig

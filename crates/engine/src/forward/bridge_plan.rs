@@ -3,6 +3,7 @@
 use super::bridge::Bridge;
 use super::flow_plan::{FlowPlan, Injection};
 use super::learning::{Arrival, LearningPlan, Scratch};
+use packet::Ethernet;
 use std::sync::Arc;
 
 /// See the module.
@@ -39,6 +40,13 @@ impl BridgePlan {
     /// Reports whether it can send packets of controllers, who decide where frames go.
     pub(crate) fn emits(&self) -> bool {
         self.sends && self.flows.is_some()
+    }
+
+    /// Returns a test whether a frame, by its header, goes from the port `from` to this output alone, as it came; `None` if more than
+    /// its header decides that.
+    #[inline(always)]
+    pub(crate) fn only_to(&self, output: usize, from: usize, now: u32) -> Option<impl FnMut(Ethernet) -> bool> {
+        if self.flows.is_some() { None } else { self.learning.only_to(output, from, now) }
     }
 
     /// Forwards a burst that a port received.

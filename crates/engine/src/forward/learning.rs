@@ -81,7 +81,7 @@ impl LearningPlan {
         let mut decision = Decision::Group;
         while let Some(header) = judging.next() {
             if last != Some(header) {
-                let next = self.decide(&arrival, header, 0);
+                let next = self.decide(arrival.from, arrival.now, header, 0);
                 if last.is_some() && next != decision {
                     return self.forward_mixed(&arrival, judging, [decision, next], room);
                 }
@@ -115,7 +115,7 @@ impl LearningPlan {
         let next = judging.so_far();
         decisions[next - 1] = other;
         for (decision, header) in decisions[next..].iter_mut().zip(&mut judging) {
-            *decision = self.decide(arrival, header, 0);
+            *decision = self.decide(arrival.from, arrival.now, header, 0);
         }
         self.send(arrival, &judging.end(), &decisions, &[Tag::NONE; MAX_BURST], room);
     }
@@ -138,7 +138,7 @@ impl LearningPlan {
                 (decisions[i], tags[i]) = (decisions[i - 1], tags[i - 1]);
             } else if let Some(tag) = self.bridge.members[arrival.from].classify(read) {
                 tags[i] = tag;
-                decisions[i] = match self.decide(arrival, header, tag.vid()) {
+                decisions[i] = match self.decide(arrival.from, arrival.now, header, tag.vid()) {
                     Decision::Port(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
                         Decision::Drop(Reason::Vlan)
                     }
@@ -171,20 +171,31 @@ impl LearningPlan {
         }
     }
 
-    /// Learns the source and looks up the destination.
+    /// Returns a test whether a frame, by its header, goes from the bridge's port `from` to this output alone, as it came; it learns
+    /// the source. `None` if headers of the Ethernet do not decide that.
     #[inline(always)]
-    fn decide(&self, arrival: &Arrival<'_, '_>, header: Ethernet, vlan: u16) -> Decision {
+    pub(super) fn only_to(&self, output: usize, from: usize, now: u32) -> Option<impl FnMut(Ethernet) -> bool> {
+        let goes = move |header| match self.decide(from, now, header, 0) {
+            Decision::Port(port) => self.outputs[usize::from(port)] == output,
+            Decision::Group | Decision::Unknown | Decision::Drop(_) => false,
+        };
+        self.bridge.flat.then_some(goes)
+    }
+
+    /// Learns the source, behind the port `from`, and looks up the destination.
+    #[inline(always)]
+    fn decide(&self, from: usize, now: u32, header: Ethernet, vlan: u16) -> Decision {
         let (destination, source) = (header.destination(), header.source());
         let table = &self.bridge.table;
         let is_group = |address: u64| address & 1 != 0;
         if !is_group(source) {
-            table.learn(Key::new(source, vlan), arrival.from as u16, arrival.now);
+            table.learn(Key::new(source, vlan), from as u16, now);
         }
         if is_group(destination) {
             return if self.bridge.keeps(destination) { Decision::Drop(Reason::Reserved) } else { Decision::Group };
         }
-        match table.find(Key::new(destination, vlan), arrival.now) {
-            Some(port) if usize::from(port) == arrival.from => Decision::Drop(Reason::Hairpin),
+        match table.find(Key::new(destination, vlan), now) {
+            Some(port) if usize::from(port) == from => Decision::Drop(Reason::Hairpin),
             Some(port) => Decision::Port(port),
             None => Decision::Unknown,
         }

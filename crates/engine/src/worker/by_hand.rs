@@ -66,11 +66,11 @@ impl ByHand {
 
     /// Returns a worker that moves frames from `input` to `output` through a bridge, which has seen the stations `there`
     /// behind the output. It learns the others, and its hash key is known.
-    pub fn through_bridge(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, there: &[Key]) -> ByHand {
+    pub fn through_bridge(input: Box<dyn RxQueue>, output: Box<dyn TxQueue>, there: &[Key], ends: InPlace) -> ByHand {
         const PORTS: [Vlan; 2] = [Vlan::Ignore, Vlan::Ignore];
         const LIMIT: u32 = 1024;
         const AGEING_SECONDS: u32 = 300;
-        let mut worker = ByHand::new(input, output, InPlace::Never);
+        let mut worker = ByHand::new(input, output, ends);
         let table = MacTable::with_known_key(PORTS.len(), LIMIT, AGEING_SECONDS);
         there.iter().for_each(|&station| table.learn(station, 1, clock::seconds()));
         // No frame goes to the bridge's first port, where they all come from.

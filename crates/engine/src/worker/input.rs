@@ -1,9 +1,9 @@
 //! A queue that one worker polls.
 
 use super::route::Route;
-use crate::forward::{Output, Target};
+use crate::forward::{BridgePlan, Output, Target};
 use crate::port::RxQueue;
-use crate::port::zero_copy::Source;
+use crate::port::zero_copy::{HeaderTest, Source};
 use crate::stage::ingress::Ingress;
 use virtqueue::device::Spliced;
 
@@ -57,23 +57,36 @@ impl Input {
         self.rx_buffers_from.is_some() || self.tx_in_place_via.is_some()
     }
 
-    /// Moves up to `most` frames from ring to ring, if it is mapped and patched to the other queue of its mapping, with nothing between
-    /// the two that has to see frames.
+    /// Moves up to `most` frames from ring to ring, if it is mapped: as long as all go to the other queue of its mapping, and nothing
+    /// has to see more of them than their Ethernet headers.
     #[inline(always)]
-    pub(super) fn splice(&self, outputs: &[Output], most: usize) -> Spliced {
+    pub(super) fn splice(&self, outputs: &[Output], bridges: &[BridgePlan], now: u32, most: usize) -> Spliced {
         let Some(OutputQueue { output, queue }) = self.rx_buffers_from.or(self.tx_in_place_via) else {
             return Spliced::NOTHING;
         };
-        if !matches!(self.route.target, Target::Patch(to) if to == output) || !self.ingress.stages.is_empty() {
+        if !self.ingress.stages.is_empty() {
             return Spliced::NOTHING;
         }
+        match self.route.target {
+            Target::Patch(to) if to == output => self.splice_to(&outputs[output], queue, None, most),
+            Target::Bridge { bridge, from } => match bridges[bridge].only_to(output, from, now) {
+                Some(mut test) => self.splice_to(&outputs[output], queue, Some(&mut test), most),
+                None => Spliced::NOTHING,
+            },
+            _ => Spliced::NOTHING,
+        }
+    }
+
+    /// Moves up to `most` frames that pass the `test`, if there is any, to this queue of `output`.
+    #[inline(always)]
+    fn splice_to(&self, output: &Output, queue: usize, test: Option<&mut HeaderTest<'_>>, most: usize) -> Spliced {
         let (half, most) = (&self.ingress.half, most as u16);
-        outputs[output].splice(queue, self.route.number, |to| {
+        output.splice(queue, self.route.number, |to| {
             let done = if self.rx_buffers_from.is_some() {
-                half.zero_copy().zip(to.guest()).map(|(half, guest)| half.splice(guest, most))
+                half.zero_copy().zip(to.guest()).map(|(half, guest)| half.splice(guest, most, test))
             } else {
                 let ring = half.chains().and_then(|chains| chains.ring());
-                ring.zip(to.zero_copy()).map(|(ring, to)| to.splice(ring, most))
+                ring.zip(to.zero_copy()).map(|(ring, to)| to.splice(ring, most, test))
             };
             done.unwrap_or(Spliced::NOTHING)
         })

@@ -96,20 +96,24 @@ impl Plan {
             let half = &**half;
             let here = input.route.place;
             self.counters.place.set(here.at(Activity::Receive));
-            let sample = self.bursts.is_multiple_of(SAMPLE);
+            let mut sample = self.bursts.is_multiple_of(SAMPLE);
+            let mut spliced = 0;
             let began = if sample { self.cycles.now() } else { 0 };
             let has_stages = !stages.is_empty();
             if input.is_mapped() {
-                let spliced = input.splice(&self.outputs, most);
-                moved |= spliced.is_any();
-                if spliced.frames > 0 {
+                let done = input.splice(&self.outputs, &self.bridges, self.second, most);
+                moved |= done.is_any();
+                spliced = done.frames as usize;
+                if spliced > 0 {
                     self.bursts = self.bursts.wrapping_add(1);
                     if self.turns.is_measured() {
-                        self.turns.note(spliced.frames.into(), spliced.frames as usize == most);
+                        self.turns.note(spliced as u64, spliced == most);
                     }
-                    self.count_spliced(input, spliced, sample.then_some(began));
+                    self.count_spliced(input, done, sample.then_some(began));
+                    sample = false;
+                    most -= spliced;
                 }
-                if !spliced.stopped || spliced.frames > 0 {
+                if !done.stopped || most == 0 {
                     continue;
                 }
             }
@@ -139,7 +143,7 @@ impl Plan {
             }
             moved = true;
             if self.turns.is_measured() {
-                self.turns.note(burst.len() as u64, burst.is_full());
+                self.turns.note((spliced + burst.len()) as u64, burst.is_full());
             }
             self.bursts = self.bursts.wrapping_add(1);
             if sample {

@@ -93,17 +93,7 @@ impl<'b> Frames<'b> {
     /// Returns the Ethernet header of `frame`, which every frame has. See [`Frames::judge`].
     #[inline(always)]
     pub(super) fn ethernet(&self, frame: &Frame<'b>) -> Ethernet {
-        if frame.first.len() >= MIN_FRAME {
-            // SAFETY: bytes 0 to 13 are readable. The fence keeps the compiler from reading them again later.
-            let words = unsafe {
-                let start = frame.first.as_ptr().cast::<u64>();
-                (start.read_unaligned(), start.byte_add(6).read_unaligned())
-            };
-            std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::AcqRel);
-            Ethernet { start: words.0, end: words.1 }
-        } else {
-            self.ethernet_across(frame)
-        }
+        Ethernet::in_place(frame.first).unwrap_or_else(|| self.ethernet_across(frame))
     }
 
     #[cold]

@@ -31,11 +31,11 @@ use std::cell::Cell;
 
 pub use aside::Aside;
 pub use dequeue::{Dequeue, SendTerms};
-pub use enqueue::{Delivered, Enqueue};
+pub use enqueue::{Delivered, Enqueue, ReceiveTerms};
 pub use lend::{Borrower, FilledLoans, Landing, Loan, Terms, Told};
 pub use loans::{Chains, Loans};
 pub use receive::Prefetch;
-pub use splice::Spliced;
+pub use splice::{Pass, Seen, Spliced, Unseen};
 
 /// Chains returned without a frame, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

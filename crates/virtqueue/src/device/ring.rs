@@ -90,7 +90,7 @@ pub(super) trait DeviceRing {
     fn single(head: Head, access: Access) -> Option<TakenChain>;
 
     /// Chains that the guest made available, as a call reads them.
-    type Available;
+    type Available: Copy;
 
     /// Starts to read chains; `wanted` of them are enough.
     fn read_available(&self, wanted: u16) -> Result<Self::Available, Fatal>;

@@ -8,15 +8,17 @@
 //!                      used entry of the driver's ring ──► used entry of the guest's     chains that were sent
 //! ```
 //!
-//! One loop for each direction, without a burst in between: for frames that nobody looks at. It moves chains of one buffer. At any
-//! other it stops, and leaves it to the general way: [`super::Enqueue::receive_filled`] and [`super::Enqueue::lend`], or
+//! One loop for each direction, without a burst in between: for frames that nobody looks at, or only at their Ethernet headers
+//! ([`Pass`]). It moves chains of one buffer. At any other it stops, and leaves it to the general way: [`super::Enqueue::receive_filled`] and [`super::Enqueue::lend`], or
 //! [`super::Dequeue::receive`] and [`super::Dequeue::keep`]. Both ways keep the same books, so that each burst can go by either.
 
 use super::chain::Access;
 use super::posted::Posted;
 use super::ring::{DeviceRing, Head};
 use super::taken::TakenChain;
+use crate::layout::NET_HEADER;
 use crate::memory::Memory;
+use packet::{Ethernet, Segment};
 
 /// Result of a splice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,66 @@ impl Spliced {
     pub fn is_any(&self) -> bool {
         self.frames > 0 || self.back > 0
     }
+}
+
+/// Decides which frames are spliced.
+pub trait Pass {
+    /// Whether it looks at their headers. If not, no frame is fetched.
+    const LOOKS: bool;
+
+    /// Reports whether a frame with this header is spliced. If not, it goes the general way.
+    fn passes(&mut self, header: Ethernet) -> bool;
+}
+
+/// Splices all frames, unseen.
+pub struct Unseen;
+
+impl Pass for Unseen {
+    const LOOKS: bool = false;
+
+    fn passes(&mut self, _: Ethernet) -> bool {
+        true
+    }
+}
+
+/// Splices frames whose headers pass a test. It is asked about each header that differs from the one before.
+pub struct Seen<F> {
+    last: Option<Ethernet>,
+    test: F,
+}
+
+impl<F: FnMut(Ethernet) -> bool> Seen<F> {
+    /// Returns the frames that pass `test`.
+    pub fn by(test: F) -> Seen<F> {
+        Seen { last: None, test }
+    }
+}
+
+impl<F: FnMut(Ethernet) -> bool> Pass for Seen<F> {
+    const LOOKS: bool = true;
+
+    #[inline(always)]
+    fn passes(&mut self, header: Ethernet) -> bool {
+        let passes = self.last == Some(header) || (self.test)(header);
+        if passes {
+            self.last = Some(header);
+        }
+        passes
+    }
+}
+
+/// Reports whether the frame of `len` bytes in this buffer, behind a virtio header, passes.
+///
+/// # Safety
+/// The buffer must be mapped for both, by a memory that outlives the call.
+#[inline(always)]
+pub(super) unsafe fn passes<P: Pass>(pass: &mut P, buffer: &Posted, len: u32) -> bool {
+    if !P::LOOKS {
+        return true;
+    }
+    // SAFETY: as for this function.
+    let frame = unsafe { Segment::new(buffer.ptr.add(NET_HEADER as usize), len) };
+    Ethernet::in_place(frame).is_some_and(|header| pass.passes(header))
 }
 
 /// Returns the buffer of a chain of one, if it is mapped.

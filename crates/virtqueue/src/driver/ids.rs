@@ -84,6 +84,12 @@ impl Ids {
         }
     }
 
+    /// Returns the one that comes back after `id` in sequence.
+    #[inline(always)]
+    pub(super) fn after(&self, id: u16) -> u16 {
+        after(id, self.size)
+    }
+
     /// Returns the one to come back next, if they come back in sequence.
     #[inline(always)]
     pub(super) fn oldest(&self) -> Option<u16> {

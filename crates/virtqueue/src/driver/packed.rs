@@ -156,9 +156,13 @@ impl UsedEntries for UsedDescriptors<'_> {
     }
 
     #[inline(always)]
-    fn pass(&mut self, _: u16) {
+    fn prepare(&self, _: u16) {
         // As in `pop_used`: the next lap writes here.
         prefetch_write(self.areas.tail(self.at.slot).as_ptr().cast());
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) {
         let next = self.at.advance(1, self.areas.size);
         if next.wrap != self.at.wrap {
             self.bits = packed_used_bits(next.wrap);
@@ -178,6 +182,16 @@ impl Run for PackedDriver {
         if let Some(first) = self.first.take() {
             publish(self.areas.tail(first.slot), first.tail.0);
         }
+    }
+
+    #[inline(always)]
+    fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
+        if self.exchanges {
+            return;
+        }
+        let (areas, at) = (&self.areas, self.used);
+        let mut used = UsedDescriptors { areas, at, bits: packed_used_bits(at.wrap) };
+        run::peek(&mut used, &self.ids, most.min(self.areas.size - self.free), look);
     }
 
     #[inline(always)]

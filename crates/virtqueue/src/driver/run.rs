@@ -19,6 +19,9 @@ pub(crate) trait Run {
     /// number.
     fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16;
 
+    /// Passes the ids of up to `most` of the chains that [`Run::take_back`] would take next to `look`, unchecked: as a hint.
+    fn peek(&mut self, most: u16, look: impl FnMut(u16));
+
     /// Adds chains of one buffer, up to `most` and as far as there are free descriptors: asks `next` for each, with the id that it will
     /// have, until there is none. [`super::Queue::publish`] makes them visible. Returns their number.
     fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16;
@@ -29,8 +32,23 @@ pub(super) trait UsedEntries {
     /// Reads the present one, if the device has written it. It has written all those of a batch that it announced.
     fn read(&self) -> Option<Entry>;
 
-    /// Passes the present one, of a chain of one descriptor with this id.
-    fn pass(&mut self, id: u16);
+    /// Prepares for writing where the next buffer of the chain of one descriptor with this id goes, once the present one was passed.
+    fn prepare(&self, id: u16);
+
+    /// Passes the present one, of a chain of one descriptor.
+    fn pass(&mut self);
+}
+
+/// See [`Run::peek`].
+#[inline(always)]
+pub(super) fn peek(used: &mut impl UsedEntries, ids: &Ids, most: u16, mut look: impl FnMut(u16)) {
+    let mut oldest = ids.oldest();
+    for _ in 0..most {
+        let Some(entry) = used.read() else { break };
+        look(oldest.unwrap_or(entry.id as u16));
+        oldest = oldest.map(|id| ids.after(id));
+        used.pass();
+    }
 }
 
 /// See [`Run::take_back`]. `take` has one call, so that it becomes part of the loop.
@@ -58,7 +76,8 @@ pub(super) fn take_back(
         chain.descriptors = 0;
         batch = oldest.map(|_| last);
         ids.give_back(id);
-        used.pass(id);
+        used.prepare(id);
+        used.pass();
         taken += 1;
     }
     outstanding.batch = batch;

@@ -164,10 +164,36 @@ impl UsedEntries for UsedElements<'_> {
     }
 
     #[inline(always)]
-    fn pass(&mut self, id: u16) {
-        // As in `pop_used`: the next buffer is written here.
+    fn prepare(&self, id: u16) {
+        // As in `pop_used`.
         prefetch_write(self.areas.addr(id).as_ptr().cast());
+    }
+
+    #[inline(always)]
+    fn pass(&mut self) {
         self.at = self.at.wrapping_add(1);
+    }
+}
+
+impl SplitDriver {
+    /// Returns the number of used elements that are known, after a look if fewer than `wanted` are. None of a ring that exchanges
+    /// buffers, or that is broken: `pop_used` reports it.
+    #[inline(always)]
+    fn known(&mut self, wanted: u16) -> u16 {
+        if self.exchanges {
+            return 0;
+        }
+        let known = self.seen.wrapping_sub(self.used);
+        if known >= wanted {
+            return known;
+        }
+        let seen = consume(self.areas.used_idx());
+        let known = seen.wrapping_sub(self.used);
+        if known > self.areas.size {
+            return 0;
+        }
+        self.seen = seen;
+        known
     }
 }
 
@@ -187,24 +213,19 @@ impl Run for SplitDriver {
 
     #[inline(always)]
     fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16 {
-        if self.exchanges {
-            return 0;
-        }
-        let mut known = self.seen.wrapping_sub(self.used);
-        if known < most {
-            let seen = consume(self.areas.used_idx());
-            known = seen.wrapping_sub(self.used);
-            if known > self.areas.size {
-                // `pop_used` reports it.
-                return 0;
-            }
-            self.seen = seen;
-        }
+        let known = self.known(most);
         let (areas, mask) = (&self.areas, self.mask);
         let mut used = UsedElements { areas, mask, at: self.used };
         let taken = run::take_back(&mut used, &mut self.ids, &mut self.outstanding, most.min(known), take);
         self.used = used.at;
         taken
+    }
+
+    #[inline(always)]
+    fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
+        let known = self.known(most);
+        let mut used = UsedElements { areas: &self.areas, mask: self.mask, at: self.used };
+        run::peek(&mut used, &self.ids, most.min(known), look);
     }
 
     #[inline(always)]

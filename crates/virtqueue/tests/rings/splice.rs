@@ -6,7 +6,8 @@ use packet::{Burst, BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use virtqueue::device::{
-    Borrower, Chains, Dequeue, Enqueue, FilledLoans, Landing, Loan, Loans, Prefetch, SendTerms, Spliced, Terms,
+    Borrower, Chains, Dequeue, Enqueue, FilledLoans, Landing, Loan, Loans, Prefetch, ReceiveTerms, Seen, SendTerms,
+    Spliced, Terms, Unseen,
 };
 use virtqueue::driver::{Buffer, Queue};
 use virtqueue::{NET_HEADER, QueueConfig};
@@ -28,20 +29,47 @@ enum Step {
     Guest { count: u8, len: u16, pieces: u8 },
     /// The NIC fills buffers with frames of this length, or sends this number of frames.
     Nic { count: u8, len: u16 },
-    /// The switch works until nothing moves: it splices bursts of at most this length in one of the worlds, and marks each loan
-    /// with this number that it lends in the general way.
-    Switch { most: u8, marks: u8 },
+    /// The switch works until nothing moves, on these terms.
+    Switch(Work),
     /// The guest takes its buffers back.
     Collect,
 }
 
+/// How the switch works.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    /// Maximum length of a burst that one of the worlds splices.
+    most: u8,
+    /// Every so many loans, the general way marks one that it lends. Never if zero.
+    marks: u8,
+    /// Every so many frames, one is not spliced because of its header. If zero, no header is looked at.
+    refuses: u8,
+}
+
+impl Work {
+    const USUAL: Work = Work { most: 32, marks: 0, refuses: 0 };
+
+    /// Returns a test of headers, in which each has another one.
+    fn test(self) -> impl FnMut(packet::Ethernet) -> bool {
+        let mut count = 0;
+        move |header| {
+            let addresses = [header.destination(), header.source()].map(|address| address.to_le_bytes());
+            let read = [&addresses[0][..6], &addresses[1][..6]].concat();
+            assert!(frame(0, 600).windows(12).any(|bytes| bytes == read), "it is no header of a frame: {read:x?}");
+            count += 1;
+            count % u32::from(self.refuses) != 0
+        }
+    }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let len = prop_oneof![4 => 14u16..1500, 1 => 0u16..2100];
+    let rarely = || prop_oneof![3 => Just(0u8), 1 => 1u8..5];
     let pieces = prop_oneof![8 => Just(1u8), 1 => Just(2u8)];
     prop_oneof![
         3 => (1u8..40, len.clone(), pieces).prop_map(|(count, len, pieces)| Step::Guest { count, len, pieces }),
         3 => (1u8..40, len).prop_map(|(count, len)| Step::Nic { count, len }),
-        4 => (1u8..=32, prop_oneof![3 => Just(0u8), 1 => 1u8..5]).prop_map(|(most, marks)| Step::Switch { most, marks }),
+        4 => (1u8..=32, rarely(), rarely()).prop_map(|(most, marks, refuses)| Step::Switch(Work { most, marks, refuses })),
         2 => Just(Step::Collect),
     ]
 }
@@ -133,25 +161,29 @@ impl ToGuest {
                 frames.iter().for_each(|bytes| burst.push(Segment::from(&bytes[..])));
                 self.number += self.nic.transmit(burst.frames()).unwrap().frames;
             }
-            Step::Switch { most, marks } => while self.round(splices, most, marks) {},
+            Step::Switch(work) => while self.round(splices, work, 0) {},
             Step::Collect => self.guest.collect(),
         }
     }
 
-    /// Reports whether anything moved.
-    fn round(&mut self, splices: bool, most: u8, marks: u8) -> bool {
+    /// Reports whether anything moved. The guest keeps at least `keep` buffers that it has.
+    fn round(&mut self, splices: bool, work: Work, keep: u32) -> bool {
         let ToGuest { guest, filler: queue, loans, .. } = self;
         let mut moved = false;
         if splices {
-            let done = guest.enqueue.splice(queue, loans, most.into(), LEND);
-            assert!(done.frames <= most.into());
+            let terms = ReceiveTerms { most: work.most.into(), room: LEND, keep };
+            let done = match work.refuses {
+                0 => guest.enqueue.splice(queue, loans, terms, Unseen),
+                _ => guest.enqueue.splice(queue, loans, terms, Seen::by(work.test())),
+            };
+            assert!(done.frames <= work.most.into());
             self.spliced += done.frames;
             moved = done.is_any();
             if !done.stopped {
                 return moved;
             }
         }
-        let mut filler = Filler { queue, loans, marks, refused: Vec::new(), lent: 0 };
+        let mut filler = Filler { queue, loans, marks: work.marks, refused: Vec::new(), lent: 0 };
         let mut storage = BurstStorage::default();
         let mut burst = storage.start();
         let frames = guest.enqueue.receive_filled(&mut burst, &mut filler);
@@ -159,7 +191,7 @@ impl ToGuest {
         assert_eq!(done.frames as usize, frames);
         guest.enqueue.settle(|_| panic!("every frame is for the guest"));
         filler.refused.drain(..).for_each(|loan| guest.enqueue.give_back(loan));
-        let terms = Terms { room: LEND, keep: 0, most: filler.queue.free().into() };
+        let terms = Terms { room: LEND, keep, most: filler.queue.free().into() };
         let lent = guest.enqueue.lend(terms, &mut filler).unwrap();
         filler.queue.publish();
         moved | (frames > 0) | (lent > 0)
@@ -229,7 +261,7 @@ impl FromGuest {
                 }
                 self.nic.recycle();
             }
-            Step::Switch { most, .. } => while self.round(splices, most) {},
+            Step::Switch(work) => while self.round(splices, work) {},
             Step::Collect => self.collect(),
         }
     }
@@ -259,13 +291,16 @@ impl FromGuest {
     }
 
     /// Reports whether anything moved. In the general way, frames that cannot be kept are dropped: the NIC's driver has no own buffers.
-    fn round(&mut self, splices: bool, most: u8) -> bool {
+    fn round(&mut self, splices: bool, work: Work) -> bool {
         let room = self.sender.free();
         let mut moved = false;
         if splices {
-            let terms = SendTerms { most: most.into(), shortest: SHORTEST, kept: u16::MAX };
-            let done = self.dequeue.splice(&mut self.sender, &mut self.chains, terms);
-            assert!(done.frames <= most.into() && done.frames <= u32::from(room) + u32::from(done.back));
+            let terms = SendTerms { most: work.most.into(), shortest: SHORTEST, kept: u16::MAX };
+            let done = match work.refuses {
+                0 => self.dequeue.splice(&mut self.sender, &mut self.chains, terms, Unseen),
+                _ => self.dequeue.splice(&mut self.sender, &mut self.chains, terms, Seen::by(work.test())),
+            };
+            assert!(done.frames <= work.most.into() && done.frames <= u32::from(room) + u32::from(done.back));
             self.spliced += done.frames;
             moved = done.is_any();
             if !done.stopped {
@@ -315,7 +350,7 @@ proptest! {
             }
             let [general, spliced] = &worlds;
             prop_assert_eq!(general.number, spliced.number, "the NIC had as many buffers");
-            if let Step::Switch { .. } = step {
+            if let Step::Switch(_) = step {
                 prop_assert_eq!(general.loans.len(), spliced.loans.len());
             }
         }
@@ -343,7 +378,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..if cfg!(miri) { 12 } else { 80 }),
     ) {
         let mut worlds = [FromGuest::new(rings), FromGuest::new(rings)];
-        let last = [Step::Switch { most: 32, marks: 0 }, Step::Nic { count: 32, len: 0 }, Step::Switch { most: 32, marks: 0 }];
+        let last = [Step::Switch(Work::USUAL), Step::Nic { count: 32, len: 0 }, Step::Switch(Work::USUAL)];
         for step in steps.iter().chain(last.iter().cycle().take(3 * 100)) {
             for (splices, world) in [false, true].into_iter().zip(&mut worlds) {
                 world.step(step, splices);
@@ -368,25 +403,29 @@ fn usual_bursts_are_spliced_whole() {
         .concat()
         .concat()
     {
-        let rings = Rings { guest: (guest, 64), nic: (nic, 64), in_order };
-        let mut to = ToGuest::new(rings);
-        to.guest.post_in(64, 2048, 1);
-        let mut from = FromGuest::new(rings);
-        for _ in 0..20 {
-            assert!(to.round(true, 32, 0));
-            to.step(&Step::Nic { count: 32, len: 64 }, true);
-            to.round(true, 32, 0);
-            to.guest.collect();
+        for (refuses, keep) in [(0, 0), (0, 20), (u8::MAX, 20)] {
+            let work = Work { refuses, ..Work::USUAL };
+            let rings = Rings { guest: (guest, 64), nic: (nic, 64), in_order };
+            let mut to = ToGuest::new(rings);
             to.guest.post_in(64, 2048, 1);
+            let mut from = FromGuest::new(rings);
+            for _ in 0..20 {
+                assert!(to.round(true, work, keep));
+                to.step(&Step::Nic { count: 32, len: 64 }, true);
+                to.round(true, work, keep);
+                assert!(to.guest.enqueue.posted() >= keep);
+                to.guest.collect();
+                to.guest.post_in(64, 2048, 1);
 
-            (0..32).for_each(|_| from.send(64, 1));
-            from.round(true, 32);
-            from.step(&Step::Nic { count: 32, len: 0 }, true);
-            from.round(true, 32);
-            from.collect();
+                (0..32).for_each(|_| from.send(64, 1));
+                from.round(true, work);
+                from.step(&Step::Nic { count: 32, len: 0 }, true);
+                from.round(true, work);
+                from.collect();
+            }
+            assert_eq!((to.spliced, to.guest.received.len()), (20 * 32, 20 * 32), "{rings:?}");
+            assert_eq!((from.spliced, from.sent.len(), from.returned), (20 * 32, 20 * 32, 20 * 32), "{rings:?}");
         }
-        assert_eq!((to.spliced, to.guest.received.len()), (20 * 32, 20 * 32), "{rings:?}");
-        assert_eq!((from.spliced, from.sent.len(), from.returned), (20 * 32, 20 * 32, 20 * 32), "{rings:?}");
     }
 }
 
@@ -396,8 +435,9 @@ fn loans_of_another_queue_are_not_spliced() {
     let rings = Rings { guest: (false, 16), nic: (false, 16), in_order: false };
     let (mut one, other) = (ToGuest::new(rings), posting::Guest::new(case(false, 16)));
     one.guest.post_in(4, 2048, 1);
-    assert!(one.round(true, 32, 0));
-    assert_eq!(other.enqueue.splice(&mut one.filler, &mut one.loans, 32, LEND), Spliced::NOTHING);
+    assert!(one.round(true, Work::USUAL, 0));
+    let terms = ReceiveTerms { most: 32, room: LEND, keep: 0 };
+    assert_eq!(other.enqueue.splice(&mut one.filler, &mut one.loans, terms, Unseen), Spliced::NOTHING);
     assert_eq!(one.loans.len(), 4);
 }
 

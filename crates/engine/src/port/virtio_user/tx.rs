@@ -2,7 +2,7 @@
 
 use super::{BufferedQueue, QueueResources, ROOM};
 use crate::drops::Reason;
-use crate::port::zero_copy::{Mapped, ZeroCopyTx};
+use crate::port::zero_copy::{HeaderTest, Mapped, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
 use packet::{BurstStorage, Frames, Judged, Kind, Segment, Taken, Unjudged};
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use vhost_user::frontend::DriverQueue;
 use virtqueue::NET_HEADER;
-use virtqueue::device::{Chains, Dequeue, SendTerms, Spliced};
+use virtqueue::device::{Chains, Dequeue, Seen, SendTerms, Spliced, Unseen};
 use virtqueue::driver::Buffer;
 
 /// Number of buffers ahead whose first line is prefetched.
@@ -259,7 +259,7 @@ impl ZeroCopyTx for VirtioTransmit {
     }
 
     #[inline]
-    fn splice(&self, from: &Dequeue, most: u16) -> Spliced {
+    fn splice(&self, from: &Dequeue, most: u16, test: Option<&mut HeaderTest<'_>>) -> Spliced {
         let Some(mapped) = &self.mapped else { return Spliced::NOTHING };
         let id = mapped.in_place_from();
         if id == 0 || id != from.id() || !self.returned.borrow().is_empty() {
@@ -267,7 +267,11 @@ impl ZeroCopyTx for VirtioTransmit {
         }
         let end = &mut *self.end.borrow_mut();
         let terms = SendTerms { most, shortest: mapped.splice_from, kept: most_kept(&end.queue) };
-        let done = from.splice(end.queue.ring(), &mut self.kept.borrow_mut(), terms);
+        let (ring, chains) = (end.queue.ring(), &mut *self.kept.borrow_mut());
+        let done = match test {
+            None => from.splice(ring, chains, terms, Unseen),
+            Some(test) => from.splice(ring, chains, terms, Seen::by(test)),
+        };
         mapped.sent_in_place.add(done.frames.into());
         done
     }

@@ -1,10 +1,11 @@
 //! The buffers that a guest posted, as a physical queue borrows them.
 
+use super::HeaderTest;
 use super::mapped::KEEP_ALL;
 use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
-use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Loans, Prefetch, Spliced, Terms};
+use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Loans, Prefetch, ReceiveTerms, Seen, Spliced, Terms, Unseen};
 use virtqueue::driver::Queue;
 
 /// The buffers posted in a guest's receive queue.
@@ -33,11 +34,20 @@ impl GuestBuffers {
 
     /// See [`Enqueue::splice`]. Does nothing once pages of the guest's memory have vanished.
     #[inline(always)]
-    pub(in crate::port) fn splice(&self, filler: &mut Queue, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+    pub(in crate::port) fn splice(
+        &self,
+        filler: &mut Queue,
+        loans: &mut Loans,
+        terms: ReceiveTerms,
+        test: Option<&mut HeaderTest<'_>>,
+    ) -> Spliced {
         if self.ring.memory().is_broken() {
             return Spliced::NOTHING;
         }
-        self.ring.splice(filler, loans, most, room)
+        match test {
+            None => self.ring.splice(filler, loans, terms, Unseen),
+            Some(test) => self.ring.splice(filler, loans, terms, Seen::by(test)),
+        }
     }
 
     /// Has `keep` buffers stay in the ring: gives it as many of the loans that wait as it lacks. Returns how many of the others

@@ -67,11 +67,13 @@ impl Lending {
         &self.mapped
     }
 
-    /// Reports whether a guest's buffers are lent as they come: it gets all frames of the queue and no others, none of its buffers waits,
-    /// and none was unfit.
+    /// Returns how many buffers stay with the guest if the others are lent as they come: no frame is taken apart, none of the buffers
+    /// waits, and none was unfit.
     #[inline(always)]
-    pub(in crate::port) fn is_usual(&self) -> bool {
-        self.mapped.is_exclusive() && self.waiting.borrow().is_empty() && self.mapped.unfit.get() == 0
+    pub(in crate::port) fn keeps_usual(&self) -> Option<u32> {
+        let keep = if self.mapped.is_exclusive() { 0 } else { self.mapped.keep() };
+        let is_usual = keep <= KEEP && self.waiting.borrow().is_empty() && self.mapped.unfit.get() == 0;
+        is_usual.then_some(keep)
     }
 
     /// Minimum length of a buffer that is lent.

@@ -20,10 +20,13 @@ pub use share::Mix;
 pub(crate) use source::Source;
 
 use super::{RxQueue, TxQueue};
-use packet::Burst;
+use packet::{Burst, Ethernet};
 use std::sync::Arc;
 use virtqueue::device::{Dequeue, Spliced};
 use virtqueue::memory::Memory;
+
+/// Decides by a frame's Ethernet header whether it goes to the other queue of the mapping, and nowhere else.
+pub type HeaderTest<'t> = dyn FnMut(Ethernet) -> bool + 't;
 
 /// Receive half of a physical queue that can fill a guest's buffers.
 pub trait ZeroCopyRx {
@@ -35,9 +38,9 @@ pub trait ZeroCopyRx {
     /// filler must be notified.
     fn relend(&self, guest: &GuestBuffers) -> bool;
 
-    /// Receives up to `most` frames into buffers of `guest`, delivers them to it, and lends it others, all in one: if nothing has
-    /// to see the frames, and as far as all is as usual. [`Spliced::stopped`] tells that the next ones have to be received.
-    fn splice(&self, _guest: &GuestBuffers, _most: u16) -> Spliced {
+    /// Receives up to `most` frames into buffers of `guest`, delivers them to it, and lends it others, all in one: as far as their
+    /// headers pass the `test`, if there is any, and all is as usual. [`Spliced::stopped`] tells that the next ones have to be received.
+    fn splice(&self, _guest: &GuestBuffers, _most: u16, _test: Option<&mut HeaderTest<'_>>) -> Spliced {
         Spliced::NOTHING
     }
 
@@ -56,9 +59,10 @@ pub trait ZeroCopyTx {
     /// Passes the chains that were kept here and are no longer needed, if there are any, to `release`.
     fn returned(&self, release: &mut dyn FnMut(&[u16]));
 
-    /// Sends up to `most` frames of the mapped guest from its memory, and gives it the chains back that were sent, all in one: if nothing
-    /// has to see the frames, and as far as all is as usual. [`Spliced::stopped`] tells that the next ones have to be received.
-    fn splice(&self, _from: &Dequeue, _most: u16) -> Spliced {
+    /// Sends up to `most` frames of the mapped guest from its memory, and gives it the chains back that were sent, all in one: as far as
+    /// their headers pass the `test`, if there is any, and all is as usual. [`Spliced::stopped`] tells that the next ones have to be
+    /// received.
+    fn splice(&self, _from: &Dequeue, _most: u16, _test: Option<&mut HeaderTest<'_>>) -> Spliced {
         Spliced::NOTHING
     }
 

@@ -6,13 +6,15 @@ use super::super::loans::{Chains, NO_CHAIN};
 use super::super::posted::Posted;
 use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
-use super::super::splice::{Spliced, single};
+use super::super::splice::{Pass, Spliced, passes, single};
 use super::super::transmit::TransmitRing;
 use super::Dequeue;
 use crate::driver::{Buffer, Queue, Run};
 use crate::layout::NET_HEADER;
-use crate::memory::DirtyLog;
-use packet::{MAX_FRAME, MIN_FRAME};
+use crate::memory::{DirtyLog, Memory};
+use packet::copy::prefetch;
+use packet::{MAX_BURST, MAX_FRAME, MIN_FRAME};
+use std::ops::RangeInclusive;
 
 /// Terms on which a guest's frames are sent from its memory.
 #[derive(Clone, Copy, Debug)]
@@ -27,26 +29,28 @@ pub struct SendTerms {
 
 impl<L: DirtyLog> Dequeue<L> {
     /// Returns chains to the guest that `sender` has sent, as its `chains` by id say, and has it send the guest's next frames from
-    /// where they lie, on these terms. Publishes both. Nothing is moved if no chains can be kept, or if others wait to be recycled.
+    /// where they lie, as far as they `pass`, on these terms. Publishes both. Nothing is moved if no chains can be kept, or if others wait to be recycled.
     #[inline]
-    pub fn splice(&self, sender: &mut Queue, chains: &mut Chains, terms: SendTerms) -> Spliced {
+    pub fn splice(&self, sender: &mut Queue, chains: &mut Chains, terms: SendTerms, mut pass: impl Pass) -> Spliced {
         let Some(kept) = self.kept.as_ref().filter(|kept| self.measured.is_none() && kept.is_at_rest()) else {
             return Spliced::NOTHING;
         };
+        let pass = &mut pass;
         match sender {
-            Queue::Split(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms)),
-            Queue::Packed(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms)),
+            Queue::Split(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms, pass)),
+            Queue::Packed(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms, pass)),
         }
     }
 }
 
 #[inline(always)]
-fn splice<R: ReceiveRing + DeviceRing>(
+fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     ring: &R,
     kept: &Kept,
     sender: &mut impl Run,
     chains: &mut Chains,
     SendTerms { most, shortest, kept: most_kept }: SendTerms,
+    pass: &mut P,
 ) -> Spliced {
     let mut done = Spliced::default();
     let mut used = ring.used();
@@ -71,29 +75,68 @@ fn splice<R: ReceiveRing + DeviceRing>(
     let Ok(mut available) = ring.read_available(most) else {
         return Spliced { stopped: true, ..done };
     };
-    let memory = &*ring.common().areas.memory;
     let lengths = shortest.max(MIN_FRAME)..=MAX_FRAME;
+    let mut next = Next { ring, memory: &ring.common().areas.memory, lengths, stopped: false };
+    // The guest's processor wrote the frames that are looked at: all are on their way before the first one is.
+    let mut fetched = [Posted::NONE; MAX_BURST];
+    let most = if P::LOOKS { next.fetch(available, most, &mut fetched) } else { most };
+    let mut places = fetched.iter();
     let frames = sender.add_each(most, |id| {
-        let buffer = match ring.head_at(&available) {
-            Ok(None) => return None,
-            Ok(Some(head)) => single::<R>(memory, head, Access::Read),
-            Err(_) => None,
-        };
-        let frame = |buffer: &Posted| buffer.len.wrapping_sub(NET_HEADER);
-        let Some(buffer) = buffer.filter(|buffer| lengths.contains(&frame(buffer)) && kept.begin(buffer.chain()))
-        else {
+        let buffer = if P::LOOKS { places.next().copied() } else { next.frame(&available) }?;
+        let frame = buffer.len - NET_HEADER;
+        // SAFETY: the buffer was found to be mapped for its length.
+        if !unsafe { passes(pass, &buffer, frame) } || !kept.begin(buffer.chain()) {
             done.stopped = true;
             return None;
-        };
+        }
         ring.pass_available(&mut available, buffer.slots);
         chains.set(id, buffer.id);
-        done.bytes += u64::from(frame(&buffer));
+        done.bytes += u64::from(frame);
         Some(Buffer { addr: buffer.ptr.addr() as u64, len: buffer.len, writable: false })
     });
+    done.stopped |= next.stopped;
     ring.set_available(available);
     kept.began(frames);
     chains.moved(0, frames);
     done.frames = frames.into();
     sender.publish();
     done
+}
+
+/// The frames that a guest sends next.
+struct Next<'r, R> {
+    ring: &'r R,
+    memory: &'r Memory,
+    lengths: RangeInclusive<u32>,
+    /// Whether one has to go the general way.
+    stopped: bool,
+}
+
+impl<R: DeviceRing> Next<'_, R> {
+    /// Returns the frame at `available`, if there is one, in one buffer and of these lengths.
+    #[inline(always)]
+    fn frame(&mut self, available: &R::Available) -> Option<Posted> {
+        let buffer = match self.ring.head_at(available) {
+            Ok(None) => return None,
+            Ok(Some(head)) => single::<R>(self.memory, head, Access::Read),
+            Err(_) => None,
+        };
+        let buffer = buffer.filter(|buffer| self.lengths.contains(&buffer.len.wrapping_sub(NET_HEADER)));
+        self.stopped |= buffer.is_none();
+        buffer
+    }
+
+    /// Has up to `most` frames from `available` on fetched. Returns their number.
+    #[inline(always)]
+    fn fetch(&mut self, mut available: R::Available, most: u16, frames: &mut [Posted; MAX_BURST]) -> u16 {
+        let mut count = 0;
+        for place in frames.iter_mut().take(most.into()) {
+            let Some(buffer) = self.frame(&available) else { break };
+            prefetch(buffer.ptr.wrapping_add(NET_HEADER as usize));
+            self.ring.pass_available(&mut available, buffer.slots);
+            *place = buffer;
+            count += 1;
+        }
+        count
+    }
 }

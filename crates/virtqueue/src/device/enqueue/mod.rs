@@ -5,6 +5,8 @@ mod pages;
 mod scatter;
 mod splice;
 
+pub use splice::ReceiveTerms;
+
 use super::DropCounts;
 use super::budget::Budget;
 use super::header::write_header;

@@ -4,44 +4,67 @@ use super::super::chain::Access;
 use super::super::loans::{Entries, Loans, is_usual};
 use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
-use super::super::splice::{Spliced, single};
+use super::super::splice::{Pass, Spliced, passes, single};
 use super::lending::fits;
 use super::{Enqueue, Lends};
 use crate::driver::{Buffer, Queue, Run};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
+use packet::copy::prefetch;
 use packet::{MAX_FRAME, MIN_FRAME};
 use std::hint::cold_path;
 
+/// Terms on which frames are received into a guest's buffers.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveTerms {
+    /// Maximum number of frames.
+    pub most: u16,
+    /// Minimum length of a buffer that is lent, in bytes.
+    pub room: u32,
+    /// Number of buffers that stay with the guest's queue, for frames that are copied.
+    pub keep: u32,
+}
+
 impl<L: DirtyLog> Enqueue<L> {
-    /// Delivers up to `most` frames that `filler` returns in `loans` of this queue, with a valid virtio header, and lends it buffers of
-    /// at least `room` bytes in their place. Publishes both. All buffers of the burst before must have been settled.
+    /// Delivers frames that `filler` returns in `loans` of this queue, with a valid virtio header, and that `pass`; and lends it buffers
+    /// in their place, all on these terms. Publishes both. All buffers of the burst before must have been settled.
     #[inline]
-    pub fn splice(&self, filler: &mut Queue, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+    pub fn splice(&self, filler: &mut Queue, loans: &mut Loans, terms: ReceiveTerms, mut pass: impl Pass) -> Spliced {
         debug_assert!(self.filled.is_empty(), "a burst ends before the next one begins");
+        let pass = &mut pass;
         match filler {
-            Queue::Split(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room)),
-            Queue::Packed(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room)),
+            Queue::Split(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, terms, pass)),
+            Queue::Packed(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, terms, pass)),
         }
     }
 
     #[inline(always)]
-    fn splice_by<R: ReceiveRing + DeviceRing>(
+    fn splice_by<R: ReceiveRing + DeviceRing, P: Pass>(
         &self,
         ring: &R,
         filler: &mut impl Run,
         loans: &mut Loans,
-        most: u16,
-        room: u32,
+        ReceiveTerms { most, room, keep }: ReceiveTerms,
+        pass: &mut P,
     ) -> Spliced {
         let Some(mut loaned) = loans.of(self.id) else { return Spliced::NOTHING };
         let Entries { entries, watch } = &mut loaned;
+        if P::LOOKS {
+            // The filler's processor wrote them.
+            filler.peek(most, |id| {
+                if let Some(entry) = entries.get(usize::from(id)) {
+                    prefetch(entry.ptr.wrapping_add(NET_HEADER as usize));
+                }
+            });
+        }
         let (mut used, mut bytes, mut stopped) = (ring.used(), 0, false);
         let frames = filler.take_back(most, |id, written| {
             let frame = written.wrapping_sub(NET_HEADER);
             let entry = entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
-            let Some(entry) = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME) else {
+            let entry = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME);
+            // SAFETY: this queue lent the buffer after checking that it is mapped for its length, which is `written` or more.
+            let Some(entry) = entry.filter(|entry| unsafe { passes(pass, entry, frame) }) else {
                 stopped = true;
                 return false;
             };
@@ -55,12 +78,13 @@ impl<L: DirtyLog> Enqueue<L> {
         ring.set_used(used);
         ring.publish();
         let free = filler.free();
-        let back = if free > 0 { self.lend_by(ring, filler, loaned, free, room, &mut stopped) } else { 0 };
+        let back = if free > 0 { self.lend_by(ring, filler, loaned, free, (room, keep), &mut stopped) } else { 0 };
         loans.moved(frames, back);
         Spliced { frames: frames.into(), bytes, back, stopped }
     }
 
-    /// Lends up to `most` buffers: those that the general way has read, and those in the ring. Returns their number.
+    /// Lends up to `most` buffers of `room` bytes or more: those that the general way has read, but for as many as it keeps, and those
+    /// in the ring. Returns their number.
     #[inline(always)]
     fn lend_by<R: DeviceRing>(
         &self,
@@ -68,15 +92,19 @@ impl<L: DirtyLog> Enqueue<L> {
         filler: &mut impl Run,
         Entries { entries, watch }: Entries<'_>,
         most: u16,
-        room: u32,
+        (room, keep): (u32, u32),
         stopped: &mut bool,
     ) -> u16 {
+        // The general way reads others to keep.
+        let Some(mut read) = self.posted.len().checked_sub(keep) else {
+            *stopped = true;
+            return 0;
+        };
         let Ok(mut available) = ring.read_available(most) else {
             *stopped = true;
             return 0;
         };
         let memory = &*ring.common().areas.memory;
-        let mut read = self.posted.len();
         let lent = filler.add_each(most, |id| {
             let buffer = if read > 0 {
                 cold_path();

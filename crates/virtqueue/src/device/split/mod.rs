@@ -118,6 +118,7 @@ impl<L: DirtyLog> SplitRing<L> {
 }
 
 /// Available chains that a call may read: from this index of the available ring on, this number.
+#[derive(Clone, Copy)]
 pub(in crate::device) struct SplitAvailable {
     at: u16,
     left: u16,

@@ -1,14 +1,15 @@
 //! Reception into the buffers of a guest that gets every frame as it comes: entries move from ring to ring.
 
 use super::VirtioReceive;
-use crate::port::zero_copy::GuestBuffers;
-use virtqueue::device::Spliced;
+use crate::port::zero_copy::{GuestBuffers, HeaderTest};
+use virtqueue::device::{ReceiveTerms, Spliced};
 
 impl VirtioReceive {
     /// See [`crate::port::zero_copy::ZeroCopyRx::splice`].
     #[inline(always)]
-    pub(super) fn splice_to(&self, guest: &GuestBuffers, most: u16) -> Spliced {
-        let Some(lending) = self.lending.as_ref().filter(|lending| lending.is_usual()) else { return Spliced::NOTHING };
+    pub(super) fn splice_to(&self, guest: &GuestBuffers, most: u16, test: Option<&mut HeaderTest<'_>>) -> Spliced {
+        let Some(lending) = &self.lending else { return Spliced::NOTHING };
+        let Some(keep) = lending.keeps_usual() else { return Spliced::NOTHING };
         let end = &mut *self.end.borrow_mut();
         // While the device has own buffers of the switch, frames in these have to be copied.
         let has_all_own = self.spare.borrow().len() == usize::from(end.queue.size());
@@ -17,7 +18,8 @@ impl VirtioReceive {
         }
         let loans = &mut *self.loans.borrow_mut();
         loans.watch(lending.timed().map(|key| key as u16));
-        let done = guest.splice(end.queue.ring(), loans, most, lending.room());
+        let terms = ReceiveTerms { most, room: lending.room(), keep };
+        let mut done = guest.splice(end.queue.ring(), loans, terms, test);
         let mapped = lending.mapped();
         mapped.in_place.add(done.frames.into());
         mapped.on_loan.set(loans.len().into());
@@ -27,6 +29,8 @@ impl VirtioReceive {
         if let Some(id) = loans.last() {
             lending.lent(id.into());
         }
+        // The general way offers own buffers.
+        done.stopped |= keep > 0 && self.offered(end) < mapped.reserve();
         done
     }
 }

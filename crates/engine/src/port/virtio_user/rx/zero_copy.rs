@@ -2,7 +2,7 @@
 
 use super::{Held, Returned, VirtioReceive};
 use crate::port::virtio_user::{BufferedQueue, ROOM};
-use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, HeaderTest, Lending, Mix, PassOn, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::device::{FilledLoans, Landing, Loan, Loans, Spliced, Told};
 
@@ -104,10 +104,10 @@ impl ZeroCopyRx for VirtioReceive {
         any || own
     }
 
-    fn splice(&self, guest: &GuestBuffers, most: u16) -> Spliced {
-        let done = self.splice_to(guest, most);
-        if done.stopped && done.is_any() {
-            // The general way finds out the reason, and offers own buffers if need be.
+    fn splice(&self, guest: &GuestBuffers, most: u16, test: Option<&mut HeaderTest<'_>>) -> Spliced {
+        let done = self.splice_to(guest, most, test);
+        if done.stopped && done.frames == u32::from(most) {
+            // No burst follows, whose end would lend what is lacking.
             self.relend(guest);
         }
         done
