@@ -14,6 +14,7 @@ use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory};
 use packet::copy::prefetch;
 use packet::{MAX_BURST, MAX_FRAME, MIN_FRAME};
+use std::hint::cold_path;
 use std::ops::RangeInclusive;
 
 /// Terms on which a guest's frames are sent from its memory.
@@ -107,6 +108,7 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
 struct Next<'r, R> {
     ring: &'r R,
     memory: &'r Memory,
+    /// Lengths of frames, without the virtio header.
     lengths: RangeInclusive<u32>,
     /// Whether one has to go the general way.
     stopped: bool,
@@ -122,7 +124,10 @@ impl<R: DeviceRing> Next<'_, R> {
             Err(_) => None,
         };
         let buffer = buffer.filter(|buffer| self.lengths.contains(&buffer.len.wrapping_sub(NET_HEADER)));
-        self.stopped |= buffer.is_none();
+        if buffer.is_none() {
+            cold_path();
+            self.stopped = true;
+        }
         buffer
     }
 

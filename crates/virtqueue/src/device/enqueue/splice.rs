@@ -78,15 +78,16 @@ impl<L: DirtyLog> Enqueue<L> {
         ring.set_used(used);
         ring.publish();
         let free = filler.free();
-        let back = if free > 0 { self.lend_by(ring, filler, loaned, free, (room, keep), &mut stopped) } else { 0 };
+        let back =
+            if free > 0 { self.lend_by::<R, P>(ring, filler, loaned, free, (room, keep), &mut stopped) } else { 0 };
         loans.moved(frames, back);
         Spliced { frames: frames.into(), bytes, back, stopped }
     }
 
     /// Lends up to `most` buffers of `room` bytes or more: those that the general way has read, but for as many as it keeps, and those
-    /// in the ring. Returns their number.
+    /// in the ring. Returns their number. Each `P` has a copy of its own: a loop that two callers share is not inlined.
     #[inline(always)]
-    fn lend_by<R: DeviceRing>(
+    fn lend_by<R: DeviceRing, P: Pass>(
         &self,
         ring: &R,
         filler: &mut impl Run,
