@@ -13,7 +13,7 @@ pub const MUSL: &str = "x86_64-unknown-linux-musl";
 pub const ARM64_MUSL: &str = "aarch64-unknown-linux-musl";
 
 /// Crates whose tests need nothing of a kernel that an emulator of programs lacks.
-const GROUND: [&str; 5] = ["packet", "roles", "paflow", "openflow", "handover"];
+const GROUND: [&str; 6] = ["packet", "roles", "trials", "paflow", "openflow", "handover"];
 
 /// Tests of rings that need system calls which qemu-user does not pass on to the kernel: userfaultfd(2), MADV_POPULATE_WRITE
 /// and faults.

@@ -12,10 +12,11 @@ use super::split::SplitTransmit;
 use super::transmit::{Intake, TransmitRing};
 use crate::config::{Format, QueueConfig, Returns};
 use crate::error::{Fatal, SetupError};
-use crate::exchange::{Joined, Measured, PageMember};
+use crate::exchange::{Joined, PageMember};
 use crate::memory::{DirtyLog, Memory, Unlogged};
 use packet::{Burst, Offer};
 use std::sync::Arc;
+use trials::Measured;
 
 /// The device side of a guest's transmit queue: takes frames without copying them. It tells a [`DirtyLog`] of all that it writes.
 pub struct Dequeue<L: DirtyLog = Unlogged> {

@@ -3,12 +3,12 @@
 use super::counts::Counts;
 use super::geometry::Geometry;
 use super::grid::Grid;
-use super::trials::{Trials, UNTRIED};
 use crate::memory::{Arena, Memory, MemoryError};
 use rustix::fd::OwnedFd;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use trials::Trials;
 
 /// The owner of a free buffer.
 const NOBODY: u16 = 0;
@@ -26,6 +26,9 @@ pub struct GroupOptions {
     pub huge: bool,
 }
 
+/// Length in bytes from which frames are exchanged before the first trial.
+pub const UNTRIED: u32 = 256;
+
 /// A group of functions that exchange buffers.
 #[derive(Debug)]
 pub struct Group {
@@ -36,7 +39,7 @@ pub struct Group {
     pub(super) owners: Box<[AtomicU16]>,
     seats: Mutex<Seats>,
     grid: Grid,
-    trials: Trials,
+    trials: Arc<Trials>,
 }
 
 #[derive(Debug)]
@@ -70,7 +73,7 @@ impl Group {
             owners: (0..count).map(|_| AtomicU16::new(NOBODY)).collect(),
             seats: Mutex::new(Seats { free: (0..count).collect(), by_token: BTreeMap::new(), last: NOBODY }),
             grid: Grid::new(options.ports),
-            trials: Trials::new(options.threshold.unwrap_or(UNTRIED)),
+            trials: Arc::new(Trials::new(options.threshold.unwrap_or(UNTRIED), trials::SETTLE)),
         }))
     }
 
@@ -93,7 +96,7 @@ impl Group {
 
     /// Returns the trials in which its queues find that length, unless it is configured.
     #[inline(always)]
-    pub(super) fn trials(&self) -> &Trials {
+    pub(super) fn trials(&self) -> &Arc<Trials> {
         &self.trials
     }
 

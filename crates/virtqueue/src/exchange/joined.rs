@@ -4,12 +4,12 @@ use super::Geometry;
 use super::counts::{Copied, Tally};
 use super::group::Seat;
 use super::instead::Instead;
-use super::measured::Measured;
 use crate::layout::NET_HEADER;
 use crate::memory::Memory;
 use packet::{Frame, Frames, Offer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use trials::Measured;
 
 /// A queue whose function has joined a group, and shares the group's memory.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Joined {
     /// Returns this queue's part in finding the length from which frames are exchanged, unless it is configured.
     pub(crate) fn measured(&self) -> Option<Measured> {
         let group = self.seat.group();
-        group.options().threshold.is_none().then(|| Measured::new(group.clone()))
+        group.options().threshold.is_none().then(|| Measured::new(group.trials().clone()))
     }
 
     /// Returns how frames of a burst are exchanged for buffers of this queue; or the reason why not.

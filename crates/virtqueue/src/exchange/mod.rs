@@ -19,25 +19,19 @@ mod grid;
 mod group;
 mod instead;
 mod joined;
-mod measured;
 mod pages;
-mod trial;
-mod trials;
-mod verdict;
 
 pub(crate) use counts::Tally;
 pub use counts::{Copied, Counts};
 pub use geometry::{Geometry, HEADROOM, MAX_BUFFERS};
 pub use grant::Grant;
 pub use grid::Grid;
-pub use group::{Group, GroupOptions, Seat, TooFewBuffers};
+pub use group::{Group, GroupOptions, Seat, TooFewBuffers, UNTRIED};
 pub(crate) use instead::Instead;
 pub use joined::Joined;
 pub(crate) use joined::{CopyAll, Handover};
-pub(crate) use measured::Measured;
 pub use pages::{MAX_PAIRS, PageMember, PagePair, PagePlace, Pages, Skipped};
 pub(crate) use pages::{PIECES, Passing};
-pub use trials::UNTRIED;
 
 /// Bits of a used descriptor's length on packed rings that are the length; those above are the number of another buffer that comes
 /// back, plus one, or zero (docs/exchange.md).

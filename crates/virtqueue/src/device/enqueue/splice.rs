@@ -85,8 +85,9 @@ impl<L: DirtyLog> Enqueue<L> {
     }
 
     /// Lends up to `most` buffers of `room` bytes or more: those that the general way has read, but for as many as it keeps, and those
-    /// in the ring. Returns their number. Each `P` has a copy of its own: a loop that two callers share is not inlined.
+    /// in the ring. Returns their number.
     #[inline(always)]
+    #[expect(clippy::extra_unused_type_parameters, reason = "a closure that the ways of passing share is not inlined")]
     fn lend_by<R: DeviceRing, P: Pass>(
         &self,
         ring: &R,

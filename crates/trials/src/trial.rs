@@ -1,4 +1,4 @@
-//! A trial: the queues of a group exchange and copy frames of about one length in turn.
+//! A trial: frames of about one length are forwarded directly and copied in turn.
 
 use super::verdict::{TIMES, Timed, Verdict, Way};
 use packet::MAX_FRAME;
@@ -10,8 +10,6 @@ pub(super) const STEPS: usize = 8;
 
 /// Time after which a trial is given up: traffic has changed, pauses again and again, or ended.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
-/// Frames after a change of the way that do not count: those in flight were posted for the other way.
-const SETTLE: u32 = 1024;
 /// Frames or bytes that are timed together; or fewer, if they take long.
 const TOGETHER: u32 = 4096;
 const TOGETHER_BYTES: u64 = 4 << 20;
@@ -25,7 +23,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(super) struct Burst {
     pub(super) frames: u32,
     pub(super) bytes: u64,
-    pub(super) exchanged: u32,
+    /// Frames that were not copied.
+    pub(super) direct: u32,
     /// When the switch began to receive the last one, and when that one's chains were returned.
     pub(super) began: Instant,
     pub(super) ended: Instant,
@@ -39,7 +38,7 @@ impl Burst {
         Burst {
             frames: self.frames + earlier.frames,
             bytes: self.bytes + earlier.bytes,
-            exchanged: self.exchanged + earlier.exchanged,
+            direct: self.direct + earlier.direct,
             work: self.work + earlier.work,
             ..self
         }
@@ -51,19 +50,21 @@ impl Burst {
 pub(super) enum End {
     /// This way is better; the time spent in the other one was wasted.
     Better(Way, Duration),
-    /// Frames were of many lengths, few, or hardly ever exchanged.
+    /// Frames were of many lengths, few, or hardly ever forwarded directly.
     Nothing,
 }
 
-/// Frames of one length, or nearly, that are exchanged and copied in turn.
+/// Frames of one length, or nearly, that are forwarded directly and copied in turn.
 #[derive(Debug)]
 pub(super) struct Trial {
     began: Instant,
     step: usize,
-    /// Length from which frames are exchanged: in either way.
+    /// Length from which frames are forwarded directly: in either way.
     thresholds: [u32; 2],
     way: Way,
+    /// Frames after a change of the way that do not count, and how many are left of them.
     settle: u32,
+    unsettled: u32,
     window: Window,
     /// The windows so far, and all that was forwarded in them: in either way.
     compared: [[Timed; 2]; TIMES],
@@ -79,19 +80,20 @@ struct Window {
     ended: Option<Instant>,
     frames: u32,
     bytes: u64,
-    exchanged: u32,
+    direct: u32,
     work: Duration,
 }
 
 impl Trial {
     /// Begins a trial of the frames of a step, from which the next threshold follows; `found` is the present one.
-    pub(super) fn new(began: Instant, step: usize, found: u32) -> Trial {
+    pub(super) fn new(began: Instant, step: usize, found: u32, settle: u32) -> Trial {
         Trial {
             began,
             step,
             thresholds: [found.min(LENGTHS[step]), found.max(LENGTHS[step + 1])],
-            way: Way::Exchange,
-            settle: SETTLE,
+            way: Way::Direct,
+            settle,
+            unsettled: settle,
             window: Window::default(),
             compared: Default::default(),
             windows: 0,
@@ -109,12 +111,12 @@ impl Trial {
         self.step
     }
 
-    /// Returns the length in bytes from which frames are exchanged just now.
+    /// Returns the length in bytes from which frames are forwarded directly just now.
     pub(super) fn now(&self) -> u32 {
         self.threshold(self.way)
     }
 
-    /// Returns the length in bytes from which frames are exchanged in this way.
+    /// Returns the length in bytes from which frames are forwarded directly in this way.
     pub(super) fn threshold(&self, way: Way) -> u32 {
         self.thresholds[way as usize]
     }
@@ -127,8 +129,8 @@ impl Trial {
         if step_of(burst.frames, burst.bytes) != self.step {
             return None;
         }
-        if self.settle > 0 {
-            self.settle = self.settle.saturating_sub(burst.frames);
+        if self.unsettled > 0 {
+            self.unsettled = self.unsettled.saturating_sub(burst.frames);
             return None;
         }
         let timed = self.window.add(burst)?;
@@ -136,10 +138,10 @@ impl Trial {
         let way = self.way as usize;
         self.compared[self.windows / 2][way] = timed;
         self.sums[way].frames += window.frames;
-        self.sums[way].exchanged += window.exchanged;
+        self.sums[way].direct += window.direct;
         self.windows += 1;
-        self.settle = SETTLE;
-        self.way = if self.way == Way::Exchange { Way::Copy } else { Way::Exchange };
+        self.unsettled = self.settle;
+        self.way = if self.way == Way::Direct { Way::Copy } else { Way::Direct };
         if self.windows % 2 == 1 {
             return None;
         }
@@ -148,24 +150,24 @@ impl Trial {
             return Some(End::Nothing);
         }
         let apart: u64 = self.compared[..self.windows / 2].iter().map(|of| of[better as usize].apart).sum();
-        let frames = f64::from(SETTLE + self.sums[better as usize].frames / (self.windows as u32 / 2));
+        let frames = f64::from(self.settle + self.sums[better as usize].frames / (self.windows as u32 / 2));
         Some(End::Better(better, Duration::from_secs_f64(excess * frames * apart as f64 * 1e-12)))
     }
 
-    /// Reports whether frames were exchanged in the one way and copied in the other. They were not if none can be exchanged, or
+    /// Reports whether frames were forwarded directly in the one way and copied in the other. They were not if none can be, or
     /// if none has the length on trial, but only the mean of a burst.
     fn differs(&self) -> bool {
         let share = |way: Way| {
-            let Window { frames, exchanged, .. } = self.sums[way as usize];
-            f64::from(exchanged) / f64::from(frames.max(1))
+            let Window { frames, direct, .. } = self.sums[way as usize];
+            f64::from(direct) / f64::from(frames.max(1))
         };
-        share(Way::Exchange) - share(Way::Copy) > 0.5
+        share(Way::Direct) - share(Way::Copy) > 0.5
     }
 }
 
 impl Window {
     /// Adds a burst. Returns the time for a frame if the window ends with it.
-    fn add(&mut self, Burst { frames, bytes, exchanged, began, ended, work }: Burst) -> Option<Timed> {
+    fn add(&mut self, Burst { frames, bytes, direct, began, ended, work }: Burst) -> Option<Timed> {
         let last = self.ended.replace(ended);
         let (Some(first), Some(last)) = (self.began, last) else {
             // The time from here on counts, and the frames that come in it.
@@ -178,7 +180,7 @@ impl Window {
         }
         self.frames += frames;
         self.bytes += bytes;
-        self.exchanged += exchanged;
+        self.direct += direct;
         self.work += work;
         let all = ended.saturating_duration_since(first);
         let is_long = all > LONG && self.frames >= FEW_TOGETHER;
@@ -204,7 +206,7 @@ mod tests {
     fn a_pause_does_not_count() {
         let mut window = Window::default();
         let (now, took) = (Instant::now(), Duration::from_nanos(3200));
-        let burst = |began| Burst { frames: 32, bytes: 32 * 60, exchanged: 32, began, ended: began + took, work: took };
+        let burst = |began| Burst { frames: 32, bytes: 32 * 60, direct: 32, began, ended: began + took, work: took };
         let mut timed = None;
         for at in (0..64).map(|burst| took * burst).chain((0..200).map(|burst| 20 * PAUSE + took * burst)) {
             timed = timed.or(window.add(burst(now + at)));
@@ -216,9 +218,9 @@ mod tests {
     fn each_length_has_a_step() {
         let steps = [60, 127, 128, 1000, 1518, 4096, 9000, u64::from(MAX_FRAME)].map(|len| step_of(32, 32 * len));
         assert_eq!(steps, [0, 0, 1, 3, 4, 6, 7, 7]);
-        // Shorter frames that are exchanged already, and longer ones that are copied, go on so if that is better.
-        let thresholds =
-            [(4, 256), (4, 1024), (4, 8192)].map(|(step, found)| Trial::new(Instant::now(), step, found).thresholds);
+        // Shorter frames that are forwarded directly already, and longer ones that are copied, go on so if that is better.
+        let thresholds = [(4, 256), (4, 1024), (4, 8192)]
+            .map(|(step, found)| Trial::new(Instant::now(), step, found, 1024).thresholds);
         assert_eq!(thresholds, [[256, 2048], [1024, 2048], [1024, 8192]]);
     }
 }

@@ -1,9 +1,9 @@
-//! The length from which a group exchanges frames, found from its bursts.
+//! The length from which a group of queues forwards frames directly, without a copy, found from its bursts.
 //!
 //! The better way for short frames depends on the distance of the processors, on the ring format, and on the work of the
-//! functions; and it changes while they run. So now and then all queues of a group exchange and copy frames of about one length
-//! in turn, and the group keeps the better way. They do so together because a way that costs the functions time costs it in all
-//! of their queues.
+//! functions; and it changes while they run. So now and then all queues of a group forward frames of about one length directly and
+//! by a copy in turn, and the group keeps the better way. They do so together because a way that costs the functions time costs it in
+//! all of their queues.
 
 use super::trial::{Burst, End, PATIENCE, STEPS, Trial, step_of};
 use super::verdict::Way;
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Threshold before the first trial, in bytes.
-pub const UNTRIED: u32 = 256;
+/// Number of frames after which a change of the way has come through, unless rings hold more.
+pub const SETTLE: u32 = 1024;
 
 /// A group rests for ten times the time that a trial took, as its bursts are timed in it, and not all go the way that was found. If
 /// the trial found the same as the one before, frames of its length rest for a hundred times the time that it wasted in the worse
@@ -30,17 +30,19 @@ const ENOUGH_BYTES: u64 = 32 << 10;
 /// The trials of a group.
 #[derive(Debug)]
 #[repr(align(64))] // Queues read it for every burst, and others write to memory beside it.
-pub(super) struct Trials {
-    /// Length in bytes from which frames are exchanged just now; and whether a trial is under way.
+pub struct Trials {
+    /// Length in bytes from which frames are forwarded directly just now; and whether a trial is under way.
     threshold: AtomicU32,
     is_trying: AtomicBool,
+    /// Number of frames that are in flight after a change of the way.
+    settle: u32,
     /// No queue waits for another here: it counts a burst later instead.
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Length from which exchanges were found to be better.
+    /// Length from which the direct way was found to be better.
     found: u32,
     /// Time until which the group rests.
     rest: Option<Instant>,
@@ -58,20 +60,21 @@ struct Step {
 }
 
 impl Trials {
-    /// Returns trials of a group that exchanges frames from `bytes` on until the first trial has ended.
-    pub(super) fn new(bytes: u32) -> Trials {
+    /// Returns trials of a group that forwards frames directly from `bytes` on until the first trial has ended. `settle`: the number of
+    /// frames in flight that were meant for the other way when the way changes.
+    pub fn new(bytes: u32, settle: u32) -> Trials {
         let state = State { found: bytes, rest: None, steps: Default::default(), trial: None };
-        Trials { threshold: AtomicU32::new(bytes), is_trying: AtomicBool::new(false), state: Mutex::new(state) }
+        Trials { threshold: AtomicU32::new(bytes), is_trying: AtomicBool::new(false), settle, state: Mutex::new(state) }
     }
 
-    /// Returns the length in bytes from which frames are exchanged just now.
+    /// Returns the length in bytes from which frames are forwarded directly just now.
     #[inline(always)]
-    pub(super) fn now(&self) -> u32 {
+    pub fn now(&self) -> u32 {
         self.threshold.load(Ordering::Relaxed)
     }
 
-    /// Returns the length in bytes from which exchanges were found to be better.
-    pub(super) fn found(&self) -> u32 {
+    /// Returns the length in bytes from which the direct way was found to be better.
+    pub fn found(&self) -> u32 {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).found
     }
 
@@ -91,7 +94,7 @@ impl Trials {
         let step = step_of(frames, bytes);
         let rests = [state.rest, state.steps[step].rest].into_iter().flatten().any(|until| now < until);
         if state.trial.is_none() && !rests {
-            state.trial = Some(Trial::new(now, step, state.found));
+            state.trial = Some(Trial::new(now, step, state.found, self.settle));
             self.tell(&state);
         }
     }
@@ -147,13 +150,15 @@ mod tests {
     use super::*;
     use packet::MAX_FRAME;
 
+    const UNTRIED: u32 = 256;
+
     /// Nanoseconds that a frame takes the switch, and the functions.
     #[derive(Clone, Copy, Debug)]
     struct Costs(u64, u64);
 
     /// Returns a burst of 32 frames.
-    fn burst(began: Instant, work: Duration, bytes: u64, exchanged: u32) -> Burst {
-        Burst { frames: 32, bytes, exchanged, began, ended: began + work, work }
+    fn burst(began: Instant, work: Duration, bytes: u64, direct: u32) -> Burst {
+        Burst { frames: 32, bytes, direct, began, ended: began + work, work }
     }
 
     /// Queues of a group, and their time.
@@ -164,27 +169,27 @@ mod tests {
 
     impl Queues {
         fn new() -> Queues {
-            Queues { trials: Trials::new(UNTRIED), now: Instant::now() }
+            Queues { trials: Trials::new(UNTRIED, SETTLE), now: Instant::now() }
         }
 
-        /// Runs bursts of `len` bytes a frame, which cost as much as `exchange` or `copy` say, until two trials have ended; returns the
+        /// Runs bursts of `len` bytes a frame, which cost as much as `direct` or `copy` say, until two trials have ended; returns the
         /// threshold found, and the share of time that was lost in the way that is not `better`.
-        fn run(&mut self, len: u64, exchange: Costs, copy: Costs, better: Way) -> (u32, f64) {
+        fn run(&mut self, len: u64, direct: Costs, copy: Costs, better: Way) -> (u32, f64) {
             let (began, mut bursts, mut wasted, mut trials) = (self.now, 0, Duration::ZERO, 0);
             let time = |Costs(switch, functions): Costs| Duration::from_nanos(32 * switch.max(functions));
             while trials < 2 {
                 bursts += 1;
-                let way = if len >= u64::from(self.trials.now()) { Way::Exchange } else { Way::Copy };
-                let costs = if way == Way::Exchange { exchange } else { copy };
+                let way = if len >= u64::from(self.trials.now()) { Way::Direct } else { Way::Copy };
+                let costs = if way == Way::Direct { direct } else { copy };
                 if way != better {
-                    wasted += time(costs).saturating_sub(time(if way == Way::Exchange { copy } else { exchange }));
+                    wasted += time(costs).saturating_sub(time(if way == Way::Direct { copy } else { direct }));
                 }
                 // Now and then, another process has the processor.
                 let lost = Duration::from_millis(if bursts % 1500 == 0 { 1 } else { 0 });
                 let took = Duration::from_nanos(32 * costs.0) + lost;
                 if self.trials.is_trying() {
-                    let exchanged = if way == Way::Exchange { 32 } else { 0 };
-                    assert!(self.trials.add(burst(self.now, took, 32 * len, exchanged)));
+                    let direct = if way == Way::Direct { 32 } else { 0 };
+                    assert!(self.trials.add(burst(self.now, took, 32 * len, direct)));
                     trials += u32::from(!self.trials.is_trying());
                 } else if bursts % 128 == 0 {
                     self.trials.begin(32, 32 * len, self.now);
@@ -198,27 +203,27 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "too many bursts")]
     fn the_better_way_is_found_and_found_again_when_it_changes() {
-        use Way::{Copy, Exchange};
+        use Way::{Copy, Direct};
         let mut queues = Queues::new();
-        for (len, exchange, copy, better, found) in [
+        for (len, direct, copy, better, found) in [
             // The switch is the limit.
-            (60, Costs(20, 10), Costs(30, 10), Exchange, 0),
+            (60, Costs(20, 10), Costs(30, 10), Direct, 0),
             (60, Costs(30, 10), Costs(20, 10), Copy, 128),
             // The functions are the limit, so that their time counts.
             (60, Costs(20, 100), Costs(30, 80), Copy, 128),
-            (60, Costs(30, 80), Costs(20, 100), Exchange, 0),
+            (60, Costs(30, 80), Costs(20, 100), Direct, 0),
             // The functions are the limit, and take as long either way.
             (60, Costs(30, 100), Costs(20, 100), Copy, 128),
-            (60, Costs(20, 100), Costs(30, 100), Exchange, 0),
+            (60, Costs(20, 100), Costs(30, 100), Direct, 0),
             (300, Costs(31, 10), Costs(30, 10), Copy, 512),
             (600, Costs(31, 10), Costs(30, 10), Copy, 1024),
             (9000, Costs(100, 10), Costs(10, 10), Copy, MAX_FRAME + 1),
-            (1518, Costs(10, 10), Costs(100, 10), Exchange, 1024),
+            (1518, Costs(10, 10), Costs(100, 10), Direct, 1024),
         ] {
-            let (threshold, _) = queues.run(len, exchange, copy, better);
-            assert_eq!(threshold, found, "{len} bytes, {exchange:?} against {copy:?}");
-            let (threshold, wasted) = queues.run(len, exchange, copy, better);
-            assert_eq!(threshold, found, "again: {len} bytes, {exchange:?} against {copy:?}");
+            let (threshold, _) = queues.run(len, direct, copy, better);
+            assert_eq!(threshold, found, "{len} bytes, {direct:?} against {copy:?}");
+            let (threshold, wasted) = queues.run(len, direct, copy, better);
+            assert_eq!(threshold, found, "again: {len} bytes, {direct:?} against {copy:?}");
             assert!(wasted < 0.02, "trials waste {wasted} of the time");
         }
     }
@@ -274,17 +279,17 @@ mod tests {
         assert!(!trials.add(first));
         drop(taken);
         let both = second.after(first);
-        assert_eq!((both.frames, both.bytes, both.exchanged, both.work), (64, 64 * 60, 64, 2 * work));
+        assert_eq!((both.frames, both.bytes, both.direct, both.work), (64, 64 * 60, 64, 2 * work));
         assert!((both.began, both.ended) == (second.began, second.ended) && trials.add(both));
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "too many bursts")]
-    fn nothing_is_found_with_frames_that_are_never_exchanged() {
+    fn nothing_is_found_with_frames_that_are_always_copied() {
         let Queues { trials, mut now } = Queues::new();
         trials.begin(32, 32 * 60, now);
         while trials.is_trying() {
-            // Whatever the threshold is: as if the port were outside the exchange, and faster in one way by chance.
+            // Whatever the threshold is: as if the frames came from elsewhere, and the port were faster in one way by chance.
             let took = Duration::from_nanos(if trials.now() == 0 { 500 } else { 900 });
             assert!(trials.add(burst(now, took, 32 * 60, 0)));
             now += took;

@@ -12,7 +12,8 @@ const CLEAR: f64 = 1.25;
 /// How frames of the length on trial are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    Exchange,
+    /// Without a copy.
+    Direct,
     Copy,
 }
 
@@ -31,17 +32,17 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the way in which more frames came; if as many came either way, the one that took the switch less time. An exchange
-    /// may cost the functions more than it saves the switch. `None` if that is not clear yet.
+    /// Returns the way in which more frames came; if as many came either way, the one that took the switch less time. To omit
+    /// a copy may cost the functions more than it saves the switch. `None` if that is not clear yet.
     ///
     /// Each comparison has a window of either way, in the order of [`Way`]. Medians leave out those during which other processes had
     /// the processor.
     pub(super) fn of(compared: &[[Timed; 2]]) -> Option<Verdict> {
-        let [exchange, copy] = [Way::Exchange as usize, Way::Copy as usize];
-        let ratio = |exchange: u64, copy: u64| exchange.max(1) as f64 / copy.max(1) as f64;
+        let [direct, copy] = [Way::Direct as usize, Way::Copy as usize];
+        let ratio = |direct: u64, copy: u64| direct.max(1) as f64 / copy.max(1) as f64;
         let mut ratios = [0.0; TIMES];
         let ratios = &mut ratios[..compared.len()];
-        ratios.iter_mut().zip(compared).for_each(|(to, of)| *to = ratio(of[exchange].apart, of[copy].apart));
+        ratios.iter_mut().zip(compared).for_each(|(to, of)| *to = ratio(of[direct].apart, of[copy].apart));
         ratios.sort_unstable_by(f64::total_cmp);
         let (count, median) = (ratios.len(), ratios[ratios.len() / 2]);
         let is_beyond = |least: f64, most: usize| {
@@ -58,13 +59,13 @@ impl Verdict {
                 work.sort_unstable();
                 work[count / 2]
             };
-            Verdict::of_ratio(ratio(work(exchange), work(copy)), median)
+            Verdict::of_ratio(ratio(work(direct), work(copy)), median)
         })
     }
 
-    /// Returns the verdict if an exchange takes `ratio` times what a copy takes, and `apart` times as long until the next frame.
+    /// Returns the verdict if the direct way takes `ratio` times what a copy takes, and `apart` times as long until the next frame.
     fn of_ratio(ratio: f64, apart: f64) -> Verdict {
-        let (better, longer) = if ratio > 1.0 { (Way::Copy, apart) } else { (Way::Exchange, 1.0 / apart) };
+        let (better, longer) = if ratio > 1.0 { (Way::Copy, apart) } else { (Way::Direct, 1.0 / apart) };
         Verdict { better, excess: (longer - 1.0).max(0.0) }
     }
 }
