@@ -4,7 +4,7 @@ use super::flows::LivePortConfig;
 use super::transmit_queue::{Half, HalfStep, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::monitor::{Activity, Place, WorkerCounters};
-use crate::port::zero_copy::GuestBuffers;
+use crate::port::zero_copy::{GuestBuffers, Timing};
 use crate::port::{Sent, TxQueue};
 use crate::queue_id::QueueId;
 use crate::stage::egress::{Egress, Outgoing};
@@ -255,6 +255,15 @@ impl Output {
         match queue.map(|queue| &queue.half) {
             Some(Half::Own(egress)) => egress.unread_from(mapped.is_some()),
             _ => u32::MAX,
+        }
+    }
+
+    /// Returns the times of bursts that `queue` sends from a guest's memory, if only this worker sends there.
+    #[inline(always)]
+    pub(crate) fn timing(&self, queue: usize) -> Option<&Timing> {
+        match &self.at(queue)?.half {
+            Half::Own(egress) => egress.half.zero_copy()?.timing(),
+            Half::Down | Half::Shared(_) | Half::HandedOver => None,
         }
     }
 

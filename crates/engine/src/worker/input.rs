@@ -3,7 +3,7 @@
 use super::route::Route;
 use crate::forward::{BridgePlan, Output, Target};
 use crate::port::RxQueue;
-use crate::port::zero_copy::{HeaderTest, Source};
+use crate::port::zero_copy::{HeaderTest, Source, Timing};
 use crate::stage::ingress::Ingress;
 use virtqueue::device::Spliced;
 
@@ -55,6 +55,16 @@ impl Input {
     #[inline(always)]
     pub(super) fn is_mapped(&self) -> bool {
         self.rx_buffers_from.is_some() || self.tx_in_place_via.is_some()
+    }
+
+    /// Returns the times of its bursts, if it is mapped.
+    #[inline(always)]
+    pub(super) fn timing<'p>(&'p self, outputs: &'p [Output]) -> Option<&'p Timing> {
+        if self.rx_buffers_from.is_some() {
+            return self.ingress.half.zero_copy()?.timing();
+        }
+        let OutputQueue { output, queue } = self.tx_in_place_via?;
+        outputs[output].timing(queue)
     }
 
     /// Moves up to `most` frames from ring to ring, if it is mapped: as long as all go to the other queue of its mapping, and nothing

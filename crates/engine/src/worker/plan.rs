@@ -8,6 +8,7 @@ use super::turns::Turns;
 use crate::clock::{self, Cycles};
 use crate::forward::{BridgePlan, Output, Scratch};
 use crate::monitor::{Activity, WorkerCounters};
+use crate::port::zero_copy::Timing;
 use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
 use packet::{BurstStorage, MAX_BURST};
@@ -92,87 +93,102 @@ impl Plan {
                 };
                 (input, most) = (&self.inputs[turn.input], turn.frames);
             }
-            let Ingress { half, stages } = &input.ingress;
-            let half = &**half;
-            let here = input.route.place;
-            self.counters.place.set(here.at(Activity::Receive));
-            let mut sample = self.bursts.is_multiple_of(SAMPLE);
-            let mut spliced = 0;
-            let began = if sample { self.cycles.now() } else { 0 };
-            let has_stages = !stages.is_empty();
-            if input.is_mapped() {
-                let done = input.splice(&self.outputs, &self.bridges, self.second, most);
-                moved |= done.is_any();
-                spliced = done.frames as usize;
-                if spliced > 0 {
-                    self.bursts = self.bursts.wrapping_add(1);
-                    if self.turns.is_measured() {
-                        self.turns.note(spliced as u64, spliced == most);
+            let timing = if input.is_mapped() { input.timing(&self.outputs) } else { None };
+            let timed = timing.and_then(Timing::begin);
+            let (frames, bytes) = 'pass: {
+                let Ingress { half, stages } = &input.ingress;
+                let half = &**half;
+                let here = input.route.place;
+                self.counters.place.set(here.at(Activity::Receive));
+                let mut sample = self.bursts.is_multiple_of(SAMPLE);
+                let (mut spliced, mut bytes) = (0, 0);
+                let began = if sample { self.cycles.now() } else { 0 };
+                let has_stages = !stages.is_empty();
+                if input.is_mapped() {
+                    let done = input.splice(&self.outputs, &self.bridges, self.second, most);
+                    moved |= done.is_any();
+                    spliced = done.frames as usize;
+                    if spliced > 0 {
+                        self.bursts = self.bursts.wrapping_add(1);
+                        if self.turns.is_measured() {
+                            self.turns.note(spliced as u64, spliced == most);
+                        }
+                        self.count_spliced(input, done, sample.then_some(began));
+                        sample = false;
+                        most -= spliced;
                     }
-                    self.count_spliced(input, done, sample.then_some(began));
-                    sample = false;
-                    most -= spliced;
+                    if !done.stopped || most == 0 {
+                        break 'pass (spliced, done.bytes);
+                    }
+                    bytes = done.bytes;
                 }
-                if !done.stopped || most == 0 {
-                    continue;
+                let mut burst = self.storage.start();
+                if has_stages {
+                    let Some(frames) = stages.turn() else { break 'pass (spliced, bytes) };
+                    burst.limit(frames.min(most));
+                } else if most < MAX_BURST {
+                    burst.limit(most);
                 }
-            }
-            let mut burst = self.storage.start();
-            if has_stages {
-                let Some(frames) = stages.turn() else { continue };
-                burst.limit(frames.min(most));
-            } else if most < MAX_BURST {
-                burst.limit(most);
-            }
-            let routing =
-                Routing { outputs: &self.outputs, bridges: &self.bridges, now: self.second, counters: &self.counters };
-            let source = input.source(&self.outputs);
-            let returned = input.take_returned(half, &self.outputs);
-            burst.set_unread_from(input.unread_from(&self.outputs));
-            if !source.receive(&mut burst) {
-                source.idle();
-                if returned {
-                    half.recycle();
-                    moved = true;
+                let routing = Routing {
+                    outputs: &self.outputs,
+                    bridges: &self.bridges,
+                    now: self.second,
+                    counters: &self.counters,
+                };
+                let source = input.source(&self.outputs);
+                let returned = input.take_returned(half, &self.outputs);
+                burst.set_unread_from(input.unread_from(&self.outputs));
+                if !source.receive(&mut burst) {
+                    source.idle();
+                    if returned {
+                        half.recycle();
+                        moved = true;
+                    }
+                    if stages.is_due() {
+                        routing.process(&input.route, stages, &mut burst, &mut self.scratch);
+                        moved = true;
+                    }
+                    break 'pass (spliced, bytes);
                 }
-                if stages.is_due() {
-                    routing.process(&input.route, stages, &mut burst, &mut self.scratch);
-                    moved = true;
+                moved = true;
+                let received = spliced + burst.len();
+                bytes += burst.bytes();
+                if self.turns.is_measured() {
+                    self.turns.note(received as u64, burst.is_full());
                 }
-                continue;
-            }
-            moved = true;
-            if self.turns.is_measured() {
-                self.turns.note((spliced + burst.len()) as u64, burst.is_full());
-            }
-            self.bursts = self.bursts.wrapping_add(1);
-            if sample {
-                watch.start(RECEIVE, began);
-                watch.enter(FORWARD);
-            }
-            self.counters.place.set(here.at(Activity::Forward));
-            let frames = if has_stages {
-                let frames = routing.process(&input.route, stages, &mut burst, &mut self.scratch);
-                if let Some(((lend, _), mix)) = source.lent().zip(stages.mix()) {
-                    lend.adapt(mix);
+                self.bursts = self.bursts.wrapping_add(1);
+                if sample {
+                    watch.start(RECEIVE, began);
+                    watch.enter(FORWARD);
                 }
-                frames
-            } else {
-                routing.forward(&input.route, burst.frames(), burst.bytes(), &mut self.scratch)
+                self.counters.place.set(here.at(Activity::Forward));
+                let frames = if has_stages {
+                    let frames = routing.process(&input.route, stages, &mut burst, &mut self.scratch);
+                    if let Some(((lend, _), mix)) = source.lent().zip(stages.mix()) {
+                        lend.adapt(mix);
+                    }
+                    frames
+                } else {
+                    routing.forward(&input.route, burst.frames(), burst.bytes(), &mut self.scratch)
+                };
+                if sample {
+                    watch.enter(RECYCLE);
+                }
+                self.counters.place.set(here.at(Activity::Recycle));
+                if burst.kept() != 0
+                    && let Some(chains) = half.chains()
+                {
+                    chains.keep(burst.kept());
+                }
+                source.recycle();
+                if sample {
+                    watch.stop();
+                    self.counters.sampled.add(frames as u64);
+                }
+                (received, bytes)
             };
-            if sample {
-                watch.enter(RECYCLE);
-            }
-            self.counters.place.set(here.at(Activity::Recycle));
-            if burst.kept() != 0
-                && let Some(chains) = half.chains()
-            {
-                chains.keep(burst.kept());
-            }
-            source.recycle();
-            if sample {
-                watch.stop();
-                self.counters.sampled.add(frames as u64);
+            if let Some(timing) = timing {
+                timing.end(frames, bytes, timed);
             }
         }
         if self.turns.is_measured() {

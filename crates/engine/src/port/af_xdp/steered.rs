@@ -6,7 +6,7 @@
 
 use super::XdpReceive;
 use crate::port::af_packet::PacketReceive;
-use crate::port::zero_copy::{GuestBuffers, Mapped, Mix, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, Mapped, Mix, Timing, ZeroCopyRx};
 use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
 use packet::Burst;
 use std::cell::Cell;
@@ -101,6 +101,10 @@ impl ZeroCopyRx for Steered {
     fn relend(&self, guest: &GuestBuffers) -> bool {
         self.passed.recycle();
         self.own.relend(guest)
+    }
+
+    fn timing(&self) -> Option<&Timing> {
+        self.own.timing()
     }
 
     fn adapt(&self, mix: Mix) {

@@ -4,7 +4,7 @@ use super::in_flight::InFlight;
 use super::rings::TxRings;
 use super::{Pool, Stuck, UmemView};
 use crate::drops::Reason;
-use crate::port::zero_copy::{Mapped, ZeroCopyTx};
+use crate::port::zero_copy::{Direction, Mapped, Timing, ZeroCopyTx};
 use crate::port::{LifeCycle, Sent, TxQueue};
 use packet::{BurstStorage, Frame, Frames, Judged, Kind, Segment, Taken, Unjudged};
 use std::cell::{Cell, RefCell};
@@ -36,6 +36,7 @@ pub struct XdpTransmit {
     /// Whether the interface refused frames at the last attempt.
     down: Cell<bool>,
     mapped: Option<Arc<Mapped>>,
+    timing: Option<Timing>,
     stuck: Arc<Stuck>,
 }
 
@@ -63,6 +64,7 @@ impl XdpTransmit {
             descriptors: RefCell::new(Vec::with_capacity(size)),
             down: Cell::new(false),
             pool,
+            timing: mapped.clone().map(|mapped| Timing::new(mapped, Direction::FromGuest)),
             mapped,
             stuck,
         }
@@ -82,7 +84,7 @@ impl XdpTransmit {
     /// Keeps the chain of a frame that can be sent without a copy. Returns the frame's address and the chain.
     #[inline(always)]
     fn keep(&self, frames: &Frames<'_>, frame: &Frame<'_>, from: u64) -> Option<(u64, u16)> {
-        let shortest = self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.copy_break);
+        let shortest = self.mapped.as_ref().map_or(u32::MAX, |mapped| mapped.threshold(Direction::FromGuest));
         if from == 0 || frame.len() < shortest || !frame.is_contiguous() {
             return None;
         }
@@ -242,6 +244,10 @@ impl ZeroCopyTx for XdpTransmit {
             release(returned);
             returned.clear();
         }
+    }
+
+    fn timing(&self) -> Option<&Timing> {
+        self.timing.as_ref()
     }
 
     fn keeps(&self) -> bool {

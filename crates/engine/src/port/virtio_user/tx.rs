@@ -2,7 +2,7 @@
 
 use super::{BufferedQueue, QueueResources, ROOM};
 use crate::drops::Reason;
-use crate::port::zero_copy::{HeaderTest, Mapped, ZeroCopyTx};
+use crate::port::zero_copy::{Direction, HeaderTest, Mapped, Timing, ZeroCopyTx};
 use crate::port::{Sent, TxQueue};
 use packet::{BurstStorage, Frames, Judged, Kind, Segment, Taken, Unjudged};
 use std::cell::RefCell;
@@ -28,6 +28,7 @@ pub struct VirtioTransmit {
     /// Buffers that the device does not have, in the order in which it returned them.
     free: RefCell<VecDeque<u16>>,
     mapped: Option<Arc<Mapped>>,
+    timing: Option<Timing>,
     /// Chains of the guest that the device has returned.
     returned: RefCell<Vec<u16>>,
     /// Chains of the guest that the device has.
@@ -61,6 +62,7 @@ impl VirtioTransmit {
         VirtioTransmit {
             end: RefCell::new(end),
             free: RefCell::new((0..size).collect()),
+            timing: mapped.clone().map(|mapped| Timing::new(mapped, Direction::FromGuest)),
             mapped,
             returned: RefCell::new(Vec::with_capacity(size.into())),
             kept: RefCell::new(Chains::new(size)),
@@ -148,8 +150,10 @@ impl VirtioTransmit {
         let end = &mut *self.end.borrow_mut();
         let mut free = self.free.borrow_mut();
         let mut sent = Sent { rest: Some(Reason::NoBuffers), ..Sent::default() };
-        let (from, copy_break) =
-            self.mapped.as_ref().map_or((0, 0), |mapped| (mapped.in_place_from(), mapped.copy_break));
+        let (from, copy_break) = self
+            .mapped
+            .as_ref()
+            .map_or((0, 0), |mapped| (mapped.in_place_from(), mapped.threshold(Direction::FromGuest)));
         if from != 0 || free.len() < 2 * frames.len() {
             self.reclaim(end, &mut free);
         }
@@ -266,7 +270,7 @@ impl ZeroCopyTx for VirtioTransmit {
             return Spliced::NOTHING;
         }
         let end = &mut *self.end.borrow_mut();
-        let terms = SendTerms { most, shortest: mapped.splice_from, kept: most_kept(&end.queue) };
+        let terms = SendTerms { most, shortest: mapped.threshold(Direction::FromGuest), kept: most_kept(&end.queue) };
         let (ring, chains) = (end.queue.ring(), &mut *self.kept.borrow_mut());
         let done = match test {
             None => from.splice(ring, chains, terms, Unseen),
@@ -274,6 +278,10 @@ impl ZeroCopyTx for VirtioTransmit {
         };
         mapped.sent_in_place.add(done.frames.into());
         done
+    }
+
+    fn timing(&self) -> Option<&Timing> {
+        self.timing.as_ref()
     }
 
     fn keeps(&self) -> bool {

@@ -1,8 +1,9 @@
 //! The loans of a mapped queue: buffers that the guest posted and the filler of the queue has, or will get.
 
 use super::guest::GuestBuffers;
-use super::mapped::{KEEP, MISPLACED, Mapped};
+use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped};
 use super::share::{Mix, Share};
+use super::{Direction, Timing};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +19,7 @@ pub(in crate::port) struct Lending {
     /// The one loan that is timed: its key, and when it was lent.
     timed: Cell<Option<(u64, Instant)>>,
     share: Share,
+    timing: Timing,
     /// Frames in loans that were taken apart, and are not counted yet.
     taken_apart: Cell<u32>,
 }
@@ -59,7 +61,15 @@ impl Lending {
         // A guest has no more buffers, wherever they come from: the filler, or where they were set aside. Most of this is never
         // touched.
         let waiting = RefCell::new(Vec::with_capacity(virtqueue::MAX_QUEUE_SIZE.into()));
-        Lending { mapped, room, waiting, timed: Cell::new(None), share: Share::default(), taken_apart: Cell::new(0) }
+        let timing = Timing::new(mapped.clone(), Direction::ToGuest);
+        let (share, timed, taken_apart) = (Share::default(), Cell::new(None), Cell::new(0));
+        Lending { mapped, room, waiting, timed, share, timing, taken_apart }
+    }
+
+    /// Returns the times of its bursts.
+    #[inline(always)]
+    pub(in crate::port) fn timing(&self) -> &Timing {
+        &self.timing
     }
 
     #[inline(always)]
@@ -72,7 +82,8 @@ impl Lending {
     #[inline(always)]
     pub(in crate::port) fn keeps_usual(&self) -> Option<u32> {
         let keep = if self.mapped.is_exclusive() { 0 } else { self.mapped.keep() };
-        let is_usual = keep <= KEEP && self.waiting.borrow().is_empty() && self.mapped.unfit.get() == 0;
+        let is_usual =
+            !self.mapped.copies() && keep <= KEEP && self.waiting.borrow().is_empty() && self.mapped.unfit.get() == 0;
         is_usual.then_some(keep)
     }
 
@@ -143,9 +154,12 @@ impl Lending {
         mapped.unclaimed.add((waiting.len() - waited) as u64);
         mapped.split.add(self.taken_apart.take().into());
         let exclusive = mapped.is_exclusive() && !own_out;
-        let most = match exclusive {
-            false if mapped.keep() > KEEP => guest.ration(&mut waiting, most, mapped.keep()),
-            _ => most,
+        let most = if mapped.copies() {
+            guest.ration(&mut waiting, most, KEEP_ALL)
+        } else if !exclusive && mapped.keep() > KEEP {
+            guest.ration(&mut waiting, most, mapped.keep())
+        } else {
+            most
         };
         let keep = if exclusive { 0 } else { KEEP };
         let mut passed_on = PassedOn { to, last: None, misplaced: false };

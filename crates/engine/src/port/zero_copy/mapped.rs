@@ -1,16 +1,18 @@
 //! State that the control side and a mapped queue share: whether buffers are lent, and counters.
 
+use super::Direction;
 use crate::counters::Counter;
 use packet::MAX_BURST;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use trials::Trials;
 use virtqueue::memory::Memory;
 
 /// Minimum length of a lent buffer: an Ethernet frame of 1514 bytes with a VLAN tag, after a virtio header.
 pub const LEND_ROOM: u32 = virtqueue::NET_HEADER + 1518;
 
-/// Length in bytes from which a frame that the switch reads is sent from the guest's memory faster than by a copy.
-pub const COPY_BREAK: u32 = 256;
+/// Number of frames in flight between a physical queue and a guest, which rings hold, when frames begin to be copied or cease to be.
+const SETTLE: u32 = 4 * trials::SETTLE;
 
 /// Buffers that stay in the guest's ring if frames may also come from elsewhere, or in buffers of the switch: a burst,
 /// which is copied to them at once.
@@ -42,10 +44,9 @@ pub struct Mapped {
     /// Number of buffers that stay in the guest's ring, unless the queue is exclusive. If frames are taken apart, the queue sets
     /// it ([`super::share`]), to more than [`KEEP`].
     keep: AtomicU32,
-    /// Length in bytes from which a guest's frame is sent without a copy.
-    pub copy_break: u32,
-    /// The same for frames that nobody looks at ([`super::ZeroCopyTx::splice`]).
-    pub splice_from: u32,
+    thresholds: Thresholds,
+    /// Whether frames to the guest are copied at present, as they are shorter than that: none of its buffers is lent.
+    copies: AtomicBool,
     /// Bytes by which frames grow on their way to the guest; negative if they shrink.
     growth: AtomicI32,
     /// Buffers on loan now.
@@ -71,14 +72,96 @@ pub struct Mapped {
     pub(super) unfit: Counter,
 }
 
+/// The length in bytes from which frames stay in place, for each direction.
+#[derive(Debug)]
+enum Thresholds {
+    /// As configured.
+    Fixed(u32),
+    /// Found while frames flow. All stay in place before the first trial.
+    Tried(DirectionTrials),
+}
+
+/// The trials of both directions.
+#[derive(Debug)]
+pub(super) struct DirectionTrials {
+    to_guest: Arc<Trials>,
+    from_guest: Arc<Trials>,
+}
+
+impl DirectionTrials {
+    #[inline(always)]
+    pub(super) fn in_direction(&self, direction: Direction) -> &Arc<Trials> {
+        match direction {
+            Direction::ToGuest => &self.to_guest,
+            Direction::FromGuest => &self.from_guest,
+        }
+    }
+}
+
+impl Default for Thresholds {
+    fn default() -> Thresholds {
+        let [to_guest, from_guest] = [(); 2].map(|()| Arc::new(Trials::new(0, SETTLE)));
+        Thresholds::Tried(DirectionTrials { to_guest, from_guest })
+    }
+}
+
 impl Mapped {
-    /// Returns the state of a mapping. `pass_through`: the guest gets frames from nowhere else. From `copy_break` bytes
-    /// on, its frames are sent without a copy; if `None`, from the length on from which that is faster.
+    /// Returns the state of a mapping. `pass_through`: the guest gets frames from nowhere else. Frames of `copy_break` bytes or more
+    /// stay in place; if `None`, those do for which it is faster.
     pub fn new(pass_through: bool, copy_break: Option<u32>) -> Mapped {
-        let (from, splice_from) = (copy_break.unwrap_or(COPY_BREAK), copy_break.unwrap_or(0));
-        let mapped = Mapped { pass_through, copy_break: from, splice_from, ..Mapped::default() };
+        let thresholds = copy_break.map_or_else(Thresholds::default, Thresholds::Fixed);
+        let mapped = Mapped { pass_through, thresholds, ..Mapped::default() };
         mapped.set_splits(false);
         mapped
+    }
+
+    /// Returns the trials that find the lengths, unless they are configured.
+    pub(super) fn trials(&self) -> Option<&DirectionTrials> {
+        match &self.thresholds {
+            Thresholds::Tried(trials) => Some(trials),
+            Thresholds::Fixed(_) => None,
+        }
+    }
+
+    /// Returns the length in bytes from which frames stay in place just now. Those to the guest do so for as long as the mean of a
+    /// burst has it.
+    #[inline(always)]
+    pub(in crate::port) fn threshold(&self, direction: Direction) -> u32 {
+        match &self.thresholds {
+            Thresholds::Fixed(length) => *length,
+            Thresholds::Tried(trials) => trials.in_direction(direction).now(),
+        }
+    }
+
+    /// Returns the length in bytes from which frames stay in place: as configured, or as last found.
+    pub(crate) fn found_threshold(&self, direction: Direction) -> u32 {
+        match &self.thresholds {
+            Thresholds::Fixed(length) => *length,
+            Thresholds::Tried(trials) => trials.in_direction(direction).found(),
+        }
+    }
+
+    /// Returns the number of frames in place so far.
+    #[inline(always)]
+    pub(super) fn in_place_in(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::ToGuest => self.in_place.get(),
+            Direction::FromGuest => self.sent_in_place.get(),
+        }
+    }
+
+    /// Sets whether frames to the guest are copied, although its buffers could be lent.
+    #[inline(always)]
+    pub(super) fn set_copies(&self, copies: bool) {
+        if self.copies() != copies {
+            self.copies.store(copies, Ordering::Relaxed);
+        }
+    }
+
+    /// Reports whether frames to the guest are copied, although its buffers could be lent.
+    #[inline(always)]
+    pub(super) fn copies(&self) -> bool {
+        self.copies.load(Ordering::Relaxed)
     }
 
     /// Sets whether frames are taken apart on their way to the guest. If so, nothing is lent before the queue has received
@@ -147,14 +230,14 @@ impl Mapped {
     /// Returns the length from which the guest's frames may be sent without a copy; [`u32::MAX`] if all are copied.
     #[inline(always)]
     pub(in crate::port) fn keeps_from(&self) -> u32 {
-        if self.in_place_from() == 0 { u32::MAX } else { self.copy_break }
+        if self.in_place_from() == 0 { u32::MAX } else { self.threshold(Direction::FromGuest) }
     }
 
     /// Returns the minimum number of buffers to offer, the queue's own included, while its worker polls.
     #[inline(always)]
     pub(in crate::port) fn reserve(&self) -> u16 {
         let (unfit, lends) = (self.unfit.get() != 0, self.on_loan.get() > 0);
-        if !lends && self.keep() > KEEP {
+        if self.copies() || (!lends && self.keep() > KEEP) {
             // A queue that could lend and does not is as deep as one without a mapping.
             u16::MAX
         } else if !lends && unfit {

@@ -10,6 +10,7 @@ mod mapped;
 mod mapping;
 mod share;
 mod source;
+mod timing;
 
 pub use guest::GuestBuffers;
 pub(super) use lending::{Lending, PassOn};
@@ -18,6 +19,7 @@ pub(super) use mapped::{RESERVE, RESERVE_ASLEEP};
 pub(crate) use mapping::{Guest, GuestEnd, PhysicalEnd, attach};
 pub use share::Mix;
 pub(crate) use source::Source;
+pub use timing::Timing;
 
 use super::{RxQueue, TxQueue};
 use packet::{Burst, Ethernet};
@@ -44,6 +46,9 @@ pub trait ZeroCopyRx {
         Spliced::NOTHING
     }
 
+    /// Returns the times of its bursts, which its worker begins and ends.
+    fn timing(&self) -> Option<&Timing>;
+
     /// Adapts the number of loans to the fate of the frames of a burst. Called between receiving and
     /// [`ZeroCopyRx::relend`], if a stage takes frames apart.
     fn adapt(&self, mix: Mix);
@@ -65,6 +70,9 @@ pub trait ZeroCopyTx {
     fn splice(&self, _from: &Dequeue, _most: u16, _test: Option<&mut HeaderTest<'_>>) -> Spliced {
         Spliced::NOTHING
     }
+
+    /// Returns the times of the mapped guest's bursts, which their worker begins and ends.
+    fn timing(&self) -> Option<&Timing>;
 
     /// Reports whether chains are kept here, which the caller must then ask for.
     fn keeps(&self) -> bool;

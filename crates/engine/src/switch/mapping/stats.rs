@@ -1,6 +1,7 @@
 //! A mapping as users see it.
 
 use super::Mapping;
+use crate::port::zero_copy::Direction;
 use crate::spec::PortQueues;
 use crate::stats::MappingStats;
 
@@ -25,7 +26,9 @@ impl Mapping {
             copied: mapped.copied.get(),
             sent_in_place: mapped.sent_in_place.get(),
             sent_copied: mapped.sent_copied.get(),
-            copy_break: mapped.copy_break,
+            in_place_from: mapped.found_threshold(Direction::ToGuest),
+            sent_in_place_from: mapped.found_threshold(Direction::FromGuest),
+            measured: self.spec.copy_break.is_none(),
         }
     }
 

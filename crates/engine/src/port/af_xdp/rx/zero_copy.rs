@@ -1,7 +1,7 @@
 //! Reception into the buffers of a guest.
 
 use super::{InFlight, Lent, Socket, XdpReceive, push};
-use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, Lending, Mix, PassOn, Timing, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::NET_HEADER;
 use virtqueue::device::{FilledLoans, Landing, Loan, Told};
@@ -120,6 +120,10 @@ impl ZeroCopyRx for XdpReceive {
         lending.mapped().on_loan.set(lent.len() as u64);
         drop((lent, addresses));
         self.fill_reserve(lending.mapped().reserve()) || any
+    }
+
+    fn timing(&self) -> Option<&Timing> {
+        self.lending.as_ref().map(Lending::timing)
     }
 
     fn adapt(&self, mix: Mix) {

@@ -2,7 +2,7 @@
 
 use super::{Held, Returned, VirtioReceive};
 use crate::port::virtio_user::{BufferedQueue, ROOM};
-use crate::port::zero_copy::{GuestBuffers, HeaderTest, Lending, Mix, PassOn, ZeroCopyRx};
+use crate::port::zero_copy::{GuestBuffers, HeaderTest, Lending, Mix, PassOn, Timing, ZeroCopyRx};
 use packet::Burst;
 use virtqueue::device::{FilledLoans, Landing, Loan, Loans, Spliced, Told};
 
@@ -111,6 +111,10 @@ impl ZeroCopyRx for VirtioReceive {
             self.relend(guest);
         }
         done
+    }
+
+    fn timing(&self) -> Option<&Timing> {
+        self.lending.as_ref().map(Lending::timing)
     }
 
     fn adapt(&self, mix: Mix) {
