@@ -12,7 +12,7 @@ use crate::memory::Arena;
 use packed::PackedDriver;
 use split::SplitDriver;
 
-pub(crate) use run::Run;
+pub use run::{HostAddresses, Reach, Run, TakenBack};
 
 /// A run of the driver's memory that a descriptor points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,5 +122,37 @@ impl Queue {
     /// Reports whether [`Queue::pop_used`] has something to return.
     pub fn has_used(&self) -> bool {
         each!(self, r => r.has_used())
+    }
+}
+
+/// A caller splices only with a device that it knows to write headers.
+impl Run for Queue {
+    const WRITES_HEADERS: bool = true;
+
+    type Reach = HostAddresses;
+
+    #[inline(always)]
+    fn reach(&self) -> HostAddresses {
+        HostAddresses
+    }
+
+    #[inline(always)]
+    fn free(&self) -> u16 {
+        self.free()
+    }
+
+    #[inline(always)]
+    fn publish(&mut self) {
+        self.publish();
+    }
+
+    #[inline(always)]
+    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+        each!(self, r => r.take_back(most, take))
+    }
+
+    #[inline(always)]
+    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+        each!(self, r => r.add_each(most, next))
     }
 }

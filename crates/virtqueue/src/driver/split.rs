@@ -1,7 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, Run, UsedEntries};
+use super::run::{self, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -171,14 +171,15 @@ impl UsedEntries for UsedElements<'_> {
     }
 }
 
-impl Run for SplitDriver {
+/// Runs: see [`run::Run`].
+impl SplitDriver {
     #[inline(always)]
-    fn free(&self) -> u16 {
+    pub(super) fn free(&self) -> u16 {
         self.ids.free()
     }
 
     #[inline(always)]
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         if self.avail != self.published {
             publish(self.areas.avail_idx(), self.avail);
             self.published = self.avail;
@@ -186,9 +187,9 @@ impl Run for SplitDriver {
     }
 
     #[inline(always)]
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16 {
+    pub(super) fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
         if self.exchanges {
-            return 0;
+            return TakenBack { chains: 0, stopped: true };
         }
         let mut known = self.seen.wrapping_sub(self.used);
         if known < most {
@@ -196,7 +197,7 @@ impl Run for SplitDriver {
             known = seen.wrapping_sub(self.used);
             if known > self.areas.size {
                 // `pop_used` reports it.
-                return 0;
+                return TakenBack { chains: 0, stopped: true };
             }
             self.seen = seen;
         }
@@ -208,7 +209,7 @@ impl Run for SplitDriver {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    pub(super) fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
         let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
             put(areas.addr(id), addr);

@@ -11,6 +11,7 @@ mod queue;
 mod rings;
 mod rx;
 mod spec;
+mod splice;
 mod steered;
 mod tx;
 mod umem_view;

@@ -5,7 +5,7 @@ use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
 use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Loans, Prefetch, Spliced, Terms};
-use virtqueue::driver::Queue;
+use virtqueue::driver::Run;
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -33,7 +33,7 @@ impl GuestBuffers {
 
     /// See [`Enqueue::splice`]. Does nothing once pages of the guest's memory have vanished.
     #[inline(always)]
-    pub(in crate::port) fn splice(&self, filler: &mut Queue, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+    pub(super) fn splice(&self, filler: &mut impl Run, loans: &mut Loans, most: u16, room: u32) -> Spliced {
         if self.ring.memory().is_broken() {
             return Spliced::NOTHING;
         }

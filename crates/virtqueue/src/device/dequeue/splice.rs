@@ -9,7 +9,7 @@ use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Spliced, single};
 use super::super::transmit::TransmitRing;
 use super::Dequeue;
-use crate::driver::{Buffer, Queue, Run};
+use crate::driver::{Buffer, Reach, Run, TakenBack};
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
 use packet::{MAX_FRAME, MIN_FRAME};
@@ -29,14 +29,11 @@ impl<L: DirtyLog> Dequeue<L> {
     /// Returns chains to the guest that `sender` has sent, as its `chains` by id say, and has it send the guest's next frames from
     /// where they lie, on these terms. Publishes both. Nothing is moved if no chains can be kept, or if others wait to be recycled.
     #[inline]
-    pub fn splice(&self, sender: &mut Queue, chains: &mut Chains, terms: SendTerms) -> Spliced {
+    pub fn splice(&self, sender: &mut impl Run, chains: &mut Chains, terms: SendTerms) -> Spliced {
         let Some(kept) = self.kept.as_ref().filter(|kept| self.measured.is_none() && kept.is_at_rest()) else {
             return Spliced::NOTHING;
         };
-        match sender {
-            Queue::Split(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms)),
-            Queue::Packed(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms)),
-        }
+        each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms))
     }
 }
 
@@ -48,20 +45,19 @@ fn splice<R: ReceiveRing + DeviceRing>(
     chains: &mut Chains,
     SendTerms { most, shortest, kept: most_kept }: SendTerms,
 ) -> Spliced {
-    let mut done = Spliced::default();
     let mut used = ring.used();
-    done.back = sender.take_back(u16::MAX, |id, _| {
+    let TakenBack { chains: back, stopped } = sender.take_back(u16::MAX, |id, _| {
         let entry = chains.entry(id);
         let Some((entry, chain)) = entry.and_then(|entry| kept.end(*entry).map(|chain| (entry, chain))) else {
-            done.stopped = true;
             return false;
         };
         *entry = NO_CHAIN;
         ring.put_empty(&mut used, chain);
         true
     });
-    kept.ended(done.back);
-    chains.moved(done.back, 0);
+    let mut done = Spliced { back, stopped, ..Spliced::default() };
+    kept.ended(back);
+    chains.moved(back, 0);
     ring.set_used(used);
     ring.publish();
     let most = most.min(sender.free()).min(most_kept.saturating_sub(kept.out()));
@@ -73,6 +69,7 @@ fn splice<R: ReceiveRing + DeviceRing>(
     };
     let memory = &*ring.common().areas.memory;
     let lengths = shortest.max(MIN_FRAME)..=MAX_FRAME;
+    let reach = sender.reach();
     let frames = sender.add_each(most, |id| {
         let buffer = match ring.head_at(&available) {
             Ok(None) => return None,
@@ -80,7 +77,10 @@ fn splice<R: ReceiveRing + DeviceRing>(
             Err(_) => None,
         };
         let frame = |buffer: &Posted| buffer.len.wrapping_sub(NET_HEADER);
-        let Some(buffer) = buffer.filter(|buffer| lengths.contains(&frame(buffer)) && kept.begin(buffer.chain()))
+        let Some((buffer, addr)) = buffer
+            .filter(|buffer| lengths.contains(&frame(buffer)))
+            .and_then(|buffer| Some((buffer, reach.address(buffer.ptr.addr() as u64, buffer.len)?)))
+            .filter(|(buffer, _)| kept.begin(buffer.chain()))
         else {
             done.stopped = true;
             return None;
@@ -88,7 +88,7 @@ fn splice<R: ReceiveRing + DeviceRing>(
         ring.pass_available(&mut available, buffer.slots);
         chains.set(id, buffer.id);
         done.bytes += u64::from(frame(&buffer));
-        Some(Buffer { addr: buffer.ptr.addr() as u64, len: buffer.len, writable: false })
+        Some(Buffer { addr, len: buffer.len, writable: false })
     });
     ring.set_available(available);
     kept.began(frames);

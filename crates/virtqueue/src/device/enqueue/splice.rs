@@ -1,13 +1,16 @@
 //! Frames to a guest that another process or a NIC wrote into the guest's buffers, spliced: see [`crate::device::splice`].
 
 use super::super::chain::Access;
+use super::super::header::write_header;
+use super::super::lend::{Landing, Loan, Told};
 use super::super::loans::{Entries, Loans, is_usual};
+use super::super::posted::Posted;
 use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Spliced, single};
 use super::lending::fits;
 use super::{Enqueue, Lends};
-use crate::driver::{Buffer, Queue, Run};
+use crate::driver::{Buffer, Reach, Run, TakenBack};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
@@ -15,37 +18,42 @@ use packet::{MAX_FRAME, MIN_FRAME};
 use std::hint::cold_path;
 
 impl<L: DirtyLog> Enqueue<L> {
-    /// Delivers up to `most` frames that `filler` returns in `loans` of this queue, with a valid virtio header, and lends it buffers of
-    /// at least `room` bytes in their place. Publishes both. All buffers of the burst before must have been settled.
+    /// Delivers up to `most` frames that `filler` returns in `loans` of this queue, and lends it buffers of at least `room` bytes in
+    /// their place, which is room for a virtio header at least. Publishes both. All buffers of the burst before must have been settled.
     #[inline]
-    pub fn splice(&self, filler: &mut Queue, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+    pub fn splice(&self, filler: &mut impl Run, loans: &mut Loans, most: u16, room: u32) -> Spliced {
         debug_assert!(self.filled.is_empty(), "a burst ends before the next one begins");
-        match filler {
-            Queue::Split(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room)),
-            Queue::Packed(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room)),
-        }
+        each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room))
     }
 
     #[inline(always)]
-    fn splice_by<R: ReceiveRing + DeviceRing>(
+    fn splice_by<R: ReceiveRing + DeviceRing, F: Run>(
         &self,
         ring: &R,
-        filler: &mut impl Run,
+        filler: &mut F,
         loans: &mut Loans,
         most: u16,
         room: u32,
     ) -> Spliced {
         let Some(mut loaned) = loans.of(self.id) else { return Spliced::NOTHING };
         let Entries { entries, watch } = &mut loaned;
-        let (mut used, mut bytes, mut stopped) = (ring.used(), 0, false);
-        let frames = filler.take_back(most, |id, written| {
+        let (mut used, mut bytes, mut finished) = (ring.used(), 0, 0);
+        let leaves_checksums = !F::WRITES_HEADERS && filler.leaves_checksums();
+        let TakenBack { chains: frames, mut stopped } = filler.take_back(most, |id, written| {
             let frame = written.wrapping_sub(NET_HEADER);
             let entry = entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
             let Some(entry) = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME) else {
-                stopped = true;
                 return false;
             };
             self.mark_returned(entry);
+            if !F::WRITES_HEADERS {
+                // SAFETY: this queue lent the buffer after checking that it is mapped for its length, in which `written` lies, by a
+                // memory that the queue holds.
+                unsafe { write_header(self.writer(), entry.ptr) };
+            }
+            if leaves_checksums {
+                finished += u32::from(self.finish(*entry, frame));
+            }
             ring.put_used(&mut used, *entry, written, Instead::OWN);
             entry.slots = 0;
             watch.returned(id);
@@ -57,7 +65,13 @@ impl<L: DirtyLog> Enqueue<L> {
         let free = filler.free();
         let back = if free > 0 { self.lend_by(ring, filler, loaned, free, room, &mut stopped) } else { 0 };
         loans.moved(frames, back);
-        Spliced { frames: frames.into(), bytes, back, stopped }
+        Spliced { frames: frames.into(), bytes, back, finished, stopped }
+    }
+
+    /// Finishes the checksum of a frame of `len` bytes in this buffer. Reports whether it was unfinished.
+    #[inline(never)]
+    fn finish(&self, buffer: Posted, len: u32) -> bool {
+        self.finish_checksum(&Loan { buffer, queue: self.id }, &Landing::whole(len), Told::Nothing)
     }
 
     /// Lends up to `most` buffers: those that the general way has read, and those in the ring. Returns their number.
@@ -77,10 +91,12 @@ impl<L: DirtyLog> Enqueue<L> {
         };
         let memory = &*ring.common().areas.memory;
         let mut read = self.posted.len();
+        let reach = filler.reach();
+        let reached = |buffer: Posted| Some((buffer, reach.address(buffer.ptr.addr() as u64, buffer.len)?));
         let lent = filler.add_each(most, |id| {
             let buffer = if read > 0 {
                 cold_path();
-                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room)).inspect(|_| {
+                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room)).and_then(reached).inspect(|_| {
                     self.posted.pop(1);
                     read -= 1;
                 })
@@ -91,15 +107,16 @@ impl<L: DirtyLog> Enqueue<L> {
                     Err(_) => None,
                 };
                 head.filter(|buffer| buffer.len >= room)
-                    .inspect(|buffer| ring.pass_available(&mut available, buffer.slots))
+                    .and_then(reached)
+                    .inspect(|(buffer, _)| ring.pass_available(&mut available, buffer.slots))
             };
-            let Some(buffer) = buffer else {
+            let Some((buffer, addr)) = buffer else {
                 *stopped = true;
                 return None;
             };
             entries[usize::from(id)] = buffer;
             watch.lent(id);
-            Some(Buffer { addr: buffer.ptr.addr() as u64, len: buffer.len, writable: true })
+            Some(Buffer { addr, len: buffer.len, writable: true })
         });
         ring.set_available(available);
         if lent > 0 {

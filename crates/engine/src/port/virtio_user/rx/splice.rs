@@ -15,18 +15,6 @@ impl VirtioReceive {
         if self.outer > 0 || !has_all_own || !self.headers.writes() {
             return Spliced::NOTHING;
         }
-        let loans = &mut *self.loans.borrow_mut();
-        loans.watch(lending.timed().map(|key| key as u16));
-        let done = guest.splice(end.queue.ring(), loans, most, lending.room());
-        let mapped = lending.mapped();
-        mapped.in_place.add(done.frames.into());
-        mapped.on_loan.set(loans.len().into());
-        if loans.watched_is_back() {
-            lending.timed_came_back();
-        }
-        if let Some(id) = loans.last() {
-            lending.lent(id.into());
-        }
-        done
+        lending.splice(guest, end.queue.ring(), &mut self.loans.borrow_mut(), most)
     }
 }
