@@ -51,11 +51,14 @@ impl Queue {
 }
 
 impl Kernel {
-    /// Takes the chunk that was filled first, if there is one. Returns its address, and the one at which it gets a frame.
-    pub fn take_filled(&mut self) -> Option<(u64, u64)> {
-        let filled = self.fill.burst(1).next()?;
-        let received = self.received(filled);
-        Some((filled, self.umem.frame_address(received)))
+    /// Takes the chunk that was filled first, if there is one.
+    pub fn take_filled(&mut self) -> Option<u64> {
+        self.fill.burst(1).next()
+    }
+
+    /// Returns the address of the first byte of a frame in a filled chunk.
+    pub fn frame_address(&self, filled: u64) -> u64 {
+        self.umem.frame_address(self.received(filled))
     }
 
     /// Returns a chunk with a frame, or with a `part` of one that goes on in the next chunk (`xp_get_handle`).

@@ -14,9 +14,9 @@ use xsk::{Chunks, Descriptor, Kernel, Queue};
 /// Both halves of a queue, and the kernel's part.
 pub struct ByHand {
     /// The receive half.
-    pub receive: XdpReceive,
+    pub rx: XdpReceive,
     /// The transmit half.
-    pub transmit: XdpTransmit,
+    pub tx: XdpTransmit,
     /// The kernel, as far as the queue knows it.
     pub kernel: Kernel,
     view: UmemView,
@@ -45,7 +45,7 @@ impl ByHand {
             XdpReceive::new(rings, view.clone(), receiving, Some(lending), Arc::default(), Arc::default(), unfinished);
         let rings = TxRings { tx, completion };
         let transmit = XdpTransmit::new(rings, view.clone(), sending, LIMITS[0], Some(mapped), Arc::default());
-        Ok(ByHand { receive: receive.map_err(|e| e.to_string())?, transmit, kernel, view, own, guest })
+        Ok(ByHand { rx: receive.map_err(|e| e.to_string())?, tx: transmit, kernel, view, own, guest })
     }
 
     /// Finds the memory and its address of `len` bytes at an address of the kernel's.
@@ -57,12 +57,12 @@ impl ByHand {
         })
     }
 
-    /// Writes a frame to the chunk that was filled first. Returns the chunk, if there is one; [`Kernel::receive`] returns it to the queue.
-    pub fn fill(&mut self, frame: &[u8]) -> Option<u64> {
-        let (filled, at) = self.kernel.take_filled()?;
-        let (arena, at) = self.locate(at, frame.len() as u32).expect("frames lie in a memory");
+    /// Returns a filled chunk with a frame in it to the queue.
+    pub fn receive(&mut self, filled: u64, frame: &[u8]) {
+        let (at, len) = (self.kernel.frame_address(filled), frame.len() as u32);
+        let (arena, at) = self.locate(at, len).expect("frames lie in a memory");
         arena.gather(at, std::iter::once(Segment::from(frame)));
-        Some(filled)
+        self.kernel.receive(filled, len, false);
     }
 
     /// Takes the frame that was sent first, with its bytes, if there is one; [`Kernel::complete`] returns it to the queue.
