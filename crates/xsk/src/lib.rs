@@ -60,6 +60,8 @@ mod umem;
 
 pub use error::{Error, Result};
 pub use interface::Interface;
+#[cfg(feature = "analysis")]
+pub use queue::Kernel;
 pub use queue::{Bound, Completion, Fill, Mode, Monitor, Queue, QueueConfig, Rx, Sending, Statistics, Tx};
 pub use redirect::{Attach, Attached, Groups, Redirect, RedirectConfig, Steering};
 pub use ring::{Descriptor, RingBurst};

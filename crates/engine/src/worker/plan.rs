@@ -8,7 +8,6 @@ use super::turns::Turns;
 use crate::clock::{self, Cycles};
 use crate::forward::{BridgePlan, Output, Scratch};
 use crate::monitor::{Activity, WorkerCounters};
-use crate::port::zero_copy::Timing;
 use crate::stage::ingress::Ingress;
 use crate::stage::stopwatch::{FORWARD, RECEIVE, RECYCLE};
 use packet::{BurstStorage, MAX_BURST};
@@ -94,14 +93,14 @@ impl Plan {
                 (input, most) = (&self.inputs[turn.input], turn.frames);
             }
             let timing = if input.is_mapped() { input.timing(&self.outputs) } else { None };
-            let timed = timing.and_then(Timing::begin);
-            let (frames, bytes) = 'pass: {
+            let begun = timing.map(|timing| timing.begin(&input.route.counters.received));
+            'pass: {
                 let Ingress { half, stages } = &input.ingress;
                 let half = &**half;
                 let here = input.route.place;
                 self.counters.place.set(here.at(Activity::Receive));
                 let mut sample = self.bursts.is_multiple_of(SAMPLE);
-                let (mut spliced, mut bytes) = (0, 0);
+                let mut spliced = 0;
                 let began = if sample { self.cycles.now() } else { 0 };
                 let has_stages = !stages.is_empty();
                 if input.is_mapped() {
@@ -118,13 +117,12 @@ impl Plan {
                         most -= spliced;
                     }
                     if !done.stopped || most == 0 {
-                        break 'pass (spliced, done.bytes);
+                        break 'pass;
                     }
-                    bytes = done.bytes;
                 }
                 let mut burst = self.storage.start();
                 if has_stages {
-                    let Some(frames) = stages.turn() else { break 'pass (spliced, bytes) };
+                    let Some(frames) = stages.turn() else { break 'pass };
                     burst.limit(frames.min(most));
                 } else if most < MAX_BURST {
                     burst.limit(most);
@@ -148,13 +146,11 @@ impl Plan {
                         routing.process(&input.route, stages, &mut burst, &mut self.scratch);
                         moved = true;
                     }
-                    break 'pass (spliced, bytes);
+                    break 'pass;
                 }
                 moved = true;
-                let received = spliced + burst.len();
-                bytes += burst.bytes();
                 if self.turns.is_measured() {
-                    self.turns.note(received as u64, burst.is_full());
+                    self.turns.note((spliced + burst.len()) as u64, burst.is_full());
                 }
                 self.bursts = self.bursts.wrapping_add(1);
                 if sample {
@@ -185,10 +181,9 @@ impl Plan {
                     watch.stop();
                     self.counters.sampled.add(frames as u64);
                 }
-                (received, bytes)
-            };
-            if let Some(timing) = timing {
-                timing.end(frames, bytes, timed);
+            }
+            if let Some((timing, begun)) = timing.zip(begun) {
+                timing.end(&input.route.counters.received, begun);
             }
         }
         if self.turns.is_measured() {

@@ -29,13 +29,15 @@ pub struct Spliced {
     pub bytes: u64,
     /// Entries that moved against the frames: buffers lent, or chains returned to the guest.
     pub back: u16,
+    /// Frames of these whose checksum the switch finished ([`crate::driver::Run::leaves_checksums`]).
+    pub finished: u32,
     /// Whether the next entry has to go the general way, which also reports errors of a ring.
     pub stopped: bool,
 }
 
 impl Spliced {
     /// Nothing moved, and all goes the general way.
-    pub const NOTHING: Spliced = Spliced { frames: 0, bytes: 0, back: 0, stopped: true };
+    pub const NOTHING: Spliced = Spliced { frames: 0, bytes: 0, back: 0, finished: 0, stopped: true };
 
     /// Reports whether any entry moved.
     #[inline(always)]

@@ -9,10 +9,10 @@ mod split;
 use crate::config::{Format, QueueConfig};
 use crate::error::{Fatal, SetupError};
 use crate::memory::Arena;
-use packed::PackedDriver;
-use split::SplitDriver;
 
-pub(crate) use run::Run;
+pub use packed::PackedDriver;
+pub use run::{HostAddresses, Reach, Run, TakenBack};
+pub use split::SplitDriver;
 
 /// A run of the driver's memory that a descriptor points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,3 +124,48 @@ impl Queue {
         each!(self, r => r.has_used())
     }
 }
+
+/// Implements [`Run`] for the ring of a format. A queue of either is none: what runs are passed would then have two callers, and not be
+/// inlined.
+macro_rules! run {
+    ($($ring:ident),*) => {$(
+        /// A caller splices only with a device that it knows to write headers.
+        impl Run for $ring {
+            const WRITES_HEADERS: bool = true;
+
+            type Reach = HostAddresses;
+
+            #[inline(always)]
+            fn reach(&self) -> HostAddresses {
+                HostAddresses
+            }
+
+            #[inline(always)]
+            fn free(&self) -> u16 {
+                self.free()
+            }
+
+            #[inline(always)]
+            fn publish(&mut self) {
+                self.publish();
+            }
+
+            #[inline(always)]
+            fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+                self.take_back(most, take)
+            }
+
+            #[inline(always)]
+            fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
+                self.peek(most, look);
+            }
+
+            #[inline(always)]
+            fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+                self.add_each(most, next)
+            }
+        }
+    )*};
+}
+
+run!(SplitDriver, PackedDriver);

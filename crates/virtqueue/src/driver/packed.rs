@@ -1,7 +1,7 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, Run, UsedEntries};
+use super::run::{self, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -171,21 +171,22 @@ impl UsedEntries for UsedDescriptors<'_> {
     }
 }
 
-impl Run for PackedDriver {
+/// Runs: see [`run::Run`].
+impl PackedDriver {
     #[inline(always)]
-    fn free(&self) -> u16 {
+    pub(super) fn free(&self) -> u16 {
         self.free
     }
 
     #[inline(always)]
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         if let Some(first) = self.first.take() {
             publish(self.areas.tail(first.slot), first.tail.0);
         }
     }
 
     #[inline(always)]
-    fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
+    pub(super) fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
         if self.exchanges {
             return;
         }
@@ -195,21 +196,21 @@ impl Run for PackedDriver {
     }
 
     #[inline(always)]
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16 {
+    pub(super) fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
         if self.exchanges {
-            return 0;
+            return TakenBack { chains: 0, stopped: true };
         }
         let (areas, at) = (&self.areas, self.used);
         let mut used = UsedDescriptors { areas, at, bits: packed_used_bits(at.wrap) };
         let most = most.min(self.areas.size - self.free);
         let taken = run::take_back(&mut used, &mut self.ids, &mut self.outstanding, most, take);
         self.used = used.at;
-        self.free += taken;
+        self.free += taken.chains;
         taken
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    pub(super) fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
         let (areas, mut avail, mut first) = (&self.areas, self.avail, self.first.take());
         let mut bits = packed_available_bits(avail.wrap);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {

@@ -1,30 +1,75 @@
 //! Runs of chains of one buffer: many are taken back or added in one loop, with all state in locals.
 //!
 //! This is the driver's part of a splice ([`crate::device::Spliced`]). Anything else than a chain of one buffer ends a run, and is left
-//! as it is for [`super::Queue::pop_used`] and [`super::Queue::add`].
+//! as it is for the driver's usual calls: those of [`super::Queue`] are [`super::Queue::pop_used`] and [`super::Queue::add`].
 
 use super::Buffer;
 use super::ids::{Entry, Ids, Outstanding, OutstandingChain};
 
-/// A ring whose chains of one buffer are taken back and added in runs.
-pub(crate) trait Run {
-    /// Returns the number of free descriptors.
+/// A ring whose chains of one buffer are taken back and added in runs: those in a [`super::Queue`], or another with entries for
+/// buffers. Its methods should be inlined: what they are passed is called for every frame.
+pub trait Run {
+    /// Whether each filled buffer comes back with a valid virtio header, of a frame in one buffer and without offloads. If not, the switch
+    /// writes the header.
+    const WRITES_HEADERS: bool;
+
+    /// Tells where the device reaches buffers.
+    type Reach: Reach;
+
+    /// Returns what tells where the device reaches buffers, for the next [`Run::add_each`].
+    fn reach(&self) -> Self::Reach;
+
+    /// Reports whether frames may come whose sender left their checksums to others, if headers do not tell ([`Run::WRITES_HEADERS`]).
+    fn leaves_checksums(&self) -> bool {
+        false
+    }
+
+    /// Returns the maximum number of chains that can be added now.
     fn free(&self) -> u16;
 
-    /// Makes all added chains available to the device at once.
+    /// Makes all added chains available to the device at once, if [`Run::add_each`] has not done that.
     fn publish(&mut self);
 
-    /// Passes the id and the bytes written of up to `most` used chains to `take`, in the order in which the device returned them.
-    /// Ends before one that `take` refuses, or that is not of one buffer. Takes none of a ring that exchanges buffers. Returns their
-    /// number.
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16;
+    /// Passes the id and the bytes written, virtio header included, of up to `most` used chains to `take`, in the order in which the
+    /// device returned them. Stops before one that `take` refuses, that is not of one buffer, or that breaks the rules. Takes none of a
+    /// ring that exchanges buffers.
+    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack;
 
-    /// Passes the ids of up to `most` of the chains that [`Run::take_back`] would take next to `look`, unchecked: as a hint.
-    fn peek(&mut self, most: u16, look: impl FnMut(u16));
+    /// Passes the ids of up to `most` of the chains that [`Run::take_back`] would take next to `look`, unchecked: as a hint. Passes
+    /// none if it cannot read ahead.
+    #[inline(always)]
+    fn peek(&mut self, _most: u16, _look: impl FnMut(u16)) {}
 
-    /// Adds chains of one buffer, up to `most` and as far as there are free descriptors: asks `next` for each, with the id that it will
-    /// have, until there is none. [`super::Queue::publish`] makes them visible. Returns their number.
+    /// Adds chains of one buffer, up to `most` and as far as there is room: asks `next` for each, with the id that it will have, until
+    /// there is none. A buffer has the address that [`Run::reach`] gave. Returns their number.
     fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16;
+}
+
+/// Result of [`Run::take_back`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenBack {
+    /// Number of chains.
+    pub chains: u16,
+    /// Whether the next one was left to the driver's usual calls.
+    pub stopped: bool,
+}
+
+/// Where a device reaches the memory of this process.
+pub trait Reach: Copy {
+    /// Returns the device's address of a buffer that it is to fill or to send, virtio header included: `len` bytes at the address `at` of
+    /// this process. `None` if the device cannot do that.
+    fn address(&self, at: u64, len: u32) -> Option<u64>;
+}
+
+/// The device has the addresses of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct HostAddresses;
+
+impl Reach for HostAddresses {
+    #[inline(always)]
+    fn address(&self, at: u64, _: u32) -> Option<u64> {
+        Some(at)
+    }
 }
 
 /// Used entries that a call reads, from the oldest on.
@@ -59,18 +104,22 @@ pub(super) fn take_back(
     outstanding: &mut Outstanding,
     most: u16,
     mut take: impl FnMut(u16, u32) -> bool,
-) -> u16 {
+) -> TakenBack {
     let mut batch = outstanding.batch;
-    let mut taken = 0;
-    while taken < most {
+    let (mut chains, mut stopped) = (0, false);
+    while chains < most {
         // In order, an entry may stand for all chains up to the one that it names.
         let Some(last) = batch.or_else(|| used.read()) else { break };
         let oldest = ids.oldest().filter(|&oldest| u32::from(oldest) != last.id);
         let id = oldest.map_or(last.id, u32::from);
-        let Some(chain) = outstanding.chains.get_mut(id as usize) else { break };
+        let Some(chain) = outstanding.chains.get_mut(id as usize) else {
+            stopped = true;
+            break;
+        };
         let id = id as u16;
         let len = if oldest.is_some() { chain.writable } else { last.len };
         if chain.descriptors != 1 || last.id >= ids.size() || !take(id, len) {
+            stopped = true;
             break;
         }
         chain.descriptors = 0;
@@ -78,10 +127,10 @@ pub(super) fn take_back(
         ids.give_back(id);
         used.prepare(id);
         used.pass();
-        taken += 1;
+        chains += 1;
     }
     outstanding.batch = batch;
-    taken
+    TakenBack { chains, stopped }
 }
 
 /// See [`Run::add_each`]; `put` writes a chain's descriptor.

@@ -1,7 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, Run, UsedEntries};
+use super::run::{self, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -175,36 +175,35 @@ impl UsedEntries for UsedElements<'_> {
     }
 }
 
+/// Runs: see [`run::Run`].
 impl SplitDriver {
-    /// Returns the number of used elements that are known, after a look if fewer than `wanted` are. None of a ring that exchanges
-    /// buffers, or that is broken: `pop_used` reports it.
+    /// Returns the number of used elements that are known, after a look if fewer than `wanted` are. `None` if the ring exchanges buffers,
+    /// or is broken, which `pop_used` reports.
     #[inline(always)]
-    fn known(&mut self, wanted: u16) -> u16 {
+    fn known(&mut self, wanted: u16) -> Option<u16> {
         if self.exchanges {
-            return 0;
+            return None;
         }
         let known = self.seen.wrapping_sub(self.used);
         if known >= wanted {
-            return known;
+            return Some(known);
         }
         let seen = consume(self.areas.used_idx());
         let known = seen.wrapping_sub(self.used);
         if known > self.areas.size {
-            return 0;
+            return None;
         }
         self.seen = seen;
-        known
+        Some(known)
     }
-}
 
-impl Run for SplitDriver {
     #[inline(always)]
-    fn free(&self) -> u16 {
+    pub(super) fn free(&self) -> u16 {
         self.ids.free()
     }
 
     #[inline(always)]
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         if self.avail != self.published {
             publish(self.areas.avail_idx(), self.avail);
             self.published = self.avail;
@@ -212,8 +211,8 @@ impl Run for SplitDriver {
     }
 
     #[inline(always)]
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> u16 {
-        let known = self.known(most);
+    pub(super) fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+        let Some(known) = self.known(most) else { return TakenBack { chains: 0, stopped: true } };
         let (areas, mask) = (&self.areas, self.mask);
         let mut used = UsedElements { areas, mask, at: self.used };
         let taken = run::take_back(&mut used, &mut self.ids, &mut self.outstanding, most.min(known), take);
@@ -222,14 +221,14 @@ impl Run for SplitDriver {
     }
 
     #[inline(always)]
-    fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
-        let known = self.known(most);
+    pub(super) fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
+        let Some(known) = self.known(most) else { return };
         let mut used = UsedElements { areas: &self.areas, mask: self.mask, at: self.used };
         run::peek(&mut used, &self.ids, most.min(known), look);
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    pub(super) fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
         let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
             put(areas.addr(id), addr);

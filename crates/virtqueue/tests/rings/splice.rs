@@ -172,9 +172,11 @@ impl ToGuest {
         let mut moved = false;
         if splices {
             let terms = ReceiveTerms { most: work.most.into(), room: LEND, keep };
-            let done = match work.refuses {
-                0 => guest.enqueue.splice(queue, loans, terms, Unseen),
-                _ => guest.enqueue.splice(queue, loans, terms, Seen::by(work.test())),
+            let done = match (&mut *queue, work.refuses) {
+                (Queue::Split(ring), 0) => guest.enqueue.splice(ring, loans, terms, Unseen),
+                (Queue::Split(ring), _) => guest.enqueue.splice(ring, loans, terms, Seen::by(work.test())),
+                (Queue::Packed(ring), 0) => guest.enqueue.splice(ring, loans, terms, Unseen),
+                (Queue::Packed(ring), _) => guest.enqueue.splice(ring, loans, terms, Seen::by(work.test())),
             };
             assert!(done.frames <= work.most.into());
             self.spliced += done.frames;
@@ -296,9 +298,12 @@ impl FromGuest {
         let mut moved = false;
         if splices {
             let terms = SendTerms { most: work.most.into(), shortest: SHORTEST, kept: u16::MAX };
-            let done = match work.refuses {
-                0 => self.dequeue.splice(&mut self.sender, &mut self.chains, terms, Unseen),
-                _ => self.dequeue.splice(&mut self.sender, &mut self.chains, terms, Seen::by(work.test())),
+            let chains = &mut self.chains;
+            let done = match (&mut self.sender, work.refuses) {
+                (Queue::Split(ring), 0) => self.dequeue.splice(ring, chains, terms, Unseen),
+                (Queue::Split(ring), _) => self.dequeue.splice(ring, chains, terms, Seen::by(work.test())),
+                (Queue::Packed(ring), 0) => self.dequeue.splice(ring, chains, terms, Unseen),
+                (Queue::Packed(ring), _) => self.dequeue.splice(ring, chains, terms, Seen::by(work.test())),
             };
             assert!(done.frames <= work.most.into() && done.frames <= u32::from(room) + u32::from(done.back));
             self.spliced += done.frames;
@@ -437,7 +442,8 @@ fn loans_of_another_queue_are_not_spliced() {
     one.guest.post_in(4, 2048, 1);
     assert!(one.round(true, Work::USUAL, 0));
     let terms = ReceiveTerms { most: 32, room: LEND, keep: 0 };
-    assert_eq!(other.enqueue.splice(&mut one.filler, &mut one.loans, terms, Unseen), Spliced::NOTHING);
+    let Queue::Split(ring) = &mut one.filler else { panic!("it is another ring") };
+    assert_eq!(other.enqueue.splice(ring, &mut one.loans, terms, Unseen), Spliced::NOTHING);
     assert_eq!(one.loans.len(), 4);
 }
 

@@ -38,7 +38,9 @@ impl Fill {
     /// Works as [`Self::push`], from an iterator; pass `&mut` of one to keep the rest.
     #[inline]
     pub fn push_from(&mut self, addresses: impl IntoIterator<Item = u64>) -> usize {
-        self.push_checked(addresses, self.ring.size())
+        let addresses = addresses.into_iter();
+        let wanted = self.ring.most_of(&addresses);
+        self.push_checked(addresses, wanted)
     }
 
     #[inline]
@@ -89,6 +91,13 @@ impl Rx {
     #[inline]
     pub fn burst(&mut self, max: u32) -> RingBurst<'_, Descriptor> {
         self.ring.burst(max)
+    }
+
+    /// Passes up to `max` received frames, or parts of frames, to `take`, until it refuses one, which stays. Returns the number of the
+    /// others; the caller owns their chunks again.
+    #[inline]
+    pub fn take_while(&mut self, max: u32, take: impl FnMut(Descriptor) -> bool) -> u32 {
+        self.ring.take_while(max, take)
     }
 
     /// Returns the number of waiting frames, or parts of frames.
@@ -147,7 +156,9 @@ impl Tx {
     /// Works as [`Self::push`], from an iterator; pass `&mut` of one to keep the rest.
     #[inline]
     pub fn push_from(&mut self, frames: impl IntoIterator<Item = Descriptor>) -> usize {
-        self.push_encoded(frames, self.ring.size())
+        let frames = frames.into_iter();
+        let wanted = self.ring.most_of(&frames);
+        self.push_encoded(frames, wanted)
     }
 
     #[inline]
@@ -203,6 +214,13 @@ impl Completion {
     pub fn burst(&mut self, max: u32) -> impl ExactSizeIterator<Item = u64> {
         let chunks = self.socket.umem.chunks();
         self.ring.burst(max).map(move |address| chunks.frame_address(address))
+    }
+
+    /// Passes up to `max` of them to `take`, until it refuses one, which stays. Returns the number of the others.
+    #[inline]
+    pub fn take_while(&mut self, max: u32, mut take: impl FnMut(u64) -> bool) -> u32 {
+        let chunks = self.socket.umem.chunks();
+        self.ring.take_while(max, |address| take(chunks.frame_address(address)))
     }
 
     /// Stores them in a slice; returns their number.

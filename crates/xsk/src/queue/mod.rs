@@ -1,5 +1,7 @@
 //! A socket bound to one queue of an interface, and its four halves.
 
+#[cfg(feature = "analysis")]
+mod by_hand;
 mod config;
 mod halves;
 mod open;
@@ -8,6 +10,8 @@ mod socket;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+#[cfg(feature = "analysis")]
+pub use by_hand::Kernel;
 pub use config::{Bound, Mode, QueueConfig};
 pub use halves::{Completion, Fill, Rx, Sending, Tx};
 pub(crate) use socket::Socket;

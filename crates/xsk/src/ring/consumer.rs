@@ -43,6 +43,27 @@ impl<T: Copy> Consumer<T> {
         let len = self.waiting(max).min(max);
         RingBurst { end: self.next.wrapping_add(len), consumer: self }
     }
+
+    /// Passes up to `max` entries to `take`, until it refuses one: that one stays, as do those behind it. The kernel may reuse the slots
+    /// of the others when this returns. Returns their number.
+    #[inline]
+    pub(crate) fn take_while(&mut self, max: u32, mut take: impl FnMut(T) -> bool) -> u32 {
+        let len = self.waiting(max).min(max);
+        let (first, mut taken) = (self.next, 0);
+        while taken < len {
+            // SAFETY: as in `RingBurst::next`.
+            let entry = unsafe { self.ring.entry(first.wrapping_add(taken)).read() };
+            if !take(entry) {
+                break;
+            }
+            taken += 1;
+        }
+        if taken > 0 {
+            self.next = first.wrapping_add(taken);
+            ordering::publish(self.ring.consumer(), self.next);
+        }
+        taken
+    }
 }
 
 /// A burst of entries being taken from a ring.
@@ -90,7 +111,7 @@ impl<T: Copy> Drop for RingBurst<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parts::fake::FakeRing;
+    use super::super::fake::FakeRing;
     use super::super::{Descriptor, Producer};
     use super::*;
     use proptest::prelude::*;
@@ -154,20 +175,31 @@ mod tests {
         fn a_ring_is_a_bounded_queue(
             size in (0..6u32).prop_map(|bits| 1 << bits),
             start in prop_oneof![Just(0), u32::MAX - 50..=u32::MAX],
-            steps in prop::collection::vec((0..40usize, 0..40u32, 0..40usize), 0..30),
+            steps in prop::collection::vec((0..40usize, 0..40u32, 0..40usize, any::<bool>()), 0..30),
         ) {
             let memory = FakeRing::<u64>::new(size, start);
             let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
             let (mut model, mut count) = (VecDeque::new(), 0u64);
-            for (push, burst, take) in steps {
+            for (push, burst, take, refuses) in steps {
                 let pushed = producer.push(count..count + push as u64, push as u32);
                 prop_assert_eq!(pushed, push.min(size as usize - model.len()));
                 model.extend(count..count + pushed as u64);
                 count += pushed as u64;
-                let burst = consumer.burst(burst);
-                prop_assert!(burst.len() <= model.len());
-                for entry in burst.take(take) {
-                    prop_assert_eq!(Some(entry), model.pop_front());
+                if refuses {
+                    let mut got = Vec::new();
+                    let taken = consumer.take_while(burst, |entry| {
+                        got.push(entry);
+                        got.len() <= take
+                    });
+                    prop_assert_eq!(taken as usize, take.min(burst as usize).min(model.len()));
+                    prop_assert!(got.iter().eq(model.iter().take(got.len())));
+                    model.drain(..taken as usize);
+                } else {
+                    let burst = consumer.burst(burst);
+                    prop_assert!(burst.len() <= model.len());
+                    for entry in burst.take(take) {
+                        prop_assert_eq!(Some(entry), model.pop_front());
+                    }
                 }
                 prop_assert_eq!(producer.room(u32::MAX) as usize, size as usize - model.len());
                 prop_assert_eq!(consumer.waiting(u32::MAX) as usize, model.len());

@@ -2,6 +2,8 @@
 //! both counting up forever, and a power of two of entries.
 
 mod consumer;
+#[cfg(any(test, feature = "analysis"))]
+mod fake;
 mod map;
 mod mapping;
 mod ordering;
@@ -10,6 +12,8 @@ mod producer;
 
 pub(crate) use consumer::Consumer;
 pub use consumer::RingBurst;
+#[cfg(feature = "analysis")]
+pub(crate) use fake::FakeRing;
 pub(crate) use map::map;
 pub(crate) use producer::Producer;
 

@@ -56,8 +56,11 @@ impl<T: Copy> Producer<T> {
         pushed as usize
     }
 
-    pub(crate) fn size(&self) -> u32 {
-        self.ring.size
+    /// Returns the most entries that an iterator can add.
+    #[inline]
+    pub(crate) fn most_of<I>(&self, entries: &impl Iterator<Item = I>) -> u32 {
+        let most = entries.size_hint().1.map_or(u32::MAX, |most| most.try_into().unwrap_or(u32::MAX));
+        most.min(self.ring.size)
     }
 
     #[inline]
@@ -69,7 +72,7 @@ impl<T: Copy> Producer<T> {
 #[cfg(test)]
 mod tests {
     use super::super::Consumer;
-    use super::super::parts::fake::FakeRing;
+    use super::super::fake::FakeRing;
     use super::*;
     use std::sync::atomic::Ordering;
 

@@ -24,11 +24,11 @@ const REOPEN: Duration = Duration::from_secs(60);
 pub(super) const OVERHEAD: usize = 18;
 
 /// Size of chunks for the usual MTU, and for larger ones.
-const CHUNKS: [u32; 2] = [2048, 4096];
+pub(super) const CHUNKS: [u32; 2] = [2048, 4096];
 
 /// Maximum length of a frame in a buffer of [`LEND_ROOM`]. In copy mode the kernel applies the limit to the byte;
 /// drivers apply it in steps of 128 bytes, so in zero-copy mode buffers have to be a little longer.
-const LIMITS: [u32; 2] = [LEND_ROOM - NET_HEADER, (LEND_ROOM - NET_HEADER).next_multiple_of(128)];
+pub(super) const LIMITS: [u32; 2] = [LEND_ROOM - NET_HEADER, (LEND_ROOM - NET_HEADER).next_multiple_of(128)];
 
 /// The interface of an open port.
 pub(super) struct Device {

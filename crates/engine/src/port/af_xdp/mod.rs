@@ -3,6 +3,8 @@
 //! This memory is a pool of the switch's own, and for a mapped port also the memory of its guests: frames are then
 //! received into buffers that a guest posted, and sent from its memory without a copy.
 
+#[cfg(any(test, feature = "analysis"))]
+mod by_hand;
 mod control;
 mod device;
 mod in_flight;
@@ -11,11 +13,16 @@ mod queue;
 mod rings;
 mod rx;
 mod spec;
+mod splice;
 mod steered;
+#[cfg(test)]
+mod tests;
 mod tx;
 mod umem_view;
 mod watched;
 
+#[cfg(any(test, feature = "analysis"))]
+pub use by_hand::ByHand;
 pub use pool::Pool;
 pub use rx::XdpReceive;
 pub use spec::{KIND, Keys, MoverKey, Settings, Steer, SteerKeys};

@@ -1,5 +1,6 @@
 //! The receive half of an AF_XDP queue.
 
+mod splice;
 mod zero_copy;
 
 use super::in_flight::InFlight;
@@ -15,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
-use virtqueue::device::Loan;
+use virtqueue::device::{Loan, Loans};
 use xsk::{Descriptor, Fill};
 
 /// Interval at which a sleeping worker retries frames that could not be sent.
@@ -33,8 +34,8 @@ pub struct XdpReceive {
     parts: RefCell<Vec<ChunkPart>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
-    /// Loans that the kernel has, by the filled address.
-    lent: RefCell<InFlight<Lent>>,
+    /// Loans that the kernel has.
+    lent: RefCell<Lent>,
     lending: Option<Lending>,
     /// Addresses to be pushed to the kernel; they count as filled or lent. The ring has room for all of them, but the
     /// kernel delivers frames before it reports that it has taken the addresses of their buffers.
@@ -52,11 +53,26 @@ struct ChunkPart {
     len: u32,
 }
 
-/// A loan that the kernel has.
+/// Loans that the kernel has.
 struct Lent {
-    loan: Loan,
-    /// Offset in its buffer at which a frame will begin.
-    start: u32,
+    /// Filled addresses.
+    addresses: InFlight,
+    /// By the ids of the addresses.
+    loans: Loans,
+}
+
+impl Lent {
+    /// Takes the loan that the kernel returned, by its filled address.
+    #[inline(always)]
+    fn take(&mut self, filled: u64) -> Option<(u16, Loan)> {
+        let id = self.addresses.take(filled)?;
+        Some((id, self.loans.take(id)?))
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.addresses.len()
+    }
 }
 
 /// The socket, and the memory that the kernel fills.
@@ -80,7 +96,7 @@ impl XdpReceive {
         drops: Arc<Drops>,
         unfinished: Option<Unfinished>,
     ) -> std::io::Result<XdpReceive> {
-        let size = usize::from(pool.count());
+        let (count, size) = (pool.count(), usize::from(pool.count()));
         let wake = rings.rx.as_fd().try_clone_to_owned()?;
         let zero_copy = rings.rx.bound().zero_copy;
         let port = XdpReceive {
@@ -89,7 +105,7 @@ impl XdpReceive {
             spare: RefCell::new((0..pool.count()).rev().collect()),
             parts: RefCell::default(),
             filled: Cell::new(0),
-            lent: RefCell::new(InFlight::new(size)),
+            lent: RefCell::new(Lent { addresses: InFlight::new(count), loans: Loans::new(count) }),
             lending,
             addresses: RefCell::new(Vec::with_capacity(size)),
             pool,
@@ -233,7 +249,7 @@ impl RxQueue for XdpReceive {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
                     let loan = self.lent.borrow_mut().take(socket.view.umem().filled_address(part.address));
-                    loan.into_iter().for_each(|lent| lending.strand(lent.loan));
+                    loan.into_iter().for_each(|(_, loan)| lending.strand(loan));
                 }
                 (None, None) => {}
             }

@@ -2,13 +2,15 @@
 
 use super::in_flight::InFlight;
 use super::rings::TxRings;
+use super::splice::{SendReach, Sender};
 use super::{Pool, Stuck, UmemView};
 use crate::drops::Reason;
-use crate::port::zero_copy::{Direction, Mapped, Timing, ZeroCopyTx};
+use crate::port::zero_copy::{Direction, HeaderTest, Mapped, Timing, ZeroCopyTx};
 use crate::port::{LifeCycle, Sent, TxQueue};
 use packet::{BurstStorage, Frame, Frames, Judged, Kind, Segment, Taken, Unjudged};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use virtqueue::device::{Chains, Dequeue, Seen, SendTerms, Spliced, Unseen};
 use xsk::{Completion, Descriptor, Sending, Tx};
 
 /// Maximum wake-ups in a row: the kernel may take only a part of the frames at each.
@@ -27,8 +29,8 @@ pub struct XdpTransmit {
     multi_buffer: bool,
     /// Chunks that the kernel does not have.
     free: RefCell<Vec<u16>>,
-    /// Chains of the guest that the kernel has, by the address of their frame.
-    kept: RefCell<InFlight<u16>>,
+    /// Chains of the guest that the kernel has.
+    kept: RefCell<Kept>,
     /// Chains of the guest that the kernel has returned.
     returned: RefCell<Vec<u16>>,
     /// Descriptors to be pushed to the kernel.
@@ -38,6 +40,21 @@ pub struct XdpTransmit {
     mapped: Option<Arc<Mapped>>,
     timing: Option<Timing>,
     stuck: Arc<Stuck>,
+}
+
+/// Chains of the guest that the kernel has.
+struct Kept {
+    /// Addresses of their frames.
+    addresses: InFlight,
+    /// By the ids of the addresses.
+    chains: Chains,
+}
+
+impl Kept {
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
 }
 
 impl XdpTransmit {
@@ -51,7 +68,7 @@ impl XdpTransmit {
         mapped: Option<Arc<Mapped>>,
         stuck: Arc<Stuck>,
     ) -> XdpTransmit {
-        let size = usize::from(pool.count());
+        let (count, size) = (pool.count(), usize::from(pool.count()));
         XdpTransmit {
             zero_copy: rings.tx.bound().zero_copy,
             multi_buffer: rings.tx.bound().multi_buffer,
@@ -59,7 +76,7 @@ impl XdpTransmit {
             view,
             limit,
             free: RefCell::new((0..pool.count()).rev().collect()),
-            kept: RefCell::new(InFlight::new(size)),
+            kept: RefCell::new(Kept { addresses: InFlight::new(count), chains: Chains::new(count) }),
             returned: RefCell::new(Vec::with_capacity(size)),
             descriptors: RefCell::new(Vec::with_capacity(size)),
             down: Cell::new(false),
@@ -72,13 +89,25 @@ impl XdpTransmit {
 
     /// Takes back frames that the kernel has sent.
     fn reclaim(&self, completion: &mut Completion, free: &mut Vec<u16>) {
-        let mut kept = self.kept.borrow_mut();
+        let Kept { addresses, chains } = &mut *self.kept.borrow_mut();
         for address in completion.burst(u32::MAX) {
             match self.pool.index(address) {
                 Some(index) => free.push(index),
-                None => self.returned.borrow_mut().extend(kept.take(address)),
+                None => self.returned.borrow_mut().extend(addresses.take(address).and_then(|id| chains.take(id))),
             }
         }
+    }
+
+    /// Returns what tells where the kernel finds the guest's frames.
+    #[inline(always)]
+    fn reach(&self) -> SendReach<'_> {
+        SendReach { view: &self.view, limit: self.limit, zero_copy: self.zero_copy }
+    }
+
+    /// Returns the maximum number of chains kept. However slow the interface is, the guest keeps some for other destinations.
+    #[inline(always)]
+    fn most_kept(&self) -> u16 {
+        self.pool.count() - self.pool.count() / 4
     }
 
     /// Keeps the chain of a frame that can be sent without a copy. Returns the frame's address and the chain.
@@ -88,10 +117,7 @@ impl XdpTransmit {
         if from == 0 || frame.len() < shortest || !frame.is_contiguous() {
             return None;
         }
-        let address = self.view.address(frame.first().as_ptr().addr() as u64, frame.len())?;
-        if !self.view.umem().sends(address, frame.len(), self.zero_copy) {
-            return None;
-        }
+        let address = self.reach().frame(frame.first().as_ptr().addr() as u64, frame.len())?;
         frames.keep(frame, from).map(|chain| (address, chain))
     }
 
@@ -160,11 +186,10 @@ impl XdpTransmit {
         let mut free = self.free.borrow_mut();
         self.reclaim(completion, &mut free);
         let mut out = self.descriptors.borrow_mut();
-        let mut kept = self.kept.borrow_mut();
+        let Kept { addresses, chains } = &mut *self.kept.borrow_mut();
         let mut room = tx.room();
         let from = self.mapped.as_ref().map_or(0, |mapped| mapped.in_place_from());
-        // However slow the interface is, the guest keeps some chains for other destinations.
-        let most_kept = usize::from(self.pool.count() - self.pool.count() / 4);
+        let most_kept = self.most_kept();
         let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };
         let mut in_place = 0;
         for (index, frame) in frames.as_slice().iter().enumerate() {
@@ -176,11 +201,13 @@ impl XdpTransmit {
             if room < parts {
                 break;
             }
-            if kept.len() < most_kept
+            if chains.len() < most_kept
+                && let Some(id) = addresses.free_id()
                 && let Some((address, chain)) = self.keep(&frames, frame, from)
             {
                 out.push(Descriptor::new(address, frame.len()));
-                kept.push(address, chain);
+                addresses.push(address);
+                chains.put(id, chain);
                 in_place += 1;
                 room -= 1;
             } else if free.len() < parts as usize {
@@ -246,6 +273,26 @@ impl ZeroCopyTx for XdpTransmit {
         }
     }
 
+    #[inline]
+    fn splice(&self, from: &Dequeue, most: u16, test: Option<&mut HeaderTest<'_>>) -> Spliced {
+        let (Some(socket), Some(mapped)) = (&self.socket, &self.mapped) else { return Spliced::NOTHING };
+        let id = mapped.in_place_from();
+        if id == 0 || id != from.id() || self.down.get() || !self.returned.borrow().is_empty() {
+            return Spliced::NOTHING;
+        }
+        let rings = &mut *socket.borrow_mut();
+        let Kept { addresses, chains } = &mut *self.kept.borrow_mut();
+        let free = &mut self.free.borrow_mut();
+        let mut sender = Sender { rings, addresses, reach: self.reach(), pool: &self.pool, free };
+        let terms = SendTerms { most, shortest: mapped.threshold(Direction::FromGuest), kept: self.most_kept() };
+        let done = match test {
+            None => from.splice(&mut sender, chains, terms, Unseen),
+            Some(test) => from.splice(&mut sender, chains, terms, Seen::by(test)),
+        };
+        mapped.sent_in_place.add(done.frames.into());
+        done
+    }
+
     fn timing(&self) -> Option<&Timing> {
         self.timing.as_ref()
     }
@@ -261,7 +308,9 @@ impl ZeroCopyTx for XdpTransmit {
     fn recall(&self, release: &mut dyn FnMut(&[u16])) {
         debug_assert!(self.socket.is_none(), "the kernel may read them still");
         let mut ids = std::mem::take(&mut *self.returned.borrow_mut());
-        ids.extend(self.kept.borrow_mut().drain());
+        let Kept { addresses, chains } = &mut *self.kept.borrow_mut();
+        addresses.clear();
+        ids.extend(chains.drain());
         release(&ids);
     }
 }

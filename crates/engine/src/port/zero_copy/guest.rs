@@ -6,7 +6,7 @@ use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
 use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Loans, Prefetch, ReceiveTerms, Seen, Spliced, Terms, Unseen};
-use virtqueue::driver::Queue;
+use virtqueue::driver::Run;
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -34,9 +34,9 @@ impl GuestBuffers {
 
     /// See [`Enqueue::splice`]. Does nothing once pages of the guest's memory have vanished.
     #[inline(always)]
-    pub(in crate::port) fn splice(
+    pub(super) fn splice(
         &self,
-        filler: &mut Queue,
+        filler: &mut impl Run,
         loans: &mut Loans,
         terms: ReceiveTerms,
         test: Option<&mut HeaderTest<'_>>,

@@ -3,11 +3,12 @@
 use super::guest::GuestBuffers;
 use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped};
 use super::share::{Mix, Share};
-use super::{Direction, Timing};
+use super::{Direction, HeaderTest, Timing};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
-use virtqueue::device::{Borrower, Loan, Terms};
+use virtqueue::device::{Borrower, Loan, Loans, ReceiveTerms, Spliced, Terms};
+use virtqueue::driver::Run;
 
 /// Loans that the receive half of a mapped queue has not passed on.
 pub(in crate::port) struct Lending {
@@ -87,21 +88,39 @@ impl Lending {
         is_usual.then_some(keep)
     }
 
-    /// Minimum length of a buffer that is lent.
+    /// See [`super::ZeroCopyRx::splice`]: `filler` has these `loans`, whose ids are their keys. Receives up to `most`
+    /// frames, and leaves the guest as many buffers as [`Lending::keeps_usual`] said.
     #[inline(always)]
-    pub(in crate::port) fn room(&self) -> u32 {
-        self.room
+    pub(in crate::port) fn splice(
+        &self,
+        guest: &GuestBuffers,
+        filler: &mut impl Run,
+        loans: &mut Loans,
+        (most, keep): (u16, u32),
+        test: Option<&mut HeaderTest<'_>>,
+    ) -> Spliced {
+        loans.watch(self.timed().map(|key| key as u16));
+        let done = guest.splice(filler, loans, ReceiveTerms { most, room: self.room, keep }, test);
+        self.mapped.in_place.add(done.frames.into());
+        self.mapped.on_loan.set(loans.len().into());
+        if loans.watched_is_back() {
+            self.timed_came_back();
+        }
+        if let Some(id) = loans.last() {
+            self.lent(id.into());
+        }
+        done
     }
 
     /// Returns the key of the loan that is timed.
     #[inline(always)]
-    pub(in crate::port) fn timed(&self) -> Option<u64> {
+    fn timed(&self) -> Option<u64> {
         self.timed.get().map(|(key, _)| key)
     }
 
     /// Notes that buffers were lent, the last one with this key. Times it if none is timed.
     #[inline(always)]
-    pub(in crate::port) fn lent(&self, key: u64) {
+    fn lent(&self, key: u64) {
         self.mapped.copied_before.set(self.mapped.copied.get());
         if self.timed.get().is_none() {
             self.timed.set(Some((key, Instant::now())));
@@ -117,7 +136,7 @@ impl Lending {
     }
 
     /// Notes that the timed loan came back.
-    pub(in crate::port) fn timed_came_back(&self) {
+    fn timed_came_back(&self) {
         if let Some((_, since)) = self.timed.take() {
             let longest = &self.mapped.longest;
             longest.set(longest.get().max(since.elapsed().as_micros() as u64));

@@ -1,7 +1,7 @@
 //! Whether frames that could stay in place had better be copied, which the bursts of a mapped queue tell ([`trials`]).
 
 use super::{Direction, Mapped};
-use std::cell::Cell;
+use crate::counters;
 use std::sync::Arc;
 use std::time::Instant;
 use trials::Measured;
@@ -12,37 +12,49 @@ pub struct Timing {
     direction: Direction,
     /// `None` if the configuration sets the length.
     measured: Option<Measured>,
-    /// Frames in place before the present burst.
-    before: Cell<u64>,
 }
 
 impl Timing {
     pub(in crate::port) fn new(mapped: Arc<Mapped>, direction: Direction) -> Timing {
         let measured = mapped.trials().map(|trials| Measured::new(trials.in_direction(direction).clone()));
-        Timing { mapped, direction, measured, before: Cell::new(0) }
+        Timing { mapped, direction, measured }
     }
 
-    /// Begins a burst, and returns the time if it counts.
+    /// Begins a burst of the queue whose received frames are counted there.
     #[inline(always)]
-    pub(crate) fn begin(&self) -> Option<Instant> {
-        let began = self.measured.as_ref()?.begin()?;
-        self.before.set(self.mapped.in_place_in(self.direction));
-        Some(began)
+    pub(crate) fn begin(&self, received: &counters::Direction) -> Begun {
+        let at = self.measured.as_ref().and_then(Measured::begin);
+        let in_place = if at.is_some() { self.mapped.in_place_in(self.direction) } else { 0 };
+        Begun { at, packets: received.packets.get(), bytes: received.bytes.get(), in_place }
     }
 
-    /// Ends a burst of `frames` frames with `bytes` bytes together, which began then.
+    /// Ends a burst.
     #[inline(always)]
-    pub(crate) fn end(&self, frames: usize, bytes: u64, began: Option<Instant>) {
-        let Some(measured) = &self.measured else { return };
+    pub(crate) fn end(&self, received: &counters::Direction, begun: Begun) {
+        let frames = received.packets.get() - begun.packets;
         if frames == 0 {
             return;
         }
-        measured.received(frames, bytes, began);
-        let in_place = if began.is_some() { self.mapped.in_place_in(self.direction) - self.before.get() } else { 0 };
-        measured.end(in_place as u32);
+        let bytes = received.bytes.get() - begun.bytes;
+        if let Some(measured) = &self.measured {
+            measured.received(frames as usize, bytes, begun.at);
+            let in_place =
+                if begun.at.is_some() { self.mapped.in_place_in(self.direction) - begun.in_place } else { 0 };
+            measured.end(in_place as u32);
+        }
         if self.direction == Direction::ToGuest {
             // The length of the next frames is not known when buffers are lent for them.
-            self.mapped.set_copies(bytes < u64::from(self.mapped.threshold(self.direction)) * frames as u64);
+            self.mapped.set_copies(bytes < u64::from(self.mapped.threshold(self.direction)) * frames);
         }
     }
+}
+
+/// A burst that has begun.
+pub(crate) struct Begun {
+    /// The time, if it counts.
+    at: Option<Instant>,
+    /// Frames received before it, their bytes, and those in place.
+    packets: u64,
+    bytes: u64,
+    in_place: u64,
 }

@@ -9,7 +9,7 @@ use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Pass, Spliced, passes, single};
 use super::super::transmit::TransmitRing;
 use super::Dequeue;
-use crate::driver::{Buffer, Queue, Run};
+use crate::driver::{Buffer, Reach, Run, TakenBack};
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory};
 use packet::copy::prefetch;
@@ -30,17 +30,14 @@ pub struct SendTerms {
 
 impl<L: DirtyLog> Dequeue<L> {
     /// Returns chains to the guest that `sender` has sent, as its `chains` by id say, and has it send the guest's next frames from
-    /// where they lie, as far as they `pass`, on these terms. Publishes both. Nothing is moved if no chains can be kept, or if others wait to be recycled.
+    /// where they lie, as far as they `pass`, on these terms. Publishes both. Nothing is moved if no chains can be kept, or if others
+    /// wait to be recycled.
     #[inline]
-    pub fn splice(&self, sender: &mut Queue, chains: &mut Chains, terms: SendTerms, mut pass: impl Pass) -> Spliced {
+    pub fn splice(&self, sender: &mut impl Run, chains: &mut Chains, terms: SendTerms, mut pass: impl Pass) -> Spliced {
         let Some(kept) = self.kept.as_ref().filter(|kept| self.measured.is_none() && kept.is_at_rest()) else {
             return Spliced::NOTHING;
         };
-        let pass = &mut pass;
-        match sender {
-            Queue::Split(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms, pass)),
-            Queue::Packed(sender) => each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms, pass)),
-        }
+        each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms, &mut pass))
     }
 }
 
@@ -53,20 +50,19 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     SendTerms { most, shortest, kept: most_kept }: SendTerms,
     pass: &mut P,
 ) -> Spliced {
-    let mut done = Spliced::default();
     let mut used = ring.used();
-    done.back = sender.take_back(u16::MAX, |id, _| {
+    let TakenBack { chains: back, stopped } = sender.take_back(u16::MAX, |id, _| {
         let entry = chains.entry(id);
         let Some((entry, chain)) = entry.and_then(|entry| kept.end(*entry).map(|chain| (entry, chain))) else {
-            done.stopped = true;
             return false;
         };
         *entry = NO_CHAIN;
         ring.put_empty(&mut used, chain);
         true
     });
-    kept.ended(done.back);
-    chains.moved(done.back, 0);
+    let mut done = Spliced { back, stopped, ..Spliced::default() };
+    kept.ended(back);
+    chains.moved(back, 0);
     ring.set_used(used);
     ring.publish();
     let most = most.min(sender.free()).min(most_kept.saturating_sub(kept.out()));
@@ -82,18 +78,21 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     let mut fetched = [Posted::NONE; MAX_BURST];
     let most = if P::LOOKS { next.fetch(available, most, &mut fetched) } else { most };
     let mut places = fetched.iter();
+    let reach = sender.reach();
     let frames = sender.add_each(most, |id| {
         let buffer = if P::LOOKS { places.next().copied() } else { next.frame(&available) }?;
         let frame = buffer.len - NET_HEADER;
+        let addr = reach.address(buffer.ptr.addr() as u64, buffer.len);
         // SAFETY: the buffer was found to be mapped for its length.
-        if !unsafe { passes(pass, &buffer, frame) } || !kept.begin(buffer.chain()) {
+        let addr = addr.filter(|_| unsafe { passes(pass, &buffer, frame) } && kept.begin(buffer.chain()));
+        let Some(addr) = addr else {
             done.stopped = true;
             return None;
-        }
+        };
         ring.pass_available(&mut available, buffer.slots);
         chains.set(id, buffer.id);
         done.bytes += u64::from(frame);
-        Some(Buffer { addr: buffer.ptr.addr() as u64, len: buffer.len, writable: false })
+        Some(Buffer { addr, len: buffer.len, writable: false })
     });
     done.stopped |= next.stopped;
     ring.set_available(available);

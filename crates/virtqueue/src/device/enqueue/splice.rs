@@ -1,13 +1,16 @@
 //! Frames to a guest that another process or a NIC wrote into the guest's buffers, spliced: see [`crate::device::splice`].
 
 use super::super::chain::Access;
+use super::super::header::write_header;
+use super::super::lend::{Landing, Loan, Told};
 use super::super::loans::{Entries, Loans, is_usual};
+use super::super::posted::Posted;
 use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Pass, Spliced, passes, single};
 use super::lending::fits;
 use super::{Enqueue, Lends};
-use crate::driver::{Buffer, Queue, Run};
+use crate::driver::{Buffer, Reach, Run, TakenBack};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
@@ -20,30 +23,32 @@ use std::hint::cold_path;
 pub struct ReceiveTerms {
     /// Maximum number of frames.
     pub most: u16,
-    /// Minimum length of a buffer that is lent, in bytes.
+    /// Minimum length of a buffer that is lent, in bytes: room for a virtio header at least.
     pub room: u32,
     /// Number of buffers that stay with the guest's queue, for frames that are copied.
     pub keep: u32,
 }
 
 impl<L: DirtyLog> Enqueue<L> {
-    /// Delivers frames that `filler` returns in `loans` of this queue, with a valid virtio header, and that `pass`; and lends it buffers
-    /// in their place, all on these terms. Publishes both. All buffers of the burst before must have been settled.
+    /// Delivers frames that `filler` returns in `loans` of this queue, and that `pass`, and lends it buffers in their place, all on these
+    /// terms. Publishes both. All buffers of the burst before must have been settled.
     #[inline]
-    pub fn splice(&self, filler: &mut Queue, loans: &mut Loans, terms: ReceiveTerms, mut pass: impl Pass) -> Spliced {
+    pub fn splice(
+        &self,
+        filler: &mut impl Run,
+        loans: &mut Loans,
+        terms: ReceiveTerms,
+        mut pass: impl Pass,
+    ) -> Spliced {
         debug_assert!(self.filled.is_empty(), "a burst ends before the next one begins");
-        let pass = &mut pass;
-        match filler {
-            Queue::Split(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, terms, pass)),
-            Queue::Packed(filler) => each!(&self.ring, ring => self.splice_by(ring, filler, loans, terms, pass)),
-        }
+        each!(&self.ring, ring => self.splice_by(ring, filler, loans, terms, &mut pass))
     }
 
     #[inline(always)]
-    fn splice_by<R: ReceiveRing + DeviceRing, P: Pass>(
+    fn splice_by<R: ReceiveRing + DeviceRing, F: Run, P: Pass>(
         &self,
         ring: &R,
-        filler: &mut impl Run,
+        filler: &mut F,
         loans: &mut Loans,
         ReceiveTerms { most, room, keep }: ReceiveTerms,
         pass: &mut P,
@@ -58,17 +63,25 @@ impl<L: DirtyLog> Enqueue<L> {
                 }
             });
         }
-        let (mut used, mut bytes, mut stopped) = (ring.used(), 0, false);
-        let frames = filler.take_back(most, |id, written| {
+        let (mut used, mut bytes, mut finished) = (ring.used(), 0, 0);
+        let leaves_checksums = !F::WRITES_HEADERS && filler.leaves_checksums();
+        let TakenBack { chains: frames, mut stopped } = filler.take_back(most, |id, written| {
             let frame = written.wrapping_sub(NET_HEADER);
             let entry = entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
             let entry = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME);
             // SAFETY: this queue lent the buffer after checking that it is mapped for its length, which is `written` or more.
             let Some(entry) = entry.filter(|entry| unsafe { passes(pass, entry, frame) }) else {
-                stopped = true;
                 return false;
             };
             self.mark_returned(entry);
+            if !F::WRITES_HEADERS {
+                // SAFETY: this queue lent the buffer after checking that it is mapped for its length, in which `written` lies, by a
+                // memory that the queue holds.
+                unsafe { write_header(self.writer(), entry.ptr) };
+            }
+            if leaves_checksums {
+                finished += u32::from(self.finish(*entry, frame));
+            }
             ring.put_used(&mut used, *entry, written, Instead::OWN);
             entry.slots = 0;
             watch.returned(id);
@@ -81,7 +94,13 @@ impl<L: DirtyLog> Enqueue<L> {
         let back =
             if free > 0 { self.lend_by::<R, P>(ring, filler, loaned, free, (room, keep), &mut stopped) } else { 0 };
         loans.moved(frames, back);
-        Spliced { frames: frames.into(), bytes, back, stopped }
+        Spliced { frames: frames.into(), bytes, back, finished, stopped }
+    }
+
+    /// Finishes the checksum of a frame of `len` bytes in this buffer. Reports whether it was unfinished.
+    #[inline(never)]
+    fn finish(&self, buffer: Posted, len: u32) -> bool {
+        self.finish_checksum(&Loan { buffer, queue: self.id }, &Landing::whole(len), Told::Nothing)
     }
 
     /// Lends up to `most` buffers of `room` bytes or more: those that the general way has read, but for as many as it keeps, and those
@@ -107,10 +126,12 @@ impl<L: DirtyLog> Enqueue<L> {
             return 0;
         };
         let memory = &*ring.common().areas.memory;
+        let reach = filler.reach();
+        let reached = |buffer: Posted| Some((buffer, reach.address(buffer.ptr.addr() as u64, buffer.len)?));
         let lent = filler.add_each(most, |id| {
             let buffer = if read > 0 {
                 cold_path();
-                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room)).inspect(|_| {
+                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room)).and_then(reached).inspect(|_| {
                     self.posted.pop(1);
                     read -= 1;
                 })
@@ -121,15 +142,16 @@ impl<L: DirtyLog> Enqueue<L> {
                     Err(_) => None,
                 };
                 head.filter(|buffer| buffer.len >= room)
-                    .inspect(|buffer| ring.pass_available(&mut available, buffer.slots))
+                    .and_then(reached)
+                    .inspect(|(buffer, _)| ring.pass_available(&mut available, buffer.slots))
             };
-            let Some(buffer) = buffer else {
+            let Some((buffer, addr)) = buffer else {
                 *stopped = true;
                 return None;
             };
             entries[usize::from(id)] = buffer;
             watch.lent(id);
-            Some(Buffer { addr: buffer.ptr.addr() as u64, len: buffer.len, writable: true })
+            Some(Buffer { addr, len: buffer.len, writable: true })
         });
         ring.set_available(available);
         if lent > 0 {

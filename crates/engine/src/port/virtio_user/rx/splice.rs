@@ -2,7 +2,8 @@
 
 use super::VirtioReceive;
 use crate::port::zero_copy::{GuestBuffers, HeaderTest};
-use virtqueue::device::{ReceiveTerms, Spliced};
+use virtqueue::device::Spliced;
+use virtqueue::driver::Queue;
 
 impl VirtioReceive {
     /// See [`crate::port::zero_copy::ZeroCopyRx::splice`].
@@ -16,21 +17,13 @@ impl VirtioReceive {
         if self.outer > 0 || !has_all_own || !self.headers.writes() {
             return Spliced::NOTHING;
         }
-        let loans = &mut *self.loans.borrow_mut();
-        loans.watch(lending.timed().map(|key| key as u16));
-        let terms = ReceiveTerms { most, room: lending.room(), keep };
-        let mut done = guest.splice(end.queue.ring(), loans, terms, test);
-        let mapped = lending.mapped();
-        mapped.in_place.add(done.frames.into());
-        mapped.on_loan.set(loans.len().into());
-        if loans.watched_is_back() {
-            lending.timed_came_back();
-        }
-        if let Some(id) = loans.last() {
-            lending.lent(id.into());
-        }
+        let (loans, terms) = (&mut *self.loans.borrow_mut(), (most, keep));
+        let mut done = match end.queue.ring() {
+            Queue::Split(ring) => lending.splice(guest, ring, loans, terms, test),
+            Queue::Packed(ring) => lending.splice(guest, ring, loans, terms, test),
+        };
         // The general way offers own buffers.
-        done.stopped |= keep > 0 && self.offered(end) < mapped.reserve();
+        done.stopped |= keep > 0 && self.offered(end) < lending.mapped().reserve();
         done
     }
 }

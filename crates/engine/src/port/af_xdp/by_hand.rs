@@ -1,0 +1,77 @@
+//! A mapped queue without an interface, for measurements and tests: its owner does the kernel's part by hand.
+
+use super::device::{CHUNKS, LIMITS};
+use super::rings::{RxRings, TxRings};
+use super::{Pool, UmemView, XdpReceive, XdpTransmit};
+use crate::port::unfinished::Unfinished;
+use crate::port::zero_copy::{Lending, Mapped};
+use packet::Segment;
+use std::sync::Arc;
+use virtqueue::NET_HEADER;
+use virtqueue::memory::Arena;
+use xsk::{Chunks, Descriptor, Kernel, Queue};
+
+/// Both halves of a queue, and the kernel's part.
+pub struct ByHand {
+    /// The receive half.
+    pub rx: XdpReceive,
+    /// The transmit half.
+    pub tx: XdpTransmit,
+    /// The kernel, as far as the queue knows it.
+    pub kernel: Kernel,
+    view: UmemView,
+    own: Arc<Arena>,
+    guest: Arc<Arena>,
+}
+
+impl ByHand {
+    /// Opens a queue of `size` descriptors, a power of two, that is `mapped` to the guest with this memory. It finishes checksums if they
+    /// may be `unfinished`.
+    pub fn open(guest: Arc<Arena>, size: u16, mapped: Arc<Mapped>, unfinished: bool) -> Result<ByHand, String> {
+        let bytes = u64::from(size) * u64::from(CHUNKS[0]);
+        let mut own = Arena::new(2 * bytes + 4096, false).map_err(|e| e.to_string())?;
+        let pools = [(); 2].map(|()| own.allocate(bytes, 4096).ok_or("its memory is too small"));
+        let own = Arc::new(own);
+        let chunks = Chunks::limited(CHUNKS[0], LIMITS[0]).ok_or("that is less than a chunk")?;
+        let view = UmemView::new(&[own.memory().clone(), guest.memory().clone()], chunks)?;
+        let pool = |first| Pool::new(own.clone(), &view, first, size).ok_or("its memory is in pieces");
+        let [receiving, sending] = [pool(pools[0]?)?, pool(pools[1]?)?];
+        let (queue, kernel) = Queue::by_hand(view.umem(), size.into(), false).map_err(|e| e.to_string())?;
+        let Queue { fill, rx, tx, completion } = queue;
+        let lending = Lending::new(mapped.clone(), NET_HEADER + chunks.frame_limit(false));
+        let unfinished = unfinished.then(Unfinished::default);
+        let rings = RxRings { rx, fill };
+        let receive =
+            XdpReceive::new(rings, view.clone(), receiving, Some(lending), Arc::default(), Arc::default(), unfinished);
+        let rings = TxRings { tx, completion };
+        let transmit = XdpTransmit::new(rings, view.clone(), sending, LIMITS[0], Some(mapped), Arc::default());
+        Ok(ByHand { rx: receive.map_err(|e| e.to_string())?, tx: transmit, kernel, view, own, guest })
+    }
+
+    /// Finds the memory and its address of `len` bytes at an address of the kernel's.
+    fn locate(&self, address: u64, len: u32) -> Option<(&Arena, u64)> {
+        [&self.own, &self.guest].into_iter().find_map(|arena| {
+            let first = self.view.address(arena.host(Arena::BASE, 1)?.addr().get() as u64, 1)?;
+            let at = Arena::BASE + address.checked_sub(first)?;
+            arena.host(at, len.into()).map(|_| (&**arena, at))
+        })
+    }
+
+    /// Returns a filled chunk with a frame in it to the queue.
+    pub fn receive(&mut self, filled: u64, frame: &[u8]) {
+        let (at, len) = (self.kernel.frame_address(filled), frame.len() as u32);
+        let (arena, at) = self.locate(at, len).expect("frames lie in a memory");
+        arena.gather(at, std::iter::once(Segment::from(frame)));
+        self.kernel.receive(filled, len, false);
+    }
+
+    /// Takes the frame that was sent first, with its bytes, if there is one; [`Kernel::complete`] returns it to the queue.
+    pub fn take_sent(&mut self) -> Option<(Descriptor, Vec<u8>)> {
+        let (sent, at) = self.kernel.take_sent()?;
+        let (arena, at) = self.locate(at, sent.len).expect("frames lie in a memory");
+        let frame = arena.segment(at, sent.len).expect("they lie in one piece");
+        let mut bytes = vec![0; sent.len as usize];
+        frame.copy_to(&mut bytes);
+        Some((sent, bytes))
+    }
+}
