@@ -75,6 +75,8 @@ struct ToGuest {
     nic: Enqueue,
     filler: Queue,
     loans: Loans,
+    /// Where the NIC's part of its ring is.
+    device_area: u64,
     number: u32,
     spliced: u32,
 }
@@ -116,7 +118,15 @@ impl ToGuest {
         let (config, filler) = nic(&mut guest.driver, rings.nic());
         let memory = guest.driver.arena.memory().also_by_host();
         let nic = Enqueue::new(memory.into(), &config).unwrap();
-        ToGuest { guest, nic, filler, loans: Loans::new(config.size), number: 0, spliced: 0 }
+        ToGuest {
+            guest,
+            nic,
+            filler,
+            loans: Loans::new(config.size),
+            device_area: config.device,
+            number: 0,
+            spliced: 0,
+        }
     }
 
     fn step(&mut self, step: &Step, splices: bool) {
@@ -388,6 +398,33 @@ fn usual_bursts_are_spliced_whole() {
         assert_eq!((to.spliced, to.guest.received.len()), (20 * 32, 20 * 32), "{rings:?}");
         assert_eq!((from.spliced, from.sent.len(), from.returned), (20 * 32, 20 * 32, 20 * 32), "{rings:?}");
     }
+}
+
+/// What a run cannot take back is left to the general way, which is asked for it: a chain of several buffers, or a ring that the NIC broke.
+#[test]
+fn the_general_way_is_asked_for_what_a_run_leaves() {
+    for (packed, in_order) in [(false, false), (false, true), (true, false), (true, true)] {
+        let rings = Rings { guest: (false, 16), nic: (packed, 16), in_order };
+        let mut from = FromGuest::new(rings);
+        let area = from.guest.area(0);
+        let long = [0, 100].map(|at| Buffer { addr: area + at, len: 100, writable: false });
+        from.sender.add(&long).unwrap();
+        from.sender.publish();
+        from.step(&Step::Nic { count: 1, len: 0 }, true);
+        let terms = SendTerms { most: 32, shortest: SHORTEST, kept: u16::MAX };
+        for _ in 0..2 {
+            let done = from.dequeue.splice(&mut from.sender, &mut from.chains, terms);
+            assert_eq!(done, Spliced::NOTHING, "{rings:?}");
+        }
+        assert!(from.sender.pop_used().unwrap().is_some());
+    }
+    let mut to = ToGuest::new(Rings { guest: (false, 16), nic: (false, 16), in_order: false });
+    to.guest.post_in(4, 2048, 1);
+    assert!(to.round(true, 32, 0));
+    // The used index (virtio 1.2 §2.7.8).
+    to.guest.driver.write(to.device_area + 2, &1000u16.to_le_bytes());
+    assert!(to.guest.enqueue.splice(&mut to.filler, &mut to.loans, 32, LEND).stopped);
+    assert!(to.filler.pop_used().is_err());
 }
 
 /// Loans of one queue are no loans of another.
