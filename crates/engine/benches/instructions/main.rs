@@ -1,12 +1,14 @@
 //! Instructions per burst of a bridge's MAC table, of a worker's round along a patch, through a bridge, between ports
-//! that aggregate and with a shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of
-//! the machine's load.
+//! that aggregate and with a shared queue, and of a mapping's rounds each way, on a virtio NIC and on AF_XDP, counted by valgrind:
+//! exact, independent of the machine's load.
 //!
 //! `cargo xtask verify --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
 
+mod af_xdp;
 mod chain;
 mod conversations;
+mod function;
 mod mapped;
 
 use conversations::Conversations;
@@ -119,7 +121,30 @@ fn mapped_transmit(mut rig: mapped::Rig) {
     std::mem::forget(rig);
 }
 
+#[library_benchmark(setup = af_xdp::about_to_receive)]
+#[bench::split(false, true)]
+#[bench::packed(true, true)]
+#[bench::copied_split(false, false)]
+#[bench::copied_packed(true, false)]
+fn af_xdp_receive(mut rig: af_xdp::Rig) {
+    black_box(rig.receive());
+    std::mem::forget(rig);
+}
+
+#[library_benchmark(setup = af_xdp::about_to_transmit)]
+#[bench::split(false, true)]
+#[bench::packed(true, true)]
+#[bench::copied_split(false, false)]
+#[bench::copied_packed(true, false)]
+fn af_xdp_transmit(mut rig: af_xdp::Rig) {
+    black_box(rig.transmit());
+    std::mem::forget(rig);
+}
+
 library_benchmark_group!(name = mac_table, benchmarks = [learn_and_look_up]);
 library_benchmark_group!(name = worker, benchmarks = [round]);
-library_benchmark_group!(name = mapping, benchmarks = [mapped_receive, mapped_transmit]);
+library_benchmark_group!(
+    name = mapping,
+    benchmarks = [mapped_receive, mapped_transmit, af_xdp_receive, af_xdp_transmit]
+);
 main!(library_benchmark_groups = [mac_table, worker, mapping]);

@@ -1,5 +1,6 @@
 //! A worker between a NIC and a network function that are mapped: both stand still while it works.
 
+use crate::function::{Function, LEN, SIZE};
 use engine::forward::mac_table::Key;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
@@ -10,21 +11,14 @@ use packet::{BurstStorage, MAX_BURST, MacAddr, Segment};
 use std::sync::Arc;
 use vhost_user::frontend::QueueEnd;
 use virtqueue::device::{Dequeue, Enqueue};
-use virtqueue::driver::{Buffer, Queue};
+use virtqueue::driver::Queue;
 use virtqueue::memory::Arena;
-use virtqueue::{NET_HEADER, Negotiated, QueueConfig, features};
-
-/// Descriptors of each ring, and buffers of the network function.
-const SIZE: u16 = 256;
-
-/// Bytes of a buffer.
-const ROOM: u32 = 2048;
+use virtqueue::{Negotiated, QueueConfig, features};
 
 /// Bursts that pass before the one that counts: a trial of the NIC ends, and every ring has gone round.
 const BEFORE: usize = 40;
 
-/// Bytes of a frame, from one station to another.
-const LEN: u32 = 64;
+/// Addresses of a frame: to one station, from another.
 const ADDRESSES: ([u8; 6], [u8; 6]) = ([6; 6], [8; 6]);
 
 /// The way of frames between the two ports.
@@ -40,11 +34,7 @@ pub struct Rig {
     nic_from: Dequeue,
     there: ByHand,
     back: ByHand,
-    posted: Queue,
-    sent: Queue,
-    /// Guest address of the buffer of each chain, by id.
-    in_posted: [u64; SIZE as usize],
-    in_sent: [u64; SIZE as usize],
+    function: Function,
     storage: Box<BurstStorage>,
 }
 
@@ -57,11 +47,9 @@ impl Rig {
         let (nic_rx, nic_tx, guest_rx, guest_tx) = (ring(nic), ring(nic), ring(guest), ring(guest));
         let own = u64::from(SIZE) * u64::from(STRIDE);
         let [own_rx, own_tx] = [(); 2].map(|()| arena.allocate(own, 4096).expect("it fits"));
-        let buffers = arena.allocate(u64::from(SIZE) * u64::from(ROOM), 4096).expect("it fits");
+        let buffers = arena.allocate(Function::BUFFERS, 4096).expect("it fits");
         let arena = Arc::new(arena);
         let memory = arena.memory().clone();
-        let driver = |ring: &QueueConfig| Queue::new(&arena, ring).expect("it is valid");
-
         let to_guest = Enqueue::new(memory.clone(), &guest_rx).expect("it is valid");
         let mut from_guest = Dequeue::new(memory.clone(), &guest_tx).expect("it is valid");
         from_guest.allow_keeping();
@@ -69,7 +57,8 @@ impl Rig {
         mapped.set_reachable(Some(memory.clone()));
         mapped.set_in_place_from(from_guest.id());
         let end = |ring: QueueConfig, buffers| QueueResources {
-            queue: QueueEnd::create(driver(&ring), ring).expect("there are descriptors"),
+            queue: QueueEnd::create(Queue::new(&arena, &ring).expect("it is valid"), ring)
+                .expect("there are descriptors"),
             buffers,
             arena: arena.clone(),
             broken: Arc::default(),
@@ -92,21 +81,11 @@ impl Rig {
             nic_from: Dequeue::new(memory, &nic_tx).expect("it is valid"),
             there: worker(Box::new(from_nic), Box::new(to_guest), InPlace::ToGuest),
             back: worker(Box::new(from_guest), Box::new(to_nic), InPlace::FromGuest),
-            posted: driver(&guest_rx),
-            sent: driver(&guest_tx),
-            in_posted: [0; SIZE as usize],
-            in_sent: [0; SIZE as usize],
+            function: Function::new(&arena, [&guest_rx, &guest_tx], buffers),
             storage: Box::default(),
         };
-        (0..SIZE).for_each(|i| rig.post(buffers + u64::from(i) * u64::from(ROOM)));
-        rig.posted.publish();
         rig.there.round();
         rig
-    }
-
-    fn post(&mut self, addr: u64) {
-        let id = self.posted.add(&[Buffer { addr, len: ROOM, writable: true }]).expect("each buffer is posted once");
-        self.in_posted[usize::from(id)] = addr;
     }
 
     /// Fills a burst of buffers that the switch offered.
@@ -120,21 +99,6 @@ impl Rig {
         assert_eq!(done.frames as usize, MAX_BURST);
     }
 
-    /// Sends the frames that the function got, and posts the buffers of the frames that the NIC has sent.
-    fn function_works(&mut self) {
-        while let Some(used) = self.sent.pop_used().expect("the switch keeps the rules") {
-            self.post(self.in_sent[usize::from(used.id)]);
-        }
-        self.posted.publish();
-        while let Some(used) = self.posted.pop_used().expect("the switch keeps the rules") {
-            let addr = self.in_posted[usize::from(used.id)];
-            let id = self.sent.add(&[Buffer { addr, len: used.len, writable: false }]).expect("there is room");
-            assert_eq!(used.len, LEN + NET_HEADER);
-            self.in_sent[usize::from(id)] = addr;
-        }
-        self.sent.publish();
-    }
-
     fn nic_sends(&mut self) {
         let mut burst = self.storage.start();
         let taken = self.nic_from.receive(&mut burst).expect("the switch keeps the rules");
@@ -146,7 +110,7 @@ impl Rig {
     fn pass(&mut self) {
         self.nic_receives();
         assert!(self.receive());
-        self.function_works();
+        self.function.work();
         assert!(self.transmit());
         self.nic_sends();
     }
@@ -174,6 +138,6 @@ pub fn about_to_receive(packed: bool, way: Way) -> Rig {
 pub fn about_to_transmit(packed: bool, way: Way) -> Rig {
     let mut rig = about_to_receive(packed, way);
     assert!(rig.receive());
-    rig.function_works();
+    rig.function.work();
     rig
 }

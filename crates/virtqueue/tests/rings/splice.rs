@@ -97,12 +97,34 @@ impl Rings {
     }
 }
 
+/// See [`Enqueue::splice`].
+fn to_guest(guest: &Enqueue, filler: &mut Queue, loans: &mut Loans, terms: ReceiveTerms, work: Work) -> Spliced {
+    match (filler, work.refuses) {
+        (Queue::Split(ring), 0) => guest.splice(ring, loans, terms, Unseen),
+        (Queue::Split(ring), _) => guest.splice(ring, loans, terms, Seen::by(work.test())),
+        (Queue::Packed(ring), 0) => guest.splice(ring, loans, terms, Unseen),
+        (Queue::Packed(ring), _) => guest.splice(ring, loans, terms, Seen::by(work.test())),
+    }
+}
+
+/// See [`Dequeue::splice`].
+fn from_guest(guest: &Dequeue, sender: &mut Queue, chains: &mut Chains, terms: SendTerms, work: Work) -> Spliced {
+    match (sender, work.refuses) {
+        (Queue::Split(ring), 0) => guest.splice(ring, chains, terms, Unseen),
+        (Queue::Split(ring), _) => guest.splice(ring, chains, terms, Seen::by(work.test())),
+        (Queue::Packed(ring), 0) => guest.splice(ring, chains, terms, Unseen),
+        (Queue::Packed(ring), _) => guest.splice(ring, chains, terms, Seen::by(work.test())),
+    }
+}
+
 /// A NIC whose frames a guest gets in its buffers.
 struct ToGuest {
     guest: posting::Guest,
     nic: Enqueue,
     filler: Queue,
     loans: Loans,
+    /// Where the NIC's part of its ring is.
+    device_area: u64,
     number: u32,
     spliced: u32,
 }
@@ -144,7 +166,15 @@ impl ToGuest {
         let (config, filler) = nic(&mut guest.driver, rings.nic());
         let memory = guest.driver.arena.memory().also_by_host();
         let nic = Enqueue::new(memory.into(), &config).unwrap();
-        ToGuest { guest, nic, filler, loans: Loans::new(config.size), number: 0, spliced: 0 }
+        ToGuest {
+            guest,
+            nic,
+            filler,
+            loans: Loans::new(config.size),
+            device_area: config.device,
+            number: 0,
+            spliced: 0,
+        }
     }
 
     fn step(&mut self, step: &Step, splices: bool) {
@@ -172,12 +202,7 @@ impl ToGuest {
         let mut moved = false;
         if splices {
             let terms = ReceiveTerms { most: work.most.into(), room: LEND, keep };
-            let done = match (&mut *queue, work.refuses) {
-                (Queue::Split(ring), 0) => guest.enqueue.splice(ring, loans, terms, Unseen),
-                (Queue::Split(ring), _) => guest.enqueue.splice(ring, loans, terms, Seen::by(work.test())),
-                (Queue::Packed(ring), 0) => guest.enqueue.splice(ring, loans, terms, Unseen),
-                (Queue::Packed(ring), _) => guest.enqueue.splice(ring, loans, terms, Seen::by(work.test())),
-            };
+            let done = to_guest(&guest.enqueue, queue, loans, terms, work);
             assert!(done.frames <= work.most.into());
             self.spliced += done.frames;
             moved = done.is_any();
@@ -298,13 +323,7 @@ impl FromGuest {
         let mut moved = false;
         if splices {
             let terms = SendTerms { most: work.most.into(), shortest: SHORTEST, kept: u16::MAX };
-            let chains = &mut self.chains;
-            let done = match (&mut self.sender, work.refuses) {
-                (Queue::Split(ring), 0) => self.dequeue.splice(ring, chains, terms, Unseen),
-                (Queue::Split(ring), _) => self.dequeue.splice(ring, chains, terms, Seen::by(work.test())),
-                (Queue::Packed(ring), 0) => self.dequeue.splice(ring, chains, terms, Unseen),
-                (Queue::Packed(ring), _) => self.dequeue.splice(ring, chains, terms, Seen::by(work.test())),
-            };
+            let done = from_guest(&self.dequeue, &mut self.sender, &mut self.chains, terms, work);
             assert!(done.frames <= work.most.into() && done.frames <= u32::from(room) + u32::from(done.back));
             self.spliced += done.frames;
             moved = done.is_any();
@@ -434,6 +453,34 @@ fn usual_bursts_are_spliced_whole() {
     }
 }
 
+/// What a run cannot take back is left to the general way, which is asked for it: a chain of several buffers, or a ring that the NIC broke.
+#[test]
+fn the_general_way_is_asked_for_what_a_run_leaves() {
+    for (packed, in_order) in [(false, false), (false, true), (true, false), (true, true)] {
+        let rings = Rings { guest: (false, 16), nic: (packed, 16), in_order };
+        let mut from = FromGuest::new(rings);
+        let area = from.guest.area(0);
+        let long = [0, 100].map(|at| Buffer { addr: area + at, len: 100, writable: false });
+        from.sender.add(&long).unwrap();
+        from.sender.publish();
+        from.step(&Step::Nic { count: 1, len: 0 }, true);
+        let terms = SendTerms { most: 32, shortest: SHORTEST, kept: u16::MAX };
+        for _ in 0..2 {
+            let done = from_guest(&from.dequeue, &mut from.sender, &mut from.chains, terms, Work::USUAL);
+            assert_eq!(done, Spliced::NOTHING, "{rings:?}");
+        }
+        assert!(from.sender.pop_used().unwrap().is_some());
+    }
+    let mut to = ToGuest::new(Rings { guest: (false, 16), nic: (false, 16), in_order: false });
+    to.guest.post_in(4, 2048, 1);
+    assert!(to.round(true, Work::USUAL, 0));
+    // The used index (virtio 1.2 §2.7.8).
+    to.guest.driver.write(to.device_area + 2, &1000u16.to_le_bytes());
+    let terms = ReceiveTerms { most: 32, room: LEND, keep: 0 };
+    assert!(to_guest(&to.guest.enqueue, &mut to.filler, &mut to.loans, terms, Work::USUAL).stopped);
+    assert!(to.filler.pop_used().is_err());
+}
+
 /// Loans of one queue are no loans of another.
 #[test]
 fn loans_of_another_queue_are_not_spliced() {
@@ -442,8 +489,8 @@ fn loans_of_another_queue_are_not_spliced() {
     one.guest.post_in(4, 2048, 1);
     assert!(one.round(true, Work::USUAL, 0));
     let terms = ReceiveTerms { most: 32, room: LEND, keep: 0 };
-    let Queue::Split(ring) = &mut one.filler else { panic!("it is another ring") };
-    assert_eq!(other.enqueue.splice(ring, &mut one.loans, terms, Unseen), Spliced::NOTHING);
+    let done = to_guest(&other.enqueue, &mut one.filler, &mut one.loans, terms, Work::USUAL);
+    assert_eq!(done, Spliced::NOTHING);
     assert_eq!(one.loans.len(), 4);
 }
 

@@ -1,8 +1,8 @@
-//! A mapped queue without an interface, for measurements and tests: its owner does the kernel's part by hand.
+//! A queue without an interface, for measurements and tests: its owner does the kernel's part by hand.
 
 use super::device::{CHUNKS, LIMITS};
 use super::rings::{RxRings, TxRings};
-use super::{Pool, UmemView, XdpReceive, XdpTransmit};
+use super::{Pool, Stuck, UmemView, XdpReceive, XdpTransmit};
 use crate::port::unfinished::Unfinished;
 use crate::port::zero_copy::{Lending, Mapped};
 use packet::Segment;
@@ -11,23 +11,24 @@ use virtqueue::NET_HEADER;
 use virtqueue::memory::Arena;
 use xsk::{Chunks, Descriptor, Kernel, Queue};
 
-/// Both halves of a queue, and the kernel's part.
-pub struct ByHand {
-    /// The receive half.
-    pub rx: XdpReceive,
-    /// The transmit half.
-    pub tx: XdpTransmit,
-    /// The kernel, as far as the queue knows it.
+/// The kernel's part of a queue, with the memory that it knows.
+pub struct Nic {
+    /// The other side of the queue's rings.
     pub kernel: Kernel,
     view: UmemView,
     own: Arc<Arena>,
     guest: Arc<Arena>,
 }
 
-impl ByHand {
-    /// Opens a queue of `size` descriptors, a power of two, that is `mapped` to the guest with this memory. It finishes checksums if they
-    /// may be `unfinished`.
-    pub fn open(guest: Arc<Arena>, size: u16, mapped: Arc<Mapped>, unfinished: bool) -> Result<ByHand, String> {
+impl Nic {
+    /// Opens a queue of `size` descriptors, a power of two, that reaches a guest's memory. If it is `mapped` to the guest, frames stay in
+    /// place. It finishes checksums if they may be `unfinished`.
+    pub fn open(
+        guest: Arc<Arena>,
+        size: u16,
+        mapped: Option<Arc<Mapped>>,
+        unfinished: bool,
+    ) -> Result<(XdpReceive, XdpTransmit, Nic), String> {
         let bytes = u64::from(size) * u64::from(CHUNKS[0]);
         let mut own = Arena::new(2 * bytes + 4096, false).map_err(|e| e.to_string())?;
         let pools = [(); 2].map(|()| own.allocate(bytes, 4096).ok_or("its memory is too small"));
@@ -38,14 +39,13 @@ impl ByHand {
         let [receiving, sending] = [pool(pools[0]?)?, pool(pools[1]?)?];
         let (queue, kernel) = Queue::by_hand(view.umem(), size.into(), false).map_err(|e| e.to_string())?;
         let Queue { fill, rx, tx, completion } = queue;
-        let lending = Lending::new(mapped.clone(), NET_HEADER + chunks.frame_limit(false));
-        let unfinished = unfinished.then(Unfinished::default);
+        let room = NET_HEADER + chunks.frame_limit(false);
+        let lending = mapped.clone().map(|mapped| Lending::new(mapped, room));
+        let (stuck, unfinished) = (Arc::<Stuck>::default(), unfinished.then(Unfinished::default));
         let rings = RxRings { rx, fill };
-        let receive =
-            XdpReceive::new(rings, view.clone(), receiving, Some(lending), Arc::default(), Arc::default(), unfinished);
-        let rings = TxRings { tx, completion };
-        let transmit = XdpTransmit::new(rings, view.clone(), sending, LIMITS[0], Some(mapped), Arc::default());
-        Ok(ByHand { rx: receive.map_err(|e| e.to_string())?, tx: transmit, kernel, view, own, guest })
+        let rx = XdpReceive::new(rings, view.clone(), receiving, lending, stuck.clone(), Arc::default(), unfinished);
+        let tx = XdpTransmit::new(TxRings { tx, completion }, view.clone(), sending, LIMITS[0], mapped, stuck);
+        Ok((rx.map_err(|e| e.to_string())?, tx, Nic { kernel, view, own, guest }))
     }
 
     /// Finds the memory and its address of `len` bytes at an address of the kernel's.

@@ -22,7 +22,7 @@ mod umem_view;
 mod watched;
 
 #[cfg(any(test, feature = "analysis"))]
-pub use by_hand::ByHand;
+pub use by_hand::Nic;
 pub use pool::Pool;
 pub use rx::XdpReceive;
 pub use spec::{KIND, Keys, MoverKey, Settings, Steer, SteerKeys};

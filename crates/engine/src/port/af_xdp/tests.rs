@@ -1,6 +1,6 @@
 //! Frames that are spliced between a socket's rings and a guest's, compared with frames that go the general way: each burst by either.
 
-use super::ByHand;
+use super::{Nic, XdpReceive, XdpTransmit};
 use crate::port::zero_copy::{GuestBuffers, Mapped, ZeroCopyRx, ZeroCopyTx};
 use crate::port::{LifeCycle, RxQueue, TxQueue};
 use packet::BurstStorage;
@@ -120,7 +120,9 @@ impl Driver {
 struct World<G> {
     driver: Driver,
     guest: G,
-    queue: ByHand,
+    rx: XdpReceive,
+    tx: XdpTransmit,
+    nic: Nic,
     mapped: Arc<Mapped>,
     splices: bool,
     spliced: u32,
@@ -143,9 +145,9 @@ impl<G> World<G> {
         let mapped = Arc::new(Mapped::new(true, Some(0)));
         mapped.set_reachable(Some(driver.arena.memory().clone()));
         mapped.set_in_place_from(from);
-        let queue = ByHand::open(driver.arena.clone(), size, mapped.clone(), unfinished).unwrap();
+        let (rx, tx, nic) = Nic::open(driver.arena.clone(), size, Some(mapped.clone()), unfinished).unwrap();
         let (arrived, storage) = (Vec::new(), Box::default());
-        World { driver, guest, queue, mapped, splices, spliced: 0, number: 0, arrived, storage }
+        World { driver, guest, rx, tx, nic, mapped, splices, spliced: 0, number: 0, arrived, storage }
     }
 
     /// Notes a splice. Returns whether anything moved, and whether the general way has to go on.
@@ -176,7 +178,7 @@ impl ToGuest {
             }
             Step::Kernel { count, len, after } => self.receive(count, usize::from(len).clamp(14, 1518), after),
             Step::Switch { most } => while self.round(most.into()) {},
-            Step::Sleep => drop(self.queue.rx.arm()),
+            Step::Sleep => drop(self.rx.arm()),
             Step::Collect => self.collect(),
         }
     }
@@ -190,7 +192,7 @@ impl ToGuest {
     fn receive(&mut self, count: u8, len: usize, after: u8) {
         let mut waiting = VecDeque::new();
         for _ in 0..count {
-            let Some(filled) = self.queue.kernel.take_filled() else { break };
+            let Some(filled) = self.nic.kernel.take_filled() else { break };
             waiting.push_back(filled);
             if waiting.len() > usize::from(after) {
                 // Not the first one: it comes back last.
@@ -202,7 +204,7 @@ impl ToGuest {
     }
 
     fn receive_in(&mut self, filled: u64, len: usize) {
-        self.queue.receive(filled, &frame(self.number, len));
+        self.nic.receive(filled, &frame(self.number, len));
         self.number += 1;
     }
 
@@ -210,7 +212,7 @@ impl ToGuest {
     fn round(&mut self, most: u16) -> bool {
         let mut moved = false;
         if self.splices {
-            let done = self.queue.rx.splice(&self.guest, most, None);
+            let done = self.rx.splice(&self.guest, most, None);
             let (any, goes_on) = self.note(done);
             moved = any;
             if !goes_on {
@@ -218,7 +220,7 @@ impl ToGuest {
             }
         }
         let mut burst = self.storage.start();
-        let (receive, guest) = (&self.queue.rx, &self.guest);
+        let (receive, guest) = (&self.rx, &self.guest);
         let any = receive.receive_into(guest, &mut burst);
         if any {
             guest.ring().transmit(burst.frames()).unwrap();
@@ -238,8 +240,8 @@ impl ToGuest {
 
     /// Ends the queue, and then the guest's, which loses no buffer.
     fn end(&mut self) {
-        self.queue.rx.stop();
-        self.queue.rx.recall(&self.guest);
+        self.rx.stop();
+        self.rx.recall(&self.guest);
         self.guest.close();
         self.collect();
         let config = QueueConfig { base: self.guest.ring().base(), ..self.driver.config };
@@ -281,29 +283,29 @@ impl FromGuest {
     fn take_sent(&mut self, count: u8, after: u8) {
         let mut waiting: VecDeque<Descriptor> = VecDeque::new();
         for _ in 0..count {
-            let Some((sent, bytes)) = self.queue.take_sent() else { break };
+            let Some((sent, bytes)) = self.nic.take_sent() else { break };
             self.arrived.push(bytes);
             waiting.push_back(sent);
             if waiting.len() > usize::from(after) {
                 let sent = waiting.remove(usize::from(after > 0)).expect("there are more");
-                self.queue.kernel.complete(sent);
+                self.nic.kernel.complete(sent);
             }
         }
-        waiting.into_iter().for_each(|sent| self.queue.kernel.complete(sent));
+        waiting.into_iter().for_each(|sent| self.nic.kernel.complete(sent));
     }
 
     /// Does the work of a worker's round. Reports whether anything moved.
     fn round(&mut self, most: u16) -> bool {
         let mut moved = false;
         if self.splices {
-            let done = self.queue.tx.splice(&self.guest, most, None);
+            let done = self.tx.splice(&self.guest, most, None);
             let (any, goes_on) = self.note(done);
             moved = any;
             if !goes_on {
                 return moved;
             }
         }
-        let (transmit, guest) = (&self.queue.tx, &self.guest);
+        let (transmit, guest) = (&self.tx, &self.guest);
         transmit.returned(&mut |ids| {
             guest.release(ids.iter().copied());
             moved = true;
@@ -381,7 +383,7 @@ proptest! {
             }
             while world.driver.take().is_some() {}
             prop_assert_eq!(world.driver.free.len(), usize::from(SIZE));
-            prop_assert!(!world.queue.tx.keeps());
+            prop_assert!(!world.tx.keeps());
         }
         let [general, spliced] = &worlds;
         // In a shorter ring, frames that find no room are dropped in the general way, and wait in the guest's ring if they are spliced.
@@ -413,5 +415,60 @@ fn usual_bursts_are_spliced_whole() {
             assert_eq!((to.spliced, to.arrived.len()), (32 * round, 32 * round as usize));
             assert_eq!((from.spliced, from.arrived.len()), (32 * round, 32 * round as usize));
         }
+    }
+}
+
+/// A frame that its sender left unfinished, as of a machine without hardware for it, is finished.
+#[test]
+fn an_unfinished_checksum_is_finished() {
+    let mut bytes = frame(7, 60);
+    // Ethernet, IPv4 without options, UDP, whose checksum is the sum of its pseudo-header.
+    bytes[12..14].copy_from_slice(&0x0800u16.to_be_bytes());
+    bytes[14..34].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    bytes[34..42].copy_from_slice(&[0, 7, 0, 7, 0, 26, 0x14, 0x2e]);
+    let patch = packet::unfinished::recognise(std::iter::once(bytes[..].into())).expect("it is unfinished");
+    let mut finished = bytes.clone();
+    patch.apply(&mut finished);
+    for (splices, unfinished) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut world = to_guest(false, 16, splices, unfinished);
+        world.post(BUFFER, 1);
+        world.round(32);
+        let filled = world.nic.kernel.take_filled().unwrap();
+        world.nic.receive(filled, &bytes);
+        world.round(32);
+        world.collect();
+        assert_eq!(world.spliced, u32::from(splices));
+        assert_eq!(world.arrived, [if unfinished { &finished } else { &bytes }].map(Vec::clone));
+    }
+}
+
+/// The guest posts the same buffer many times, or memory that it does not have.
+#[test]
+fn a_hostile_guest_harms_itself_alone() {
+    for splices in [false, true] {
+        let mut world = to_guest(false, 16, splices, false);
+        let same = world.driver.at(0);
+        let bad = [u64::MAX - 2047, 0, same + (1 << 30)];
+        for addr in std::iter::repeat_n(same, 12).chain(bad) {
+            world.driver.queue.add(&[Buffer { addr, len: BUFFER, writable: true }]).unwrap();
+        }
+        world.driver.queue.publish();
+        while world.round(32) {}
+        assert_eq!(world.mapped.on_loan.get(), 12);
+        for number in 0..12 {
+            let filled = world.nic.kernel.take_filled().unwrap();
+            world.nic.receive(filled, &frame(number, 100));
+            world.round(32);
+        }
+        world.rx.stop();
+        world.rx.recall(&world.guest);
+        let mut returned = Vec::new();
+        while let Some(used) = world.driver.queue.pop_used().unwrap() {
+            returned.push(used.id);
+        }
+        returned.sort_unstable();
+        returned.dedup();
+        assert!(returned.len() >= 12, "each comes back, and once: {returned:?}");
+        assert_eq!(world.mapped.in_place.get(), 12);
     }
 }
