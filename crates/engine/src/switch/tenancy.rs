@@ -3,7 +3,7 @@
 //! In a bridge, a physical port receives frames for all ports. A guest can read all that is received into its buffers,
 //! even frames for other ports. So a mapping has to say which frames may be, or frames have to be kept apart before.
 
-use crate::spec::{MappingSpec, Spec, Tenancy};
+use crate::spec::{MappingSpec, PortSpec, Spec, Tenancy};
 use packet::MacAddr;
 
 /// Permission for a mapping's physical port.
@@ -29,28 +29,33 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
     }
     let bridge = spec.bridges.iter().find(|bridge| bridge.ports.contains(&mapping.to.port));
     // All frames of a patched port are for the guest.
-    let Some(bridge) = bridge.filter(|_| !mapping.pass_through) else { return Verdict::InPlace };
-    let trusted = match &mapping.tenancy {
-        Tenancy::TrustAll | Tenancy::Steered => return Verdict::InPlace,
-        Tenancy::SteerByMac => {
+    let bridge = bridge.filter(|_| !mapping.pass_through);
+    let (trusted, bridge) = match (&mapping.tenancy, bridge) {
+        (Tenancy::Held(why), _) => return Verdict::Copied(why.clone()),
+        (_, None) | (Tenancy::TrustAll | Tenancy::Steered, _) => return Verdict::InPlace,
+        (Tenancy::SteerByMac, Some(bridge)) => {
             let own = bridge.statics.iter().filter(|entry| entry.port == mapping.to.port);
             return Verdict::Steered(own.map(|entry| entry.mac).collect());
         }
-        Tenancy::Trust(trusted) => trusted,
+        (Tenancy::Trust(trusted), Some(bridge)) => (trusted, bridge),
     };
-    let somebody =
-        |name: &String| spec.ports.iter().any(|port| port.name == *name && port.driver.capabilities().has_peer);
+    let port = |name: &String| spec.ports.iter().find(|port| port.name == *name);
+    let guest = port(&mapping.to.port);
+    let needs_protection = |name: &String| {
+        let of_owner = |port: &PortSpec| guest.is_some_and(|guest| port.is_of_group_of(guest));
+        port(name).is_some_and(|port| port.driver.capabilities().has_peer && !of_owner(port))
+    };
     let own = [&mapping.from.port, &mapping.to.port];
     let others = bridge.ports.iter().filter(|name| !own.contains(name) && !trusted.contains(name));
-    let others: Vec<_> = others.filter(|name| somebody(name)).collect();
+    let others: Vec<_> = others.filter(|name| needs_protection(name)).collect();
     if others.is_empty() {
         return Verdict::InPlace;
     }
     let quoted = |names: &[&String]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     let all: Vec<_> = trusted.iter().chain(others.iter().copied()).collect();
     Verdict::Copied(format!(
-        "frames for {} would be received into memory of \"{}\": set `trust = [{}]` in its [[mapping]] if they may, else \
-         `steering`",
+        "frames for {} would be received into memory of \"{}\": set `trust = [{}]` in its [[mapping]] if they may, or the same \
+         `group` at these ports, else `steering`",
         quoted(&others),
         mapping.to.port,
         quoted(&all),
@@ -61,7 +66,7 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
 mod tests {
     use super::*;
     use crate::port::{af_packet, sink, tap, vhost_user};
-    use crate::spec::{AggregationSpec, BridgeSpec, Chains, Driver, PortQueues, PortSpec, StaticEntry};
+    use crate::spec::{AggregationSpec, BridgeSpec, Chains, Driver, PortQueues, StaticEntry};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {

@@ -2,6 +2,7 @@ use super::*;
 use crate::confine::Confined;
 use crate::control::{Client, ClientError, Drops, PortSummary, ReloadReport, Version};
 use engine::stats::{AggregationFlow, MacEntry, PortStats, QueueStats, Snapshot};
+use engine::why::PortWhy;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,6 +20,9 @@ impl Handler for StubHandler {
         let queues = vec![QueueStats { rx_packets: 7, ..QueueStats::default() }];
         let b = PortStats { name: "b".into(), driver: "tap".into(), up: true, queues, ..PortStats::default() };
         Snapshot { uptime_seconds: 1.5, ports: vec![a, b], ..Snapshot::default() }
+    }
+    fn why(&self, port: &str) -> Option<PortWhy> {
+        (port == "a").then(|| PortWhy { port: port.to_owned(), acceleration: "off".into(), ..PortWhy::default() })
     }
     fn macs(&self) -> Vec<MacEntry> {
         vec![MacEntry { bridge: "br".into(), mac: "02:00:00:00:00:01".into(), ..MacEntry::default() }]
