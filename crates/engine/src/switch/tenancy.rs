@@ -73,10 +73,10 @@ mod tests {
         PortSpec::new(name, Driver::VhostUser(vhost_user::Settings::at(name)))
     }
 
-    /// Judges a mapping of `wan` to `fw`, which are in a bridge with `others`.
-    fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
+    /// Returns a mapping of `wan` to `fw`, which are in a bridge with `others`.
+    fn mapping(tenancy: Tenancy, fw: PortSpec, others: Vec<PortSpec>) -> (Spec, MappingSpec) {
         let wan = PortSpec::new("wan", Driver::AfPacket(af_packet::Settings { interface: "up0".into(), queues: 1 }));
-        let ports: Vec<_> = [wan, guest("fw")].into_iter().chain(others).collect();
+        let ports: Vec<_> = [wan, fw].into_iter().chain(others).collect();
         let known = |end, port: &str| StaticEntry { mac: MacAddr([2, 0, 0, 0, 0, end]), vlan: 0, port: port.into() };
         let statics = vec![known(1, "fw"), known(2, "other")];
         let bridge = BridgeSpec {
@@ -90,7 +90,12 @@ mod tests {
         };
         let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
         let mapping = MappingSpec { from, to, pass_through: false, tenancy, copy_break: None };
-        let spec = Spec { ports, bridges: vec![bridge], ..Spec::default() };
+        (Spec { ports, bridges: vec![bridge], ..Spec::default() }, mapping)
+    }
+
+    /// Judges this mapping.
+    fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
+        let (spec, mapping) = mapping(tenancy, guest("fw"), others);
         let alone = judge(&spec, &MappingSpec { pass_through: true, ..mapping.clone() });
         assert_eq!(alone, Verdict::InPlace);
         judge(&spec, &mapping)
@@ -116,6 +121,30 @@ mod tests {
         assert_eq!(judged(trust(&["tap", "other", "third"]), others()), Verdict::InPlace);
         for all in [Tenancy::TrustAll, Tenancy::Steered] {
             assert_eq!(judged(all, others()), Verdict::InPlace);
+        }
+    }
+
+    #[test]
+    fn ports_of_the_guests_owner_are_trusted() {
+        let of = |group: &str, port| PortSpec { group: Some(group.into()), ..port };
+        let judged = |others| {
+            let (spec, mapping) = mapping(Tenancy::Trust(vec!["dns".into()]), of("g", guest("fw")), others);
+            judge(&spec, &mapping)
+        };
+        assert_eq!(judged(vec![of("g", guest("nat")), guest("dns")]), Verdict::InPlace);
+        let Verdict::Copied(why) = judged(vec![of("g", guest("nat")), of("h", guest("ids")), guest("dns")]) else {
+            panic!("it is not safe")
+        };
+        assert!(why.contains("frames for \"ids\" would be received"), "{why}");
+    }
+
+    #[test]
+    fn a_mapping_that_only_stays_copies() {
+        let why = "so it is".to_owned();
+        let (spec, mapping) = mapping(Tenancy::Held(why.clone()), guest("fw"), vec![]);
+        for pass_through in [false, true] {
+            let mapping = MappingSpec { pass_through, ..mapping.clone() };
+            assert_eq!(judge(&spec, &mapping), Verdict::Copied(why.clone()));
         }
     }
 

@@ -36,3 +36,46 @@ pub(super) fn trusted(check: &mut Check, raw: &Section<RawPort>, driver: &Driver
     }
     at.value
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use engine::spec::PortSpec;
+    use std::path::Path;
+
+    fn parse(top: &str, port: &str) -> Result<(Acceleration, PortSpec), String> {
+        let text = format!("{top}\n[[port]]\nname = \"a\"\n{port}");
+        let parsed = Config::parse(Path::new("m.toml"), &text);
+        let of = |(config, _): (Config, _)| (config.spec.acceleration, config.spec.ports[0].clone());
+        parsed.map(of).map_err(|report| report.to_string())
+    }
+
+    const VHOST: &str = "driver = \"vhost-user\"\nsocket = \"a\"\n";
+    const VIRTIO: &str = "driver = \"virtio-user\"\nsocket = \"a\"\n";
+
+    #[test]
+    fn keys_are_read() {
+        let (acceleration, port) = parse("", VHOST).unwrap();
+        assert_eq!((acceleration, port.acceleration), (Acceleration::Auto, Acceleration::Auto));
+        assert_eq!((port.group, port.trusted), (None, false));
+        let keys = [VIRTIO, "acceleration = \"off\"\ngroup = \"owner-1\"\ntrusted = true"].concat();
+        let (acceleration, port) = parse("acceleration = \"off\"", &keys).unwrap();
+        assert_eq!((acceleration, port.acceleration), (Acceleration::Off, Acceleration::Off));
+        assert_eq!((port.group.as_deref(), port.trusted), (Some("owner-1"), true));
+    }
+
+    #[test]
+    fn wrong_keys_are_refused() {
+        for (top, key, part) in [
+            ("acceleration = \"on\"", "", "unknown variant `on`"),
+            ("", "acceleration = true", "acceleration"),
+            ("", "group = \"a b\"", "`a b` cannot name a group"),
+            ("", "trusted = true", "`trusted` says nothing at a port of driver vhost-user"),
+            ("", "trusted = true", "only ports of driver virtio-user give a program access"),
+        ] {
+            let report = parse(top, &[VHOST, key].concat()).unwrap_err();
+            assert!(report.contains(part), "{key}: {report}");
+        }
+    }
+}

@@ -59,3 +59,70 @@ fn reason(names: &[&str], peer: &PeerWhy) -> String {
     let remedy = peer.remedy.iter().map(|remedy| format!("\n    to change it: {remedy}")).collect::<String>();
     format!("{}: {choice}, as {}{remedy}", names.join(", "), peer.why)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(from: &str, to: &str, frames: Frames) -> WayWhy {
+        WayWhy { from: from.into(), to: to.into(), frames, ..WayWhy::default() }
+    }
+
+    #[test]
+    fn ways_have_their_counts_and_peers_their_reasons() {
+        let mapped = PeerWhy {
+            peer: "fw".into(),
+            chosen_by: Some("auto".into()),
+            why: "it is safe".into(),
+            remedy: None,
+            ways: vec![
+                WayWhy {
+                    in_place: 12,
+                    copied: [(String::new(), 3)].into(),
+                    now: Some("the port is down".into()),
+                    ..way("wan.0", "fw.0", Frames::ReceivedInPlace)
+                },
+                WayWhy {
+                    in_place: 7,
+                    copied: [("changed".into(), 1), ("short".into(), 2)].into(),
+                    ..way("fw", "wan", Frames::Exchanged)
+                },
+            ],
+        };
+        let copied = |peer: &str| PeerWhy {
+            peer: peer.into(),
+            chosen_by: None,
+            why: "it is a guest".into(),
+            remedy: Some("use `group`".into()),
+            ways: vec![way("wan", peer, Frames::Copied)],
+        };
+        let why = PortWhy {
+            port: "wan".into(),
+            driver: "tap".into(),
+            forwarding: "bridge br0".into(),
+            acceleration: "auto".into(),
+            group: Some("g".into()),
+            peers: vec![mapped, copied("b"), copied("c")],
+        };
+        let shown = show(&why);
+        let lines: Vec<String> =
+            shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "wan: driver tap, bridge br0, acceleration auto, group g.",
+                "FROM TO FRAMES NOT COPIED COPIED AT PRESENT",
+                "wan.0 fw.0 received in place 12 3 copied: the port is down",
+                "fw wan exchanged 7 3 1 changed, 2 short",
+                "wan b copied - -",
+                "wan c copied - -",
+                "",
+                "fw: chosen by the switch, as it is safe",
+                "b, c: copied, as it is a guest",
+                "to change it: use `group`",
+            ]
+        );
+        let alone = show(&PortWhy { peers: vec![], ..why });
+        assert!(alone.ends_with("join it to others by a [[patch]] or a [[bridge]]."), "{alone}");
+    }
+}
