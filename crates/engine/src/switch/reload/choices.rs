@@ -16,7 +16,7 @@ impl Topology {
         let [now, before] = [self, before].map(|topology| topology.chosen.shown(&topology.spec));
         if now != before {
             let now = if now.is_empty() { "nothing".to_owned() } else { now.join("; ") };
-            tracing::info!("accelerated by the switch's own choice: {now} (`millrace ctl why PORT` explains it)");
+            tracing::info!("chosen for acceleration: {now} (`millrace ctl why PORT` explains it)");
         }
     }
 }
