@@ -166,7 +166,7 @@ fn functions_of_one_owner_exchange_by_themselves() -> Result<()> {
     let wire = cable.wire();
     let own = |name: &str| RawPort { group: "own".into(), ..vhost_user(name) };
     let patches = [patch("wan", "f0a"), patch("f0b", "end")];
-    let switch = home.start_inside(&cable.here, (wan(), ["f0a", "f0b", "end"].map(own), patches, sleeper()));
+    let switch = home.start_inside(&cable.here, (wan(), ["f0a", "f0b", "end"].map(own), patches, e2e::poller()));
     switch.wait_up(&["wan"]);
     let mut function = start(&home, ["f0a", "f0b"], &[])?;
     let mut end = End::connect(home.socket("end"), false, 2048);

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn wrong_keys_are_refused() {
         for (top, key, part) in [
-            ("acceleration = \"on\"", "", "unknown variant `on`"),
+            ("acceleration = \"on\"", "", "unknown value `on`"),
             ("", "acceleration = true", "acceleration"),
             ("", "group = \"a b\"", "`a b` cannot name a group"),
             ("", "trusted = true", "`trusted` says nothing at a port of driver vhost-user"),

@@ -1,7 +1,7 @@
 //! The rules: which ports may be mapped without a loss for anyone.
 
 use super::{Chosen, Reason};
-use crate::spec::{Acceleration, BridgeSpec, MappingSpec, PortQueues, PortSpec, Sharing, Spec, Tenancy, Vlan};
+use crate::spec::{Acceleration, BridgeSpec, Idle, MappingSpec, PortQueues, PortSpec, Sharing, Spec, Tenancy, Vlan};
 use crate::switch::layout::assignment;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -114,7 +114,7 @@ impl<'s> Facts<'s> {
                 vec![physical, guest]
             }
         };
-        self.one_worker_sends(guest, &workers)?;
+        self.a_worker_can_lend(guest, &workers)?;
         // A guest may run fewer queues. Then frames of the others would come to one that has lent its buffers.
         if physical.driver.queues() > 1 {
             return Err(Reason::SeveralQueues { physical: name(physical), guest: name(guest) });
@@ -181,8 +181,8 @@ impl<'s> Facts<'s> {
         Ok(())
     }
 
-    /// Checks that only one worker sends to the guest, which gets the frames of these ports.
-    fn one_worker_sends(&self, guest: &PortSpec, from: &[&PortSpec]) -> Result<(), Reason> {
+    /// Checks that only one worker sends to the guest, which gets the frames of these ports, and that it lends buffers in time.
+    fn a_worker_can_lend(&self, guest: &PortSpec, from: &[&PortSpec]) -> Result<(), Reason> {
         let is_locked = |port: &PortSpec| port.sharing.as_ref().is_some_and(|sharing| sharing.way == Sharing::Locked);
         if let Some(port) = from.iter().copied().chain([guest]).find(|port| is_locked(port)) {
             return Err(Reason::Locked(port.name.clone()));
@@ -192,6 +192,11 @@ impl<'s> Facts<'s> {
         if workers.len() > 1 {
             return Err(Reason::SeveralWorkers { guest: guest.name.clone(), workers: workers.into_iter().collect() });
         }
-        Ok(())
+        // Nobody wakes it when the guest posts buffers, so that the first frames might find none.
+        let idle: Vec<_> = self.spec.workers_or_default().iter().map(|worker| worker.idle).collect();
+        match workers.into_iter().find(|&worker| idle[worker] == Idle::Sleep) {
+            Some(worker) => Err(Reason::Sleeps { worker, guest: guest.name.clone() }),
+            None => Ok(()),
+        }
     }
 }

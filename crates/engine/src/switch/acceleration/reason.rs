@@ -53,6 +53,11 @@ pub(in crate::switch) enum Reason {
         guest: String,
         workers: Vec<usize>,
     },
+    /// The worker, by index, sleeps while there are no frames.
+    Sleeps {
+        worker: usize,
+        guest: String,
+    },
     /// The physical port has several queues.
     SeveralQueues {
         physical: String,
@@ -116,6 +121,12 @@ impl fmt::Display for Reason {
                 let workers: Vec<_> = workers.iter().map(usize::to_string).collect();
                 write!(f, "workers {} send to \"{guest}\", and only one may lend its buffers", workers.join(", "))
             }
+            Reason::Sleeps { worker, guest } => {
+                write!(
+                    f,
+                    "worker {worker} sleeps while no frames come, and does not see that \"{guest}\" has posted buffers"
+                )
+            }
             Reason::SeveralQueues { physical, guest } => write!(
                 f,
                 "\"{physical}\" has several queues: if the guest of \"{guest}\" runs fewer, frames of the others would find its \
@@ -157,6 +168,9 @@ impl Reason {
             Reason::Locked(port) => format!("share the queues of \"{port}\" by rx-sharing = \"static-role\""),
             Reason::SeveralWorkers { .. } => {
                 "let one [[worker]] poll both ports, or pin a [[mapping]] for each pair of queues".into()
+            }
+            Reason::Sleeps { .. } => {
+                "use `idle = \"backoff\"` or \"poll\" at this [[worker]], or pin a [[mapping]] if the first frames may be lost".into()
             }
             Reason::SeveralQueues { physical, .. } => {
                 format!("give \"{physical}\" one queue, or pin a [[mapping]] if the guest runs as many queues")

@@ -3,7 +3,7 @@
 use super::*;
 use crate::port::{af_xdp, sink, tap, vhost_user, virtio_user};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, FailMode, Faults, MirrorDirection, MirrorPoint,
+    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, FailMode, Faults, Idle, MirrorDirection, MirrorPoint,
     MirrorSpec, Mode, PortQueues, PortSpec, QueueSizes, Sharing, SharingSpec, Tenancy, Vlan, WorkerSpec, XdpMode,
 };
 use ::vhost_user::backend::Holes;
@@ -231,6 +231,19 @@ fn one_worker_sends_to_a_mapped_guest() {
     let locked = SharingSpec { workers: vec![0, 1], way: Sharing::Locked };
     let fw = PortSpec { sharing: Some(locked), ..guest("fw") };
     assert_eq!(refusal(workers(patched([xdp("wan", 1), fw], &[["wan", "fw"]]))), Reason::Locked("fw".into()));
+}
+
+#[test]
+fn a_worker_that_sleeps_lends_nothing_by_itself() {
+    let worker = |idle| WorkerSpec { idle, ..WorkerSpec::default() };
+    let wire = |idle| {
+        let workers = vec![worker(idle)];
+        Spec { workers, ..patched([xdp("wan", 1), guest("fw")], &[["wan", "fw"]]) }
+    };
+    assert_eq!(refusal(wire(Idle::Sleep)), Reason::Sleeps { worker: 0, guest: "fw".into() });
+    for idle in [Idle::Poll, Idle::Backoff] {
+        assert_eq!(mappings(wire(idle)), ["wan -> fw pass-through"]);
+    }
 }
 
 /// Its guest may run fewer queues than the physical port has.
