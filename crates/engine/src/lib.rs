@@ -30,6 +30,7 @@ pub mod spec;
 mod stage;
 pub mod stats;
 mod switch;
+pub mod why;
 pub mod worker;
 
 pub use switch::{Error, Switch};

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use crate::port::exchange::{ExchangeMode, ExchangeSpec, MOST_BUFFERS};
+pub use crate::port::exchange::{DEFAULT_BUFFER_SIZE, DEFAULT_BUFFERS, ExchangeMode, ExchangeSpec, MOST_BUFFERS};
 pub use paflow::rules::{Chains, NextHop as NextHopSpec, Spec as AggregationSpec};
 pub use vhost_user::frontend::QueueSizes;
 pub use vhost_user::{Access, Mode};
@@ -38,6 +38,8 @@ pub struct Spec {
     pub aggregation: Option<AggregationSpec>,
     /// Workers; at least one.
     pub workers: Vec<WorkerSpec>,
+    /// Whether the switch adds mappings and exchanges by itself, where that is safe.
+    pub acceleration: Acceleration,
     /// The file that this was read from, which no port may overwrite.
     pub configuration: Option<PathBuf>,
 }
@@ -54,6 +56,16 @@ impl Spec {
         let configuration = configuration.map(|path| FileUse { path: path.clone(), user: FileUser::Configuration });
         configuration.chain(self.ports.iter().flat_map(PortSpec::files)).collect()
     }
+}
+
+/// Whether the switch chooses by itself which queues are mapped, and which ports exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acceleration {
+    /// It does.
+    #[default]
+    Auto,
+    /// Only what the specification says.
+    Off,
 }
 
 /// A queue of a port, or all of them.
@@ -133,6 +145,8 @@ pub enum Tenancy {
     SteerByMac,
     /// Something outside the switch ensures that the queue gets only the guest's frames.
     Steered,
+    /// None may, for this reason. The mapping only stays so that its ports need not be opened again.
+    Held(String),
 }
 
 impl MappingSpec {
@@ -212,6 +226,12 @@ pub struct PortSpec {
     pub vxlan: Option<paflow::vxlan::TunnelEnd>,
     /// Workers of its receive queues. If `None`, one worker polls each queue: one that names it, or any.
     pub sharing: Option<SharingSpec>,
+    /// Whether the port takes part in what the switch chooses by itself.
+    pub acceleration: Acceleration,
+    /// Name of its owner: ports of one owner may see each other's frames, and share memory.
+    pub group: Option<String>,
+    /// Whether all guests trust the program behind it with their memory.
+    pub trusted: bool,
     /// Copies every received frame into a private buffer first, as switches with packet pools do, for comparison. No
     /// configuration can ask for it.
     pub staged: bool,
@@ -232,10 +252,18 @@ impl PortSpec {
             aggregate: false,
             vxlan: None,
             sharing: None,
+            acceleration: Acceleration::Auto,
+            group: None,
+            trusted: false,
             staged: false,
             #[cfg(feature = "analysis")]
             analysis: Analysis::default(),
         }
+    }
+
+    /// Reports whether both ports are of one owner.
+    pub fn is_of_group_of(&self, other: &PortSpec) -> bool {
+        self.group.is_some() && self.group == other.group
     }
 
     fn files(&self) -> Vec<FileUse> {

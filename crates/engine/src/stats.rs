@@ -35,6 +35,9 @@ pub struct ExchangeStats {
     pub ports: Vec<String>,
     /// Mode: `group` or `zcopy`.
     pub mode: String,
+    /// Who chose it: `file`, or `auto` for the switch.
+    #[serde(default)]
+    pub chosen_by: String,
     /// Length in bytes from which frames are exchanged: the configured one, or else the measured one once a function has joined.
     pub threshold: Option<u32>,
     /// Whether that is measured, and not configured.
@@ -193,6 +196,9 @@ pub struct MappingStats {
     pub to: String,
     /// `bridge` or `pass-through`.
     pub mode: String,
+    /// Who chose it: `file`, or `auto` for the switch.
+    #[serde(default)]
+    pub chosen_by: String,
     /// Whether frames are received into the guest's own buffers.
     pub zero_copy: bool,
     /// Reason if they are not.

@@ -58,6 +58,7 @@ Examples:
   millrace ctl drops                   dropped frames, by place and reason
   millrace ctl mappings                physical queues that receive into guests' buffers
   millrace ctl exchange                functions that swap buffers, and frames that were copied
+  millrace ctl why eth1                which frames of a port are copied, why, and what would change it
   millrace ctl aggregation             packets that are joined for the network, and their number per frame
   millrace ctl flows                   flows that controllers have set over OpenFlow
   millrace ctl confinement             privileges, system calls and files that the switch gave up
@@ -204,6 +205,8 @@ pub enum CtlRequest {
     Mappings,
     /// Functions that exchange buffers: exchanged frames, copied ones, and why
     Exchange,
+    /// How frames get from a port to its peers and back: in place, exchanged or copied, and why
+    Why(WhyOptions),
     /// Packets that are joined and split: next hops, flows, and frames on the wire
     Aggregation,
     /// Flows that controllers have set, with their counters
@@ -216,6 +219,14 @@ pub enum CtlRequest {
     Shutdown,
     /// Version of the running switch
     Version,
+}
+
+/// Options of `ctl why`.
+#[derive(Clone, Debug, Args)]
+pub struct WhyOptions {
+    /// Name of the port
+    #[arg(value_name = "PORT")]
+    pub port: String,
 }
 
 /// Options of `ctl stats`.

@@ -11,6 +11,7 @@ use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::spec::Spec;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
+use engine::why::PortWhy;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::iterator::Handle;
 use std::io;
@@ -185,6 +186,10 @@ impl Daemon {
 impl Handler for Daemon {
     fn snapshot(&self) -> Snapshot {
         self.switch.snapshot()
+    }
+
+    fn why(&self, port: &str) -> Option<PortWhy> {
+        self.switch.why(port)
     }
 
     fn macs(&self) -> Vec<MacEntry> {

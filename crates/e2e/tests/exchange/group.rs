@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use e2e::live::Live;
 use e2e::stream::{Arrived, packet};
 use e2e::virtio::{Guest, Options};
+use e2e::wire::{Cable, wan};
 use e2e::{Home, Millrace, SOON, wait_for};
 use engine::stats::ExchangePair;
 use lab::Result;
@@ -154,6 +155,55 @@ fn a_chain_of_functions_copies_nothing() -> Result<()> {
         switch.none_dropped();
         switch.stop();
     }
+    Ok(())
+}
+
+/// Ports of one group need no `[[exchange]]`. A port that a NIC is patched to is mapped, too: its function needs all of its ports in
+/// the exchange.
+#[test]
+fn functions_of_one_owner_exchange_by_themselves() -> Result<()> {
+    let (cable, home) = (Cable::new()?, Home::new());
+    let wire = cable.wire();
+    let own = |name: &str| RawPort { group: "own".into(), ..vhost_user(name) };
+    let patches = [patch("wan", "f0a"), patch("f0b", "end")];
+    let switch = home.start_inside(&cable.here, (wan(), ["f0a", "f0b", "end"].map(own), patches, e2e::poller()));
+    switch.wait_up(&["wan"]);
+    let mut function = start(&home, ["f0a", "f0b"], &[])?;
+    let mut end = End::connect(home.socket("end"), false, 2048);
+    let mut far = wire.guest("far")?;
+    switch.wait_up(&["f0a", "f0b", "end"]);
+    switch.wait_mapped();
+    let frame = |number: u64| (0..1000).map(|at: u64| (at ^ number).to_le_bytes()[0]).collect::<Vec<u8>>();
+    let mut sent = 0;
+    wait_for("all packets to arrive", || {
+        if sent < PACKETS && sent - end.count < 16 {
+            far.reap().unwrap();
+            if far.send(&[&frame(sent)], 1).unwrap() {
+                far.flush();
+                sent += 1;
+            }
+        }
+        let mut next = end.count;
+        end.receive(|_, bytes| {
+            assert!(bytes == frame(next), "frame {next}");
+            next += 1;
+        });
+        (end.count == PACKETS).then_some(())
+    });
+    let (mapping, pair) = (switch.mapping(), pair(&switch, "f0b", "end"));
+    assert!(mapping.in_place > PACKETS / 2 && pair.exchanged > PACKETS / 2, "{mapping:?} {pair:?}");
+    let stats = switch.stats();
+    let exchange = &stats.exchanges[0];
+    assert_eq!((&*exchange.ports, &*exchange.chosen_by), (&["f0a", "f0b", "end"].map(String::from)[..], "auto"));
+    let shown = switch.ctl("why f0b");
+    for part in
+        ["acceleration auto, group own.", "exchanged", "end: chosen by the switch, as both are of group \"own\""]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(switch.ctl("exchange").contains("chosen by: auto"));
+    assert!(function.terminate(SOON)?.success());
+    switch.stop();
     Ok(())
 }
 

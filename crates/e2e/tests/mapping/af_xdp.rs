@@ -40,7 +40,7 @@ fn every_frame_passes_both_ways() -> Result<()> {
     for (wan, detail) in [(wan(), "driver veth can't do zero-copy"), (wan_with(copying), "as configured")] {
         let (cable, home) = (Cable::new()?, Home::new());
         let wire = cable.wire();
-        let millrace = cable.switch(&home, wan, (patch("wan", "fw"), e2e::poller()));
+        let millrace = cable.switch(&home, wan, (patch("wan", "fw"), Acceleration::Off, e2e::poller()));
         let said = millrace.port("wan").0.detail;
         assert!(said.starts_with("interface up0, copied by the kernel") && said.contains(detail), "{said}");
         assert!(said.ends_with("native XDP, MTU 1500"), "{said}");
@@ -106,7 +106,7 @@ fn a_worker_that_sleeps_answers() -> Result<()> {
 #[test]
 fn a_reload_opens_it_and_an_interface_may_come_and_go() -> Result<()> {
     let (cable, home) = (Cable::new()?, Home::new());
-    let guest = (vhost_user("fw"), e2e::poller());
+    let guest = (vhost_user("fw"), Acceleration::Off, e2e::poller());
     let millrace = home.start_inside(&cable.here, &guest);
     let config = (wan(), patch("wan", "fw"), &guest);
     for _ in 0..3 {

@@ -1,6 +1,7 @@
 //! Receive queue mapping: a physical port receives into the buffers of the guest behind another port.
 
 mod af_xdp;
+mod auto;
 mod bridge;
 mod hotplug;
 mod kicks;

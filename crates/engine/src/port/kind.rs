@@ -48,6 +48,12 @@ pub(crate) trait Kind {
         Err("is of a driver whose frames the switch cannot steer")
     }
 
+    /// Checks that pages of the guest's memory stay what they are, so that others than the switch can fill them. An error continues
+    /// "port x ...".
+    fn keeps_memory(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     /// Takes the resources that the switch cannot take any more once it is confined.
     fn claim(&self) -> Result<(), String> {
         Ok(())
@@ -72,6 +78,8 @@ pub enum Queues {
 pub struct Capabilities {
     /// Its queues can receive into a guest's buffers, and send from a guest's memory: the end `from` of a mapping.
     pub lends: bool,
+    /// A program behind it fills these buffers, so it gets access to the guest's memory.
+    pub exposes_memory: bool,
     /// It has a guest that posts buffers: the end `to` of a mapping.
     pub has_guest: bool,
     /// It may face a network, so that a tunnel can end there.
@@ -84,8 +92,14 @@ pub struct Capabilities {
 
 impl Capabilities {
     /// No abilities.
-    pub const NONE: Capabilities =
-        Capabilities { lends: false, has_guest: false, faces_network: false, has_peer: false, shares: false };
+    pub const NONE: Capabilities = Capabilities {
+        lends: false,
+        exposes_memory: false,
+        has_guest: false,
+        faces_network: false,
+        has_peer: false,
+        shares: false,
+    };
 }
 
 /// Use of a path.

@@ -127,6 +127,12 @@ impl Driver {
         self.kind().steers()
     }
 
+    /// Checks that pages of the guest's memory stay what they are, so that others than the switch can fill them. An error continues
+    /// "port x ...".
+    pub fn keeps_memory(&self) -> Result<(), &'static str> {
+        self.kind().keeps_memory()
+    }
+
     /// Takes the resources that the switch cannot take any more once it is confined.
     pub fn claim(&self) -> Result<(), String> {
         self.kind().claim()

@@ -1,5 +1,6 @@
 //! The control side: owns the ports, follows the specification, and reads the counters.
 
+mod acceleration;
 mod aggregation;
 mod datapath;
 mod difference;
@@ -20,12 +21,14 @@ mod tenancy;
 mod tests;
 mod topology;
 mod watchdog;
+mod why;
 
 use crate::clock;
 use crate::forward::flows::Datapath;
 use crate::live::Live;
 use crate::reload::ReloadAction;
 use crate::spec::Spec;
+use acceleration::Chosen;
 use fabric::Fabric;
 use handover::EventNotifier;
 use inner::Inner;
@@ -67,7 +70,14 @@ impl Switch {
         let datapath = Arc::new(Datapath::new(notifier.clone()));
         let layout = Arc::new(Layout::new(&Spec::default(), vec![], vec![]));
         let fabric = Arc::new(Fabric::new(layout.clone(), datapath.drops.clone()));
-        let nothing = Topology { spec: Spec::default(), layout, mappings: vec![], exchanges: vec![], workers: vec![] };
+        let nothing = Topology {
+            spec: Spec::default(),
+            chosen: Chosen::default(),
+            layout,
+            mappings: vec![],
+            exchanges: vec![],
+            workers: vec![],
+        };
         let inner = Arc::new(Inner {
             fabric,
             open: Mutex::default(),

@@ -1,6 +1,7 @@
 //! Reload from one specification to the next: makes the difference between them, and no other.
 
 mod applied;
+mod choices;
 mod parts;
 mod recordings;
 #[cfg(test)]
@@ -14,11 +15,12 @@ use applied::Applied;
 use transition::Transition;
 
 impl Inner {
-    /// Turns the present topology into `spec`. On an error nothing was done.
+    /// Turns the present topology into `spec`, with what the switch chooses beside it. On an error nothing was done.
     pub(super) fn apply(&self, spec: Spec) -> Result<Applied, Error> {
         let mut open = self.open.lock().unwrap();
+        let (spec, chosen) = self.topology().choose(spec);
         // Everything that can fail as a whole comes before the first change.
-        let mut transition = Transition::prepare(self, &mut open, spec)?;
+        let mut transition = Transition::prepare(self, &mut open, spec, chosen)?;
         transition.set_aggregation();
         // Old ports close before new ones open, as both may need the same socket or interface.
         transition.close_ports();

@@ -2,15 +2,19 @@
 
 use super::Switch;
 use super::layout::{Domain, Joined, Senders};
+use super::mapping::Mapping;
 use super::shared::PortShared;
 use super::topology::Topology;
 use crate::clock::{self, Cycles};
 use crate::drops::by_reason;
 use crate::forward::mac_table::Learning;
+use crate::port::Exchange;
 use crate::port::record::Recorder;
 use crate::queue_id::QueueId;
 use crate::spec::{PortSpec, WorkerSpec};
-use crate::stats::{LaneStats, LearningStats, MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats};
+use crate::stats::{
+    ExchangeStats, LaneStats, LearningStats, MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats,
+};
 use crate::worker::{Pulse, STILL};
 use std::sync::Arc;
 
@@ -38,7 +42,7 @@ impl Switch {
             ports: ports.map(|(index, (port, spec))| topology.port_stats(index, port, spec)).collect(),
             workers: topology.workers.iter().zip(&layout.workers).map(worker).collect(),
             mappings: topology.mapping_stats(),
-            exchanges: topology.exchanges.iter().map(|exchange| exchange.stats()).collect(),
+            exchanges: topology.exchanges.iter().map(|exchange| topology.exchange_stats(exchange)).collect(),
             aggregation: topology.aggregation_stats(&self.inner.rules.get()),
             datapath: topology.datapath_stats(&self.inner.datapath),
         }
@@ -119,7 +123,7 @@ impl Topology {
         Some(LearningStats { learned, limit, over_limit, no_room, flooded })
     }
 
-    fn forwarding(&self, port: usize) -> String {
+    pub(super) fn forwarding(&self, port: usize) -> String {
         let bridge = self.bridges().find(|(_, _, members)| members.contains(&port));
         match (self.layout.domain_of(port), bridge) {
             (Some(Domain::Patch([a, b])), _) => {
@@ -150,10 +154,19 @@ impl Topology {
         (!from.is_empty()).then(|| format!("mirror of {}", from.join(", ")))
     }
 
-    fn mapping_stats(&self) -> Vec<MappingStats> {
+    fn exchange_stats(&self, exchange: &Exchange) -> ExchangeStats {
+        let chosen_by = self.chosen.chooser_of_exchange(&self.spec, exchange.spec()).into();
+        ExchangeStats { chosen_by, ..exchange.stats() }
+    }
+
+    pub(super) fn mapping_stats(&self) -> Vec<MappingStats> {
         let mut mappings: Vec<_> = self.layout.joined.iter().zip(&self.mappings).collect();
         mappings.sort_by_key(|(joined, _)| (self.layout.index(joined.physical.port), joined.physical.queue));
-        mappings.into_iter().map(|(joined, mapping)| mapping.stats(|| self.lends(*joined))).collect()
+        let stats = |(joined, mapping): (&Joined, &Arc<Mapping>)| MappingStats {
+            chosen_by: self.chosen.chooser_of_mapping(&self.spec, mapping.spec()).into(),
+            ..mapping.stats(|| self.lends(*joined))
+        };
+        mappings.into_iter().map(stats).collect()
     }
 
     /// Checks that the worker of a physical queue can borrow from the guest's queue, or explains why not.

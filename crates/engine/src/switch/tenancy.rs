@@ -3,7 +3,7 @@
 //! In a bridge, a physical port receives frames for all ports. A guest can read all that is received into its buffers,
 //! even frames for other ports. So a mapping has to say which frames may be, or frames have to be kept apart before.
 
-use crate::spec::{MappingSpec, Spec, Tenancy};
+use crate::spec::{MappingSpec, PortSpec, Spec, Tenancy};
 use packet::MacAddr;
 
 /// Permission for a mapping's physical port.
@@ -29,28 +29,33 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
     }
     let bridge = spec.bridges.iter().find(|bridge| bridge.ports.contains(&mapping.to.port));
     // All frames of a patched port are for the guest.
-    let Some(bridge) = bridge.filter(|_| !mapping.pass_through) else { return Verdict::InPlace };
-    let trusted = match &mapping.tenancy {
-        Tenancy::TrustAll | Tenancy::Steered => return Verdict::InPlace,
-        Tenancy::SteerByMac => {
+    let bridge = bridge.filter(|_| !mapping.pass_through);
+    let (trusted, bridge) = match (&mapping.tenancy, bridge) {
+        (Tenancy::Held(why), _) => return Verdict::Copied(why.clone()),
+        (_, None) | (Tenancy::TrustAll | Tenancy::Steered, _) => return Verdict::InPlace,
+        (Tenancy::SteerByMac, Some(bridge)) => {
             let own = bridge.statics.iter().filter(|entry| entry.port == mapping.to.port);
             return Verdict::Steered(own.map(|entry| entry.mac).collect());
         }
-        Tenancy::Trust(trusted) => trusted,
+        (Tenancy::Trust(trusted), Some(bridge)) => (trusted, bridge),
     };
-    let somebody =
-        |name: &String| spec.ports.iter().any(|port| port.name == *name && port.driver.capabilities().has_peer);
+    let port = |name: &String| spec.ports.iter().find(|port| port.name == *name);
+    let guest = port(&mapping.to.port);
+    let needs_protection = |name: &String| {
+        let of_owner = |port: &PortSpec| guest.is_some_and(|guest| port.is_of_group_of(guest));
+        port(name).is_some_and(|port| port.driver.capabilities().has_peer && !of_owner(port))
+    };
     let own = [&mapping.from.port, &mapping.to.port];
     let others = bridge.ports.iter().filter(|name| !own.contains(name) && !trusted.contains(name));
-    let others: Vec<_> = others.filter(|name| somebody(name)).collect();
+    let others: Vec<_> = others.filter(|name| needs_protection(name)).collect();
     if others.is_empty() {
         return Verdict::InPlace;
     }
     let quoted = |names: &[&String]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     let all: Vec<_> = trusted.iter().chain(others.iter().copied()).collect();
     Verdict::Copied(format!(
-        "frames for {} would be received into memory of \"{}\": set `trust = [{}]` in its [[mapping]] if they may, else \
-         `steering`",
+        "frames for {} would be received into memory of \"{}\": set `trust = [{}]` in its [[mapping]] if they may, or the same \
+         `group` at these ports, else `steering`",
         quoted(&others),
         mapping.to.port,
         quoted(&all),
@@ -61,17 +66,17 @@ pub(super) fn judge(spec: &Spec, mapping: &MappingSpec) -> Verdict {
 mod tests {
     use super::*;
     use crate::port::{af_packet, sink, tap, vhost_user};
-    use crate::spec::{AggregationSpec, BridgeSpec, Chains, Driver, PortQueues, PortSpec, StaticEntry};
+    use crate::spec::{AggregationSpec, BridgeSpec, Chains, Driver, PortQueues, StaticEntry};
     use std::time::Duration;
 
     fn guest(name: &str) -> PortSpec {
         PortSpec::new(name, Driver::VhostUser(vhost_user::Settings::at(name)))
     }
 
-    /// Judges a mapping of `wan` to `fw`, which are in a bridge with `others`.
-    fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
+    /// Returns a mapping of `wan` to `fw`, which are in a bridge with `others`.
+    fn mapping(tenancy: Tenancy, fw: PortSpec, others: Vec<PortSpec>) -> (Spec, MappingSpec) {
         let wan = PortSpec::new("wan", Driver::AfPacket(af_packet::Settings { interface: "up0".into(), queues: 1 }));
-        let ports: Vec<_> = [wan, guest("fw")].into_iter().chain(others).collect();
+        let ports: Vec<_> = [wan, fw].into_iter().chain(others).collect();
         let known = |end, port: &str| StaticEntry { mac: MacAddr([2, 0, 0, 0, 0, end]), vlan: 0, port: port.into() };
         let statics = vec![known(1, "fw"), known(2, "other")];
         let bridge = BridgeSpec {
@@ -85,7 +90,12 @@ mod tests {
         };
         let (from, to) = (PortQueues::all("wan"), PortQueues::all("fw"));
         let mapping = MappingSpec { from, to, pass_through: false, tenancy, copy_break: None };
-        let spec = Spec { ports, bridges: vec![bridge], ..Spec::default() };
+        (Spec { ports, bridges: vec![bridge], ..Spec::default() }, mapping)
+    }
+
+    /// Judges this mapping.
+    fn judged(tenancy: Tenancy, others: Vec<PortSpec>) -> Verdict {
+        let (spec, mapping) = mapping(tenancy, guest("fw"), others);
         let alone = judge(&spec, &MappingSpec { pass_through: true, ..mapping.clone() });
         assert_eq!(alone, Verdict::InPlace);
         judge(&spec, &mapping)
@@ -111,6 +121,30 @@ mod tests {
         assert_eq!(judged(trust(&["tap", "other", "third"]), others()), Verdict::InPlace);
         for all in [Tenancy::TrustAll, Tenancy::Steered] {
             assert_eq!(judged(all, others()), Verdict::InPlace);
+        }
+    }
+
+    #[test]
+    fn ports_of_the_guests_owner_are_trusted() {
+        let of = |group: &str, port| PortSpec { group: Some(group.into()), ..port };
+        let judged = |others| {
+            let (spec, mapping) = mapping(Tenancy::Trust(vec!["dns".into()]), of("g", guest("fw")), others);
+            judge(&spec, &mapping)
+        };
+        assert_eq!(judged(vec![of("g", guest("nat")), guest("dns")]), Verdict::InPlace);
+        let Verdict::Copied(why) = judged(vec![of("g", guest("nat")), of("h", guest("ids")), guest("dns")]) else {
+            panic!("it is not safe")
+        };
+        assert!(why.contains("frames for \"ids\" would be received"), "{why}");
+    }
+
+    #[test]
+    fn a_mapping_that_only_stays_copies() {
+        let why = "so it is".to_owned();
+        let (spec, mapping) = mapping(Tenancy::Held(why.clone()), guest("fw"), vec![]);
+        for pass_through in [false, true] {
+            let mapping = MappingSpec { pass_through, ..mapping.clone() };
+            assert_eq!(judge(&spec, &mapping), Verdict::Copied(why.clone()));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The running specification, for all readers.
 
+use super::acceleration::Chosen;
 use super::layout::{Domain, Layout};
 use super::mapping::Mapping;
 use crate::forward::bridge::Bridge;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 /// The running specification, its layout and its workers. It never changes: another one replaces it.
 pub(super) struct Topology {
     pub(super) spec: Spec,
+    /// The parts of it that the switch has chosen.
+    pub(super) chosen: Chosen,
     pub(super) layout: Arc<Layout>,
     /// Mappings, a pair of queues each, in the order of [`Layout::joined`].
     pub(super) mappings: Vec<Arc<Mapping>>,

@@ -7,7 +7,9 @@ use super::raw::{self, RawFile};
 use super::reach::Reach;
 use super::types::Config;
 use super::value::ListenAddress;
-use super::{aggregation, confinement, exchanges, forwarding, mappings, mirrors, openflow, ports, workers};
+use super::{
+    acceleration, aggregation, confinement, exchanges, forwarding, mappings, mirrors, openflow, ports, workers,
+};
 use engine::spec::{AggregationSpec, FailMode, Spec};
 use settings::{Checker, Report};
 use std::path::{Path, PathBuf};
@@ -48,7 +50,18 @@ fn config(check: &mut Check, path: &Path, file: &RawFile) -> Config {
     let openflow = openflow::build(check, file, &control);
     let (ports, configuration) = (ports.into_specs(), Some(path.to_owned()));
     Config {
-        spec: Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers, configuration },
+        spec: Spec {
+            ports,
+            patches,
+            bridges,
+            mappings,
+            exchanges,
+            mirrors,
+            aggregation,
+            workers,
+            acceleration: acceleration::build(&file.acceleration),
+            configuration,
+        },
         control,
         metrics: metrics(check, file),
         openflow,

@@ -4,6 +4,7 @@
 //! `check` collects the problems on the way. A [`Config`] needs no further checks except against the running machine (does the
 //! interface exist?).
 
+mod acceleration;
 mod aggregation;
 mod build;
 mod changes;

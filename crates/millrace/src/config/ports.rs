@@ -3,7 +3,7 @@
 use super::check::Check;
 use super::raw::{At, Field, RawFault, RawPort, Section, Several, VIDS};
 use super::value::is_name;
-use super::{sharing, vxlan};
+use super::{acceleration, sharing, vxlan};
 use engine::port::keys::{self, Checks};
 use engine::port::sink;
 use engine::spec::{Driver, Faults, PortSpec, Vlan};
@@ -128,6 +128,9 @@ fn port(check: &mut Check, raw: &Section<RawPort>, name: &str, workers: usize) -
         aggregate: raw.aggregate.as_ref().is_some_and(|at| at.value),
         vxlan: vxlan::build(check, raw),
         sharing: sharing::build(check, raw, &driver, workers),
+        acceleration: acceleration::build(&raw.acceleration),
+        group: acceleration::group(check, raw),
+        trusted: acceleration::trusted(check, raw, &driver),
         ..PortSpec::new(name, driver)
     }
 }

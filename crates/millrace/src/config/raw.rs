@@ -3,6 +3,7 @@
 //! The doc comments here are the reference documentation: `millrace schema --markdown` prints them. Ranges and
 //! defaults are named constants, because the validation reads them too.
 
+mod acceleration;
 mod driver;
 mod exchange;
 mod mirror;
@@ -11,6 +12,7 @@ mod several;
 mod tagged;
 mod vxlan;
 
+pub use acceleration::Acceleration;
 pub use driver::DriverName;
 pub use exchange::{
     BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_DEVICE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS, ExchangeMode,
@@ -46,6 +48,11 @@ pub const DEFAULT_LEARNED_LIMIT: i64 = 4096;
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Configuration")]
 pub struct RawFile {
+    /// Whether the switch chooses by itself where frames need not be copied: which physical ports receive into guests' buffers, and
+    /// which functions of one `group` exchange buffers. It takes nothing away from anyone, and `millrace ctl why PORT` explains its
+    /// choice. What [[mapping]] and [[exchange]] say holds in both cases. docs/mapping.md explains it.
+    #[schemars(extend("default" = "auto"))]
+    pub acceleration: Field<Acceleration>,
     /// A port: frames enter and leave the switch here.
     #[serde(rename = "port", skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Section<RawPort>>,
@@ -118,6 +125,19 @@ pub struct RawPort {
     /// everything is inside VXLAN, and frames that are not from the other end are dropped. Excludes `aggregate`.
     /// docs/vxlan.md explains it.
     pub vxlan: Field<Table<RawVxlan>>,
+    /// Whether the port takes part in what the switch chooses by itself.
+    #[schemars(extend("default" = "auto"))]
+    pub acceleration: Field<Acceleration>,
+    /// Name of the port's owner. Guests of one group may see each other's frames: a mapping in their bridge needs no `trust`. Their
+    /// functions exchange buffers, all of which each of them can read and write. A physical port of the group may give the program
+    /// behind it access to their memory.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,32}$"))]
+    pub group: Field<String>,
+    /// The program behind a port of driver `virtio-user` is a NIC, or one that all guests trust with their memory: the switch may
+    /// map the port to any guest by itself. The port then takes frames of up to one buffer: 2036 bytes, or 1518 if the guest's buffers
+    /// are no longer.
+    #[schemars(extend("default" = false))]
+    pub trusted: Field<bool>,
     /// Way for several workers to share the receive queues of the port. Without it, one worker polls each queue.
     /// `static-role` and `locked` are for all drivers but `loopback` and `sink`, and not for ports of an `[[exchange]]`;
     /// `locked` is not for the guest of a `[[mapping]]`. docs/sharing.md explains it.

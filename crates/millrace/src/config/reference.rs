@@ -39,7 +39,8 @@ fn drop_null_default(schema: &mut Schema) {
 /// Returns the reference in Markdown, as stored in docs/configuration.md.
 pub fn markdown() -> String {
     let schema = schema();
-    let mut out = format!("{INTRODUCTION}```toml\n{EXAMPLE}```\n");
+    let mut out = format!("{INTRODUCTION}```toml\n{EXAMPLE}```\n\n## Before all sections\n\n");
+    keys(&mut out, &schema, &schema);
     sections(&mut out, &schema, &schema, "");
     out
 }

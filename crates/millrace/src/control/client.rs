@@ -56,8 +56,13 @@ impl Client {
 
     /// Calls `method` and returns the raw result.
     pub fn call(&mut self, method: &str) -> Result<Value, ClientError> {
+        self.call_with(method, json!({}))
+    }
+
+    /// Calls `method` with these parameters, an object, and returns the raw result.
+    pub fn call_with(&mut self, method: &str, params: Value) -> Result<Value, ClientError> {
         self.last_id += 1;
-        let request = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method});
+        let request = json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params});
         self.stream.get_mut().write_all(format!("{request}\n").as_bytes())?;
         let mut line = String::new();
         if self.stream.read_line(&mut line)? == 0 {

@@ -1,7 +1,7 @@
 //! The control socket: JSON-RPC 2.0 over a unix socket, one message per line.
 //!
-//! Methods take no parameters: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `exchange`, `aggregation`, `flows`,
-//! `confinement`, `reload`, `shutdown`, `version`.
+//! Methods: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `exchange`, `aggregation`, `flows`, `confinement`, `reload`,
+//! `shutdown`, `version`. They take no parameters; `why` takes the name of a port, as `{"port": "a"}`.
 
 mod client;
 mod flow;
@@ -16,6 +16,7 @@ pub use server::Server;
 
 use crate::confine::Confined;
 use engine::stats::{AggregationFlow, AggregationStats, MacEntry, PortStats, RecordingStats, Snapshot};
+use engine::why::PortWhy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ use std::collections::BTreeMap;
 pub trait Handler: Send + Sync {
     /// Returns all counters as they are now.
     fn snapshot(&self) -> Snapshot;
+    /// Explains how frames get from a port to its peers and back, if there is such a port.
+    fn why(&self, port: &str) -> Option<PortWhy>;
     /// Returns the MAC tables of all bridges.
     fn macs(&self) -> Vec<MacEntry>;
     /// Returns the aggregation table, by service chain.

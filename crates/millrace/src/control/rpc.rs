@@ -109,7 +109,7 @@ fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Fail
 }
 
 fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
-    const METHODS: [&str; 13] = [
+    const METHODS: [&str; 14] = [
         "ports",
         "stats",
         "workers",
@@ -117,6 +117,7 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "drops",
         "mappings",
         "exchange",
+        "why",
         "aggregation",
         "flows",
         "confinement",
@@ -127,6 +128,9 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
     if !METHODS.contains(&method) {
         let message = format!("there is no method `{method}`; known are {}", METHODS.join(", "));
         return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
+    }
+    if method == "why" {
+        return why(params, handler);
     }
     let is_empty = match params {
         Some(Value::Array(list)) => list.is_empty(),
@@ -162,6 +166,21 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         }
         _ => {
             to_value(Version { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
+        }
+    }
+}
+
+/// Explains the port that the parameters name.
+fn why(params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
+    let port = params.and_then(|params| params["port"].as_str());
+    let wanted = || Failure::new(Failure::INVALID_PARAMS, "`why` takes the name of a port, as {\"port\": \"a\"}");
+    let port = port.ok_or_else(wanted)?;
+    match handler.why(port) {
+        Some(why) => to_value(why),
+        None => {
+            let ports: Vec<_> = handler.snapshot().ports.into_iter().map(|port| port.name).collect();
+            let message = format!("there is no port `{port}`; known are {}", ports.join(", "));
+            Err(Failure::new(Failure::INVALID_PARAMS, message))
         }
     }
 }

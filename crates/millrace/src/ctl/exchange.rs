@@ -11,7 +11,7 @@ pub(super) fn show(exchanges: &[ExchangeStats]) -> String {
 }
 
 fn one(exchange: &ExchangeStats) -> String {
-    let ExchangeStats { ports, mode, threshold, measured, buffers, functions, reason, pairs } = exchange;
+    let ExchangeStats { ports, mode, chosen_by, threshold, measured, buffers, functions, reason, pairs } = exchange;
     let from = match (threshold, measured) {
         (None, _) => "from a length on that will be measured".to_owned(),
         (Some(threshold), _) if *threshold > u16::MAX.into() => {
@@ -25,7 +25,7 @@ fn one(exchange: &ExchangeStats) -> String {
         format!("; {free} of {buffers} buffers for frames of {buffer_size} bytes are free")
     });
     let head = format!(
-        "{}: mode {mode}, frames {from}; functions: {functions}{}.",
+        "{}: mode {mode} (chosen by: {chosen_by}), frames {from}; functions: {functions}{}.",
         ports.join(", "),
         buffers.collect::<String>()
     );
@@ -60,6 +60,7 @@ mod tests {
         let stats = ExchangeStats {
             ports: vec!["fw".into(), "nat".into()],
             mode: "group".into(),
+            chosen_by: "file".into(),
             threshold: Some(0),
             measured: false,
             buffers: Some(GroupBuffers { buffer_size: 2048, buffers: 4096, free: 1536 }),
@@ -70,7 +71,7 @@ mod tests {
         let shown = show(std::slice::from_ref(&stats));
         assert_eq!(
             shown,
-            "fw, nat: mode group, frames from 0 bytes on; functions: 2; 1536 of 4096 buffers for frames of 2048 bytes are \
+            "fw, nat: mode group (chosen by: file), frames from 0 bytes on; functions: 2; 1536 of 4096 buffers for frames of 2048 bytes are \
              free.\n FROM      TO   EXCHANGED  COPIED  WHY\n fw        nat       1000       5  3 changed, 2 short\n \
              (others)  nat          0       7  7 outside"
         );
@@ -83,7 +84,10 @@ mod tests {
             )
         );
         let pages = ExchangeStats { mode: "zcopy".into(), buffers: None, pairs: vec![], ..stats.clone() };
-        assert_eq!(show(&[pages]), "fw, nat: mode zcopy, frames from 0 bytes on; functions: 2.\nNo frames yet.");
+        assert_eq!(
+            show(&[pages]),
+            "fw, nat: mode zcopy (chosen by: file), frames from 0 bytes on; functions: 2.\nNo frames yet."
+        );
         let with = |threshold, measured| show(&[ExchangeStats { threshold, measured, ..stats.clone() }]);
         assert!(with(None, true).contains("frames from a length on that will be measured; functions: 2"));
         assert!(with(Some(128), true).contains("frames from 128 bytes on (measured); functions: 2"));

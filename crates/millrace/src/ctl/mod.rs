@@ -5,13 +5,14 @@ mod exchange;
 mod flows;
 pub(crate) mod rates;
 pub(crate) mod tables;
+mod why;
 
 use crate::cli::{CtlOptions, CtlRequest, StatsOptions};
 use crate::config::default_control_socket;
 use crate::control::{Client, ClientError, ReloadReport};
 use engine::stats::Snapshot;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -67,6 +68,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Drops => "drops",
         CtlRequest::Mappings => "mappings",
         CtlRequest::Exchange => "exchange",
+        CtlRequest::Why(_) => "why",
         CtlRequest::Aggregation => "aggregation",
         CtlRequest::Flows => "flows",
         CtlRequest::Confinement => "confinement",
@@ -74,7 +76,11 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Shutdown => "shutdown",
         CtlRequest::Version => "version",
     };
-    let result = Client::connect(socket)?.call(method)?;
+    let params = match request {
+        CtlRequest::Why(why) => json!({"port": why.port}),
+        _ => json!({}),
+    };
+    let result = Client::connect(socket)?.call_with(method, params)?;
     let failed = match request {
         CtlRequest::Reload => read::<ReloadReport>(result.clone())?.failed(),
         _ => 0,
@@ -88,6 +94,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Drops => tables::drops(&read(result)?),
         CtlRequest::Mappings => tables::mappings(&read::<Vec<_>>(result)?),
         CtlRequest::Exchange => exchange::show(&read::<Vec<_>>(result)?),
+        CtlRequest::Why(_) => why::show(&read(result)?),
         CtlRequest::Aggregation => aggregation::show(&read(result)?),
         CtlRequest::Flows => flows::show(&read(result)?),
         CtlRequest::Confinement => tables::confinement(&read(result)?),

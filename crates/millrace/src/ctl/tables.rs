@@ -190,6 +190,7 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
         "FROM",
         "TO",
         "MODE",
+        "CHOSEN BY",
         "STATE",
         "ON LOAN",
         "LONGEST us",
@@ -200,13 +201,14 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
         "SENT IN PLACE",
         "SENT COPIED",
     ];
-    let mut out = table(&columns, 4..12);
+    let mut out = table(&columns, 5..13);
     for mapping in mappings {
         let reason = mapping.reason.as_deref().unwrap_or_default();
         out.add_row([
             mapping.from.clone(),
             mapping.to.clone(),
             mapping.mode.clone(),
+            mapping.chosen_by.clone(),
             if mapping.zero_copy { "zero-copy".to_owned() } else { format!("copy: {reason}") },
             mapping.on_loan.to_string(),
             mapping.longest_loan_us.to_string(),

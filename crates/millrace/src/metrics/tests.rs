@@ -66,6 +66,10 @@ impl Handler for MetricsHandler {
             ..Snapshot::default()
         }
     }
+    fn why(&self, _: &str) -> Option<engine::why::PortWhy> {
+        None
+    }
+
     fn macs(&self) -> Vec<MacEntry> {
         Vec::new()
     }

@@ -6,7 +6,8 @@ use clap::Args;
 use engine::Switch;
 use engine::port::{vhost_user, virtio_user};
 use engine::spec::{
-    Analysis, Driver, Idle, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy, WorkerSpec,
+    Acceleration, Analysis, Driver, Idle, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy,
+    WorkerSpec,
 };
 use loadgen::wire::queue_sizes;
 use std::io::{self, BufRead, Write};
@@ -84,6 +85,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         patches: vec![["nic".into(), "nf".into()]],
         mappings: mapped.then_some(mapping).into_iter().collect(),
         workers: vec![WorkerSpec { cpu: switch.cpu, idle: Idle::Poll, ..WorkerSpec::default() }],
+        acceleration: Acceleration::Off,
         ..Spec::default()
     }
 }

@@ -5,8 +5,8 @@ use crate::millrace::{self, Idle, MillraceError};
 use crate::ring_format::RingFormat;
 use crate::surroundings::Surroundings;
 use lab::millrace::config::{
-    RawBridge, RawExchange, RawFile, RawOpenflow, VhostUser, VirtioUser, bridge, exchange, file, mapping, pass_through,
-    patch, port, socket,
+    Acceleration, RawBridge, RawExchange, RawFile, RawOpenflow, VhostUser, VirtioUser, bridge, exchange, file, mapping,
+    pass_through, patch, port, socket,
 };
 use lab::millrace::{Files, Millrace, SOON};
 use lab::process::Interrupt;
@@ -91,7 +91,8 @@ fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
     let channel = (forward == Forward::Openflow).then(|| RawOpenflow { listen, ..RawOpenflow::default() });
     let buffer_size = i64::from(longest.max(USUAL_BUFFER)).into();
     let group = forward.exchanges().then(|| RawExchange { buffer_size, ..exchange(all) });
-    file((ports, joints, channel, group, idle.worker(cpu)))
+    // What is compared is chosen here.
+    file((ports, joints, channel, group, idle.worker(cpu), Acceleration::Off))
 }
 
 /// Returns the patch, bridge or mapping that joins a pair of ports.

@@ -100,7 +100,9 @@ impl Bridge {
         }
         let idle = if self.mode == Mode::Sleep { Idle::Sleep } else { Idle::Poll };
         let workers: Vec<_> = setup.processors.iter().map(|&cpu| idle.worker(cpu)).collect();
-        Ok(written::file((ports, patches, bridge, mapping, aggregation, openflow, workers)))
+        // A mode says what is copied.
+        let off = written::Acceleration::Off;
+        Ok(written::file((ports, patches, bridge, mapping, aggregation, openflow, workers, off)))
     }
 
     /// Returns a port with the keys of the mode.

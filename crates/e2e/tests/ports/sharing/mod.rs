@@ -53,8 +53,8 @@ fn is(way: RxSharing, keys: &RawPort) -> bool {
 }
 
 /// Returns a patch of the shared port with a guest's.
-fn joined() -> RawPatch {
-    patch("wan", "fw")
+fn joined() -> RawFile {
+    file((patch("wan", "fw"), Acceleration::Off))
 }
 
 /// Every size that fits the usual MTU.

@@ -7,7 +7,7 @@ mod spec;
 use crate::stats::{ExchangePair, ExchangeStats};
 use group::GroupExchange;
 use pages::PageExchange;
-pub use spec::{ExchangeMode, ExchangeSpec, MOST_BUFFERS};
+pub use spec::{DEFAULT_BUFFER_SIZE, DEFAULT_BUFFERS, ExchangeMode, ExchangeSpec, MOST_BUFFERS};
 use std::sync::Arc;
 use vhost_user::backend;
 use virtqueue::exchange::{Copied, Counts, Grant, Joined, PageMember, Seat};

@@ -14,6 +14,11 @@ pub struct ExchangeSpec {
     pub threshold: Option<u32>,
 }
 
+/// Number of buffers of a group by default.
+pub const DEFAULT_BUFFERS: u16 = 16_384;
+/// Bytes of frames that fit into a buffer by default.
+pub const DEFAULT_BUFFER_SIZE: u32 = 2048;
+
 /// The way in which frames change hands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExchangeMode {
@@ -32,6 +37,10 @@ pub enum ExchangeMode {
 }
 
 impl ExchangeMode {
+    /// A group with enough buffers for a dozen functions with two ports of 256 descriptors each, as long as DPDK's packet buffers.
+    pub const DEFAULT_GROUP: ExchangeMode =
+        ExchangeMode::Group { buffers: DEFAULT_BUFFERS, buffer_size: DEFAULT_BUFFER_SIZE };
+
     /// Returns its name in the configuration.
     pub fn name(&self) -> &'static str {
         match self {

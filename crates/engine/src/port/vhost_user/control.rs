@@ -11,7 +11,7 @@ use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use vhost_user::backend::{self, Options, QueueSetup, Service, Wire};
+use vhost_user::backend::{self, Holes, Options, QueueSetup, Service, Wire};
 use vhost_user::{Listener, Mode, SharedObject, claim};
 use virtqueue::device::{Dequeue, Enqueue};
 use virtqueue::exchange::Seat;
@@ -29,6 +29,13 @@ impl Kind for Settings {
     fn paths(&self) -> Vec<(PathUse, &Path)> {
         // Connecting needs no permission.
         (self.mode == Mode::Server).then_some((PathUse::Listen, &*self.socket)).into_iter().collect()
+    }
+
+    fn keeps_memory(&self) -> Result<(), &'static str> {
+        match self.holes {
+            Holes::Allow => Err("has a guest whose pages come and go (holes = \"allow\")"),
+            Holes::Fill | Holes::Refuse => Ok(()),
+        }
     }
 
     /// Creates a socket that has an owner or group: a confined switch cannot change ownership.

@@ -19,7 +19,14 @@ const DEFAULT_QUEUE_SIZE: i64 = 256;
 /// The kind.
 pub const KIND: Registration = Registration {
     about: "another vhost-user switch; the switch is the driver",
-    capabilities: Capabilities { lends: true, faces_network: true, has_peer: true, shares: true, ..Capabilities::NONE },
+    capabilities: Capabilities {
+        lends: true,
+        exposes_memory: true,
+        faces_network: true,
+        has_peer: true,
+        shares: true,
+        ..Capabilities::NONE
+    },
     lacks: &[("mac", "The switch sends no frames of its own here, and vhost-user tells nobody an address")],
 };
 

@@ -8,8 +8,10 @@ mod report;
 mod tests;
 
 pub(super) use fate::{Fate, Fates};
+pub(super) use port::reopens;
 #[cfg(test)]
-pub(super) use report::{exchange_name, mapping_name, mirror_name};
+pub(super) use report::mirror_name;
+pub(super) use report::{exchange_name, mapping_name};
 
 use super::layout::assignment;
 use crate::spec::{

@@ -37,6 +37,11 @@ impl Comparison<'_> {
     }
 }
 
+/// Reports whether a port has to be reopened for a difference that is not in its mappings and exchanges.
+pub(in crate::switch) fn reopens(had: &PortSpec, port: &PortSpec) -> bool {
+    !reopening(had, port).is_empty()
+}
+
 /// Returns the differences, apart from its mappings, for which a port has to be reopened.
 fn reopening(had: &PortSpec, port: &PortSpec) -> Why {
     // All fields are named, so that a new one cannot be forgotten.
@@ -49,6 +54,9 @@ fn reopening(had: &PortSpec, port: &PortSpec) -> Why {
         aggregate,
         vxlan,
         sharing: _,
+        acceleration: _,
+        group: _,
+        trusted: _,
         staged,
         #[cfg(feature = "analysis")]
         analysis,

@@ -6,7 +6,7 @@ use crate::spec::PortQueues;
 use crate::stats::MappingStats;
 
 impl Mapping {
-    /// Returns the statistics. `lends` tells whether a worker can borrow from the guest's queue.
+    /// Returns the statistics, without who chose the mapping. `lends` tells whether a worker can borrow from the guest's queue.
     pub(in crate::switch) fn stats(&self, lends: impl FnOnce() -> Result<(), String>) -> MappingStats {
         let reason = self.why_not(lends);
         let (spec, mapped) = (&self.spec, &self.mapped);
@@ -16,6 +16,7 @@ impl Mapping {
             from: PortQueues::one(&spec.from.port, self.queues.physical).to_string(),
             to: PortQueues::one(&spec.to.port, self.queues.guest).to_string(),
             mode: spec.mode().into(),
+            chosen_by: String::new(),
             zero_copy: reason.is_none(),
             reason,
             on_loan: mapped.on_loan.get(),

@@ -7,6 +7,7 @@ use crate::port::Exchange;
 use crate::port::record::Recorder;
 use crate::spec::{FailMode, PortSpec, Spec};
 use crate::stage::aggregate::rules;
+use crate::switch::acceleration::Chosen;
 use crate::switch::difference::{Difference, Fate};
 use crate::switch::error::Error;
 use crate::switch::inner::{Inner, Open};
@@ -26,6 +27,7 @@ pub(super) struct Transition<'s> {
     open: &'s mut Open,
     old: Arc<Topology>,
     pub(super) spec: Spec,
+    chosen: Chosen,
     /// Shared state of the ports of `spec`, in its order.
     pub(super) ports: Vec<Arc<PortShared>>,
     bridges: Vec<Arc<Bridge>>,
@@ -39,7 +41,12 @@ pub(super) struct Transition<'s> {
 
 impl<'s> Transition<'s> {
     /// Compares `spec` with the present topology. On an error nothing was done.
-    pub(super) fn prepare(inner: &'s Inner, open: &'s mut Open, spec: Spec) -> Result<Transition<'s>, Error> {
+    pub(super) fn prepare(
+        inner: &'s Inner,
+        open: &'s mut Open,
+        spec: Spec,
+        chosen: Chosen,
+    ) -> Result<Transition<'s>, Error> {
         let old = inner.topology();
         let difference = Difference::of(&old.spec, &spec);
         let bridges = old.next_bridges(&spec, &difference.bridges, &inner.datapath)?;
@@ -56,6 +63,7 @@ impl<'s> Transition<'s> {
             open,
             old,
             spec,
+            chosen,
             bridges,
             spawned,
         })
@@ -142,13 +150,25 @@ impl<'s> Transition<'s> {
 
     /// Has the workers forward by the next topology, which all readers see from now on. Returns the actions taken.
     pub(super) fn forward(self) -> Applied {
-        let Transition { inner, open, old, spec, ports, bridges, mappings, exchanges, spawned, difference, findings } =
-            self;
+        let Transition {
+            inner,
+            open,
+            old,
+            spec,
+            chosen,
+            ports,
+            bridges,
+            mappings,
+            exchanges,
+            spawned,
+            difference,
+            findings,
+        } = self;
         let applied = findings.report(&difference, &old.spec, &spec);
         let layout = Arc::new(Layout::new(&spec, ports, bridges));
         let standalone = spec.bridges.iter().any(|bridge| bridge.flows == Some(FailMode::Standalone));
         inner.datapath.prepare(layout.workers.len(), standalone);
-        let mut new = Topology { spec, layout, mappings, exchanges, workers: Vec::new() };
+        let mut new = Topology { spec, chosen, layout, mappings, exchanges, workers: Vec::new() };
         let lost = inner.fabric.arrange(&new.layout, spawned, || new.adopt(&old));
         new.take_over(&old);
         for port in new.layout.ports.iter().filter(|port| lost.contains(&port.id)) {
@@ -157,6 +177,7 @@ impl<'s> Transition<'s> {
         // Frames may go into guests' memory only now that no worker forwards by the old topology.
         new.mappings.iter().for_each(|mapping| mapping.review(verdict(&new.spec, mapping)));
         new.workers = inner.fabric.pulses();
+        new.log_choices(&old);
         inner.topology.set(new);
         applied
     }

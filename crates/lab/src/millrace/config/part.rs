@@ -48,6 +48,12 @@ sole_sections! {
     RawConfinement => confinement,
 }
 
+impl Part for Acceleration {
+    fn add_to(self, file: &mut RawFile) {
+        file.acceleration = self.into();
+    }
+}
+
 impl Part for RawFile {
     fn add_to(self, file: &mut RawFile) {
         file.ports.extend(self.ports);
@@ -61,6 +67,9 @@ impl Part for RawFile {
             if from.is_some() {
                 *into = from;
             }
+        }
+        if self.acceleration.is_some() {
+            file.acceleration = self.acceleration;
         }
         take(&mut file.aggregation, self.aggregation);
         take(&mut file.control, self.control);

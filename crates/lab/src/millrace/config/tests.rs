@@ -18,6 +18,11 @@ fn assert_same_again(text: &str) {
 }
 
 #[test]
+fn acceleration_is_written_before_the_sections() {
+    assert_same_again("acceleration = \"off\"\n[[port]]\nname = \"a\"\ndriver = \"sink\"");
+}
+
+#[test]
 fn the_example_is_written_as_it_was_read() {
     assert_same_again(include_str!("../../../../millrace/src/config/example.toml"));
 }
@@ -47,6 +52,9 @@ fn every_key_of_every_kind_of_port_is_written() {
         name = "virtio"
         driver = "virtio-user"
         socket = "u.sock"
+        acceleration = "off"
+        group = "owner"
+        trusted = true
         mode = "server"
         queues = 2
         queue-size = 512

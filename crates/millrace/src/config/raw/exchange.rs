@@ -11,12 +11,12 @@ use std::ops::Range;
 
 /// Buffers of a group.
 pub const EXCHANGE_BUFFERS: Range<i64> = 1..MOST_BUFFERS as i64 + 1;
-/// Default of `buffers`: enough for a dozen functions with two ports of 256 descriptors each.
-pub const DEFAULT_EXCHANGE_BUFFERS: i64 = 16_384;
+/// Default of `buffers`.
+pub const DEFAULT_EXCHANGE_BUFFERS: i64 = engine::spec::DEFAULT_BUFFERS as i64;
 /// Bytes of frames that fit into a buffer.
 pub const BUFFER_SIZES: Range<i64> = 64..65_536;
-/// Default of `buffer-size`: that of DPDK's packet buffers.
-pub const DEFAULT_BUFFER_SIZE: i64 = 2048;
+/// Default of `buffer-size`.
+pub const DEFAULT_BUFFER_SIZE: i64 = engine::spec::DEFAULT_BUFFER_SIZE as i64;
 /// Default of `device`.
 pub const DEFAULT_DEVICE: &str = "/dev/zcopy";
 /// Bytes from which on frames are exchanged.

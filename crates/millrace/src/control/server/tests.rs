@@ -2,6 +2,7 @@ use super::*;
 use crate::confine::Confined;
 use crate::control::{Client, ClientError, Drops, PortSummary, ReloadReport, Version};
 use engine::stats::{AggregationFlow, MacEntry, PortStats, QueueStats, Snapshot};
+use engine::why::PortWhy;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,6 +20,9 @@ impl Handler for StubHandler {
         let queues = vec![QueueStats { rx_packets: 7, ..QueueStats::default() }];
         let b = PortStats { name: "b".into(), driver: "tap".into(), up: true, queues, ..PortStats::default() };
         Snapshot { uptime_seconds: 1.5, ports: vec![a, b], ..Snapshot::default() }
+    }
+    fn why(&self, port: &str) -> Option<PortWhy> {
+        (port == "a").then(|| PortWhy { port: port.to_owned(), acceleration: "off".into(), ..PortWhy::default() })
     }
     fn macs(&self) -> Vec<MacEntry> {
         vec![MacEntry { bridge: "br".into(), mac: "02:00:00:00:00:01".into(), ..MacEntry::default() }]
@@ -102,6 +106,8 @@ fn every_method_answers_its_type() {
     assert_eq!(macs[0].bridge, "br");
     let drops: Drops = client.call_as("drops").unwrap();
     assert_eq!(drops, [("a".to_owned(), stats.ports[0].stage_drops.clone())].into());
+    let why: PortWhy = serde_json::from_value(client.call_with("why", json!({"port": "a"})).unwrap()).unwrap();
+    assert_eq!((why.port.as_str(), why.acceleration.as_str()), ("a", "off"));
     let version: Version = client.call_as("version").unwrap();
     assert_eq!(version.name, "millrace");
     let confined: Confined = client.call_as("confinement").unwrap();
@@ -116,7 +122,7 @@ fn every_method_answers_its_type() {
 #[test]
 fn malformed_requests_get_the_errors_of_the_specification() {
     let server = Running::start(LIMITS);
-    let cases: [(&str, i64, Value); 11] = [
+    let cases: [(&str, i64, Value); 13] = [
         ("{\"jsonrpc\": \"2.0\", \"method\"", -32700, Value::Null),
         ("\u{0}\u{1}", -32700, Value::Null),
         ("1", -32600, Value::Null),
@@ -127,6 +133,8 @@ fn malformed_requests_get_the_errors_of_the_specification() {
         (r#"{"jsonrpc": "2.0", "method": "ports", "params": 1, "id": 1}"#, -32600, Value::Null),
         (r#"{"jsonrpc": "2.0", "method": "explode", "id": 1}"#, -32601, json!(1)),
         (r#"{"jsonrpc": "2.0", "method": "ports", "params": [1], "id": "x"}"#, -32602, json!("x")),
+        (r#"{"jsonrpc": "2.0", "method": "why", "id": 2}"#, -32602, json!(2)),
+        (r#"{"jsonrpc": "2.0", "method": "why", "params": {"port": "c"}, "id": 3}"#, -32602, json!(3)),
         (&format!("[{}1]", "1,".repeat(40)), -32600, Value::Null),
     ];
     for (line, code, id) in cases {

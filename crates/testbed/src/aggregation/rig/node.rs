@@ -6,8 +6,8 @@ use crate::millrace;
 use crate::surroundings::Surroundings;
 use engine::stats::Snapshot;
 use lab::millrace::config::{
-    Configuration, Field, RawAggregation, RawFile, RawNextHop, RawPort, VhostUser, VirtioUser, aggregation, file, flow,
-    next_hop, pass_through, patch, port, socket,
+    Acceleration, Configuration, Field, RawAggregation, RawFile, RawNextHop, RawPort, VhostUser, VirtioUser,
+    aggregation, file, flow, next_hop, pass_through, patch, port, socket,
 };
 use lab::millrace::{Files, Millrace};
 use lab::netns::Namespace;
@@ -96,7 +96,8 @@ impl NodeConfig {
             // Programs of lower priority wait for it to sleep.
             worker.patience = "0s".into();
         }
-        file((self.ports.clone(), patches, mappings, worker, self.rules.map(NodeNumbers::section)))
+        let rules = self.rules.map(NodeNumbers::section);
+        file((self.ports.clone(), patches, mappings, worker, rules, Acceleration::Off))
     }
 
     /// Replaces the port of the same name by `port`.

@@ -2,7 +2,7 @@
 
 use crate::port::{generator, pcap, sink, vhost_user, virtio_user};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, ExchangeSpec, Faults, Idle, MappingSpec,
+    Acceleration, AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, ExchangeSpec, Faults, Idle, MappingSpec,
     MirrorDirection, MirrorPoint, MirrorSpec, Mode, NextHopSpec, Pace, PortQueues, PortSpec, Spec, StaticEntry,
     Tenancy, Vlan, WorkerSpec,
 };
@@ -253,7 +253,19 @@ impl World {
             None => workers.push(WorkerSpec { turn: Some(LONG_TURN), ..WorkerSpec::default() }),
         }
         let aggregation = aggregation(outsiders.aggregation);
-        Spec { ports, patches, bridges, mappings, exchanges, mirrors, aggregation, workers, configuration: None }
+        let (acceleration, configuration) = (Acceleration::Auto, None);
+        Spec {
+            ports,
+            patches,
+            bridges,
+            mappings,
+            exchanges,
+            mirrors,
+            aggregation,
+            workers,
+            acceleration,
+            configuration,
+        }
     }
 }
 
