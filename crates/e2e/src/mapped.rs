@@ -13,14 +13,14 @@ use lab::{Result, cpu};
 
 use crate::{Home, Millrace, SOON, companion, rest, wait_for};
 
-/// Returns the mapping of a port `wan` to the guest's port, which makes the two one wire.
+/// Returns the mapping of a port `wan` to the guest's port, which makes the two one wire. All frames stay in place.
 pub fn one_wire() -> RawMapping {
-    pass_through("wan", "fw")
+    RawMapping { copy_break: 0.into(), ..pass_through("wan", "fw") }
 }
 
 /// Returns the same mapping in a bridge whose ports all trust the guest.
 pub fn trusted() -> RawMapping {
-    RawMapping { trust: Several::All.into(), ..mapping("wan", "fw") }
+    RawMapping { trust: Several::All.into(), copy_break: 0.into(), ..mapping("wan", "fw") }
 }
 
 /// Starts a guest in a separate process, which sends bursts without end.

@@ -115,7 +115,7 @@ pub struct MappingSpec {
     /// The two ends are also patched together: no look-up is needed, and the guest gets frames from nowhere else.
     /// Otherwise their ports are in one bridge.
     pub pass_through: bool,
-    /// Length in bytes from which the guest's frames are sent without a copy; `None` if the switch chooses.
+    /// Length in bytes from which frames stay in the guest's buffers, both ways; measured if `None`.
     pub copy_break: Option<u32>,
     /// Frames that may be received into the guest's buffers, if the bridge has other ports.
     pub tenancy: Tenancy,

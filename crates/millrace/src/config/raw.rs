@@ -233,8 +233,9 @@ pub struct RawMapping {
     pub trust: Field<Several<String>>,
     /// In a bridge: the component that keeps frames for others out of the guest's buffers. Excludes `trust`.
     pub steering: Field<MappingSteering>,
-    /// Length in bytes from which a frame of the guest is sent from the guest's memory; shorter frames are copied. Without it, those
-    /// that nothing looks at on their way are sent from there at any length, and others from 256 bytes on, as it is faster.
+    /// Length in bytes from which frames stay in the guest's buffers, both ways; shorter ones are copied. Those to the guest go by the mean
+    /// of a burst, as their length is not known before they come. Without this key, the switch finds the lengths by timing, while frames
+    /// flow. With 0, none is copied.
     #[schemars(range(min = COPY_BREAKS.start, max = COPY_BREAKS.end - 1))]
     pub copy_break: Field<i64>,
 }

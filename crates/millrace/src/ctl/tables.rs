@@ -209,7 +209,11 @@ pub(super) fn mappings(mappings: &[MappingStats]) -> String {
             mapping.to.clone(),
             mapping.mode.clone(),
             mapping.chosen_by.clone(),
-            if mapping.zero_copy { "zero-copy".to_owned() } else { format!("copy: {reason}") },
+            match mapping {
+                MappingStats { zero_copy: false, .. } => format!("copy: {reason}"),
+                MappingStats { sent_in_place_from: 0, .. } => "zero-copy".to_owned(),
+                MappingStats { sent_in_place_from: from, .. } => format!("zero-copy; sends from {from} bytes"),
+            },
             mapping.on_loan.to_string(),
             mapping.longest_loan_us.to_string(),
             mapping.in_place.to_string(),

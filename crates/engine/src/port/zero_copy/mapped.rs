@@ -251,8 +251,15 @@ impl Mapped {
         }
     }
 
-    /// Explains why no buffer is on loan, if the cause is the guest's buffers.
+    /// Explains why no buffer is on loan, if the cause is the guest's buffers, or the length of the frames.
     pub fn why_none(&self) -> Option<String> {
+        if self.copies() {
+            let from = self.found_threshold(Direction::ToGuest);
+            let known = if self.trials().is_some() { "measured" } else { "`copy-break`" };
+            return Some(format!(
+                "frames are shorter than {from} bytes on average, for which a copy is faster ({known})"
+            ));
+        }
         match self.unfit.get() {
             _ if self.on_loan.get() > 0 => None,
             0 => None,
