@@ -124,35 +124,3 @@ impl Queue {
         each!(self, r => r.has_used())
     }
 }
-
-/// A caller splices only with a device that it knows to write headers.
-impl Run for Queue {
-    const WRITES_HEADERS: bool = true;
-
-    type Reach = HostAddresses;
-
-    #[inline(always)]
-    fn reach(&self) -> HostAddresses {
-        HostAddresses
-    }
-
-    #[inline(always)]
-    fn free(&self) -> u16 {
-        self.free()
-    }
-
-    #[inline(always)]
-    fn publish(&mut self) {
-        self.publish();
-    }
-
-    #[inline(always)]
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
-        each!(self, r => r.take_back(most, take))
-    }
-
-    #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
-        each!(self, r => r.add_each(most, next))
-    }
-}

@@ -1,7 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, Run, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -171,15 +171,24 @@ impl UsedEntries for UsedElements<'_> {
     }
 }
 
-/// Runs: see [`run::Run`].
-impl SplitDriver {
+/// A caller splices only with a device that it knows to write headers.
+impl Run for SplitDriver {
+    const WRITES_HEADERS: bool = true;
+
+    type Reach = HostAddresses;
+
     #[inline(always)]
-    pub(super) fn free(&self) -> u16 {
+    fn reach(&self) -> HostAddresses {
+        HostAddresses
+    }
+
+    #[inline(always)]
+    fn free(&self) -> u16 {
         self.ids.free()
     }
 
     #[inline(always)]
-    pub(super) fn publish(&mut self) {
+    fn publish(&mut self) {
         if self.avail != self.published {
             publish(self.areas.avail_idx(), self.avail);
             self.published = self.avail;
@@ -187,7 +196,7 @@ impl SplitDriver {
     }
 
     #[inline(always)]
-    pub(super) fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
         if self.exchanges {
             return TakenBack { chains: 0, stopped: true };
         }
@@ -209,7 +218,7 @@ impl SplitDriver {
     }
 
     #[inline(always)]
-    pub(super) fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
         let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
             put(areas.addr(id), addr);

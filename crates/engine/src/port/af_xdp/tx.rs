@@ -283,7 +283,7 @@ impl ZeroCopyTx for XdpTransmit {
         let free = &mut self.free.borrow_mut();
         let mut sender = Sender { rings, addresses, reach: self.reach(), pool: &self.pool, free };
         let terms = SendTerms { most, shortest: mapped.splice_from, kept: self.most_kept() };
-        let done = from.splice(&mut sender, chains, terms);
+        let done = from.splice_with(&mut sender, chains, terms);
         mapped.sent_in_place.add(done.frames.into());
         done
     }

@@ -4,8 +4,7 @@ use super::mapped::KEEP_ALL;
 use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
-use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Loans, Prefetch, Spliced, Terms};
-use virtqueue::driver::Run;
+use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Prefetch, Spliced, Terms};
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -31,13 +30,10 @@ impl GuestBuffers {
         }
     }
 
-    /// See [`Enqueue::splice`]. Does nothing once pages of the guest's memory have vanished.
+    /// Splices by `splice`. Does nothing once pages of the guest's memory have vanished.
     #[inline(always)]
-    pub(super) fn splice(&self, filler: &mut impl Run, loans: &mut Loans, most: u16, room: u32) -> Spliced {
-        if self.ring.memory().is_broken() {
-            return Spliced::NOTHING;
-        }
-        self.ring.splice(filler, loans, most, room)
+    pub(super) fn splice(&self, splice: impl FnOnce(&Enqueue) -> Spliced) -> Spliced {
+        if self.ring.memory().is_broken() { Spliced::NOTHING } else { splice(&self.ring) }
     }
 
     /// Has `keep` buffers stay in the ring: gives it as many of the loans that wait as it lacks. Returns how many of the others

@@ -6,8 +6,7 @@ use super::share::{Mix, Share};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
-use virtqueue::device::{Borrower, Loan, Loans, Spliced, Terms};
-use virtqueue::driver::Run;
+use virtqueue::device::{Borrower, Enqueue, Loan, Loans, Spliced, Terms};
 
 /// Loans that the receive half of a mapped queue has not passed on.
 pub(in crate::port) struct Lending {
@@ -75,17 +74,16 @@ impl Lending {
         self.mapped.is_exclusive() && self.waiting.borrow().is_empty() && self.mapped.unfit.get() == 0
     }
 
-    /// See [`super::ZeroCopyRx::splice`]: `filler` has these `loans`, whose ids are their keys.
+    /// Splices by `splice`, which gets the guest's ring, these loans, and the minimum length of a buffer. The ids of loans are their keys.
     #[inline(always)]
     pub(in crate::port) fn splice(
         &self,
         guest: &GuestBuffers,
-        filler: &mut impl Run,
         loans: &mut Loans,
-        most: u16,
+        splice: impl FnOnce(&Enqueue, &mut Loans, u32) -> Spliced,
     ) -> Spliced {
         loans.watch(self.timed().map(|key| key as u16));
-        let done = guest.splice(filler, loans, most, self.room);
+        let done = guest.splice(|ring| splice(ring, loans, self.room));
         self.mapped.in_place.add(done.frames.into());
         self.mapped.on_loan.set(loans.len().into());
         if loans.watched_is_back() {

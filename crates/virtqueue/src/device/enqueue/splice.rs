@@ -10,7 +10,7 @@ use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Spliced, single};
 use super::lending::fits;
 use super::{Enqueue, Lends};
-use crate::driver::{Buffer, Reach, Run, TakenBack};
+use crate::driver::{Buffer, Queue, Reach, Run, TakenBack};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
@@ -18,10 +18,20 @@ use packet::{MAX_FRAME, MIN_FRAME};
 use std::hint::cold_path;
 
 impl<L: DirtyLog> Enqueue<L> {
+    /// Like [`Enqueue::splice_with`], with a virtio driver.
+    #[inline]
+    pub fn splice(&self, filler: &mut Queue, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+        // Outside of the loops: what is called in two of them would be part of neither.
+        match filler {
+            Queue::Split(filler) => self.splice_with(filler, loans, most, room),
+            Queue::Packed(filler) => self.splice_with(filler, loans, most, room),
+        }
+    }
+
     /// Delivers up to `most` frames that `filler` returns in `loans` of this queue, and lends it buffers of at least `room` bytes in
     /// their place, which is room for a virtio header at least. Publishes both. All buffers of the burst before must have been settled.
-    #[inline]
-    pub fn splice(&self, filler: &mut impl Run, loans: &mut Loans, most: u16, room: u32) -> Spliced {
+    #[inline(always)]
+    pub fn splice_with(&self, filler: &mut impl Run, loans: &mut Loans, most: u16, room: u32) -> Spliced {
         debug_assert!(self.filled.is_empty(), "a burst ends before the next one begins");
         each!(&self.ring, ring => self.splice_by(ring, filler, loans, most, room))
     }
@@ -92,14 +102,11 @@ impl<L: DirtyLog> Enqueue<L> {
         let memory = &*ring.common().areas.memory;
         let mut read = self.posted.len();
         let reach = filler.reach();
-        let reached = |buffer: Posted| Some((buffer, reach.address(buffer.ptr.addr() as u64, buffer.len)?));
         let lent = filler.add_each(most, |id| {
-            let buffer = if read > 0 {
+            let was_read = read > 0;
+            let buffer = if was_read {
                 cold_path();
-                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room)).and_then(reached).inspect(|_| {
-                    self.posted.pop(1);
-                    read -= 1;
-                })
+                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room))
             } else {
                 let head = match ring.head_at(&available) {
                     Ok(None) => return None,
@@ -107,13 +114,19 @@ impl<L: DirtyLog> Enqueue<L> {
                     Err(_) => None,
                 };
                 head.filter(|buffer| buffer.len >= room)
-                    .and_then(reached)
-                    .inspect(|(buffer, _)| ring.pass_available(&mut available, buffer.slots))
             };
-            let Some((buffer, addr)) = buffer else {
+            let reached = buffer.and_then(|at| Some((at, reach.address(at.ptr.addr() as u64, at.len)?)));
+            let Some((buffer, addr)) = reached else {
                 *stopped = true;
                 return None;
             };
+            if was_read {
+                cold_path();
+                self.posted.pop(1);
+                read -= 1;
+            } else {
+                ring.pass_available(&mut available, buffer.slots);
+            }
             entries[usize::from(id)] = buffer;
             watch.lent(id);
             Some(Buffer { addr, len: buffer.len, writable: true })

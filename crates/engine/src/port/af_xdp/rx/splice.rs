@@ -35,11 +35,11 @@ impl XdpReceive {
             reach: socket.reach(NET_HEADER),
             leaves_checksums: self.unfinished.is_some(),
         };
-        let done = lending.splice(guest, &mut filler, loans, most);
+        let done = lending.splice(guest, loans, |ring, loans, room| ring.splice_with(&mut filler, loans, most, room));
         if let Some(unfinished) = self.unfinished.as_ref().filter(|_| done.finished > 0) {
             unfinished.note();
         }
-        if done.frames == 0 {
+        if done.frames == 0 && !done.stopped {
             self.refill_late(&mut rings.fill);
         }
         done

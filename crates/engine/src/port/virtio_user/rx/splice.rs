@@ -15,6 +15,7 @@ impl VirtioReceive {
         if self.outer > 0 || !has_all_own || !self.headers.writes() {
             return Spliced::NOTHING;
         }
-        lending.splice(guest, end.queue.ring(), &mut self.loans.borrow_mut(), most)
+        let loans = &mut self.loans.borrow_mut();
+        lending.splice(guest, loans, |ring, loans, room| ring.splice(end.queue.ring(), loans, most, room))
     }
 }
