@@ -1,7 +1,7 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, Run, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -171,22 +171,31 @@ impl UsedEntries for UsedDescriptors<'_> {
     }
 }
 
-/// Runs: see [`run::Run`].
-impl PackedDriver {
+/// A caller splices only with a device that it knows to write headers.
+impl Run for PackedDriver {
+    const WRITES_HEADERS: bool = true;
+
+    type Reach = HostAddresses;
+
     #[inline(always)]
-    pub(super) fn free(&self) -> u16 {
+    fn reach(&self) -> HostAddresses {
+        HostAddresses
+    }
+
+    #[inline(always)]
+    fn free(&self) -> u16 {
         self.free
     }
 
     #[inline(always)]
-    pub(super) fn publish(&mut self) {
+    fn publish(&mut self) {
         if let Some(first) = self.first.take() {
             publish(self.areas.tail(first.slot), first.tail.0);
         }
     }
 
     #[inline(always)]
-    pub(super) fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
+    fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
         if self.exchanges {
             return;
         }
@@ -196,7 +205,7 @@ impl PackedDriver {
     }
 
     #[inline(always)]
-    pub(super) fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
         if self.exchanges {
             return TakenBack { chains: 0, stopped: true };
         }
@@ -210,7 +219,7 @@ impl PackedDriver {
     }
 
     #[inline(always)]
-    pub(super) fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
         let (areas, mut avail, mut first) = (&self.areas, self.avail, self.first.take());
         let mut bits = packed_available_bits(avail.wrap);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {

@@ -6,8 +6,8 @@
 use super::Buffer;
 use super::ids::{Entry, Ids, Outstanding, OutstandingChain};
 
-/// A ring whose chains of one buffer are taken back and added in runs: those in a [`super::Queue`], or another with entries for
-/// buffers. Its methods should be inlined: what they are passed is called for every frame.
+/// A ring whose chains of one buffer are taken back and added in runs: that of a virtio driver ([`super::Queue`] has one of two), or any
+/// other of a driver that is given buffers and returns them. Its methods should be inlined: what they are passed is called for every frame.
 pub trait Run {
     /// Whether each filled buffer comes back with a valid virtio header, of a frame in one buffer and without offloads. If not, the switch
     /// writes the header.

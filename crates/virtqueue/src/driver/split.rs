@@ -1,7 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, Run, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -175,7 +175,6 @@ impl UsedEntries for UsedElements<'_> {
     }
 }
 
-/// Runs: see [`run::Run`].
 impl SplitDriver {
     /// Returns the number of used elements that are known, after a look if fewer than `wanted` are. `None` if the ring exchanges buffers,
     /// or is broken, which `pop_used` reports.
@@ -196,14 +195,26 @@ impl SplitDriver {
         self.seen = seen;
         Some(known)
     }
+}
+
+/// A caller splices only with a device that it knows to write headers.
+impl Run for SplitDriver {
+    const WRITES_HEADERS: bool = true;
+
+    type Reach = HostAddresses;
 
     #[inline(always)]
-    pub(super) fn free(&self) -> u16 {
+    fn reach(&self) -> HostAddresses {
+        HostAddresses
+    }
+
+    #[inline(always)]
+    fn free(&self) -> u16 {
         self.ids.free()
     }
 
     #[inline(always)]
-    pub(super) fn publish(&mut self) {
+    fn publish(&mut self) {
         if self.avail != self.published {
             publish(self.areas.avail_idx(), self.avail);
             self.published = self.avail;
@@ -211,7 +222,7 @@ impl SplitDriver {
     }
 
     #[inline(always)]
-    pub(super) fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
         let Some(known) = self.known(most) else { return TakenBack { chains: 0, stopped: true } };
         let (areas, mask) = (&self.areas, self.mask);
         let mut used = UsedElements { areas, mask, at: self.used };
@@ -221,14 +232,14 @@ impl SplitDriver {
     }
 
     #[inline(always)]
-    pub(super) fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
+    fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
         let Some(known) = self.known(most) else { return };
         let mut used = UsedElements { areas: &self.areas, mask: self.mask, at: self.used };
         run::peek(&mut used, &self.ids, most.min(known), look);
     }
 
     #[inline(always)]
-    pub(super) fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
         let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
             put(areas.addr(id), addr);

@@ -126,7 +126,7 @@ impl Span {
     }
 
     /// Returns the offset in the span of `len` bytes at an address of one of the extents, if they lie in one region.
-    #[inline]
+    #[inline(always)]
     pub fn offset(&self, extent_addr: u64, len: u64) -> Option<u64> {
         self.parts.iter().find_map(|part| {
             let at = extent_addr.wrapping_sub(part.host);

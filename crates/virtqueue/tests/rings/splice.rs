@@ -99,21 +99,17 @@ impl Rings {
 
 /// See [`Enqueue::splice`].
 fn to_guest(guest: &Enqueue, filler: &mut Queue, loans: &mut Loans, terms: ReceiveTerms, work: Work) -> Spliced {
-    match (filler, work.refuses) {
-        (Queue::Split(ring), 0) => guest.splice(ring, loans, terms, Unseen),
-        (Queue::Split(ring), _) => guest.splice(ring, loans, terms, Seen::by(work.test())),
-        (Queue::Packed(ring), 0) => guest.splice(ring, loans, terms, Unseen),
-        (Queue::Packed(ring), _) => guest.splice(ring, loans, terms, Seen::by(work.test())),
+    match work.refuses {
+        0 => guest.splice(filler, loans, terms, Unseen),
+        _ => guest.splice(filler, loans, terms, Seen::by(work.test())),
     }
 }
 
 /// See [`Dequeue::splice`].
 fn from_guest(guest: &Dequeue, sender: &mut Queue, chains: &mut Chains, terms: SendTerms, work: Work) -> Spliced {
-    match (sender, work.refuses) {
-        (Queue::Split(ring), 0) => guest.splice(ring, chains, terms, Unseen),
-        (Queue::Split(ring), _) => guest.splice(ring, chains, terms, Seen::by(work.test())),
-        (Queue::Packed(ring), 0) => guest.splice(ring, chains, terms, Unseen),
-        (Queue::Packed(ring), _) => guest.splice(ring, chains, terms, Seen::by(work.test())),
+    match work.refuses {
+        0 => guest.splice(sender, chains, terms, Unseen),
+        _ => guest.splice(sender, chains, terms, Seen::by(work.test())),
     }
 }
 

@@ -36,14 +36,14 @@ impl Fill {
     }
 
     /// Works as [`Self::push`], from an iterator; pass `&mut` of one to keep the rest.
-    #[inline]
+    #[inline(always)]
     pub fn push_from(&mut self, addresses: impl IntoIterator<Item = u64>) -> usize {
         let addresses = addresses.into_iter();
         let wanted = self.ring.most_of(&addresses);
         self.push_checked(addresses, wanted)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_checked(&mut self, addresses: impl IntoIterator<Item = u64>, wanted: u32) -> usize {
         let (umem, zero_copy) = (&self.socket.umem, self.socket.bound.zero_copy);
         let checked = addresses
@@ -95,7 +95,7 @@ impl Rx {
 
     /// Passes up to `max` received frames, or parts of frames, to `take`, until it refuses one, which stays. Returns the number of the
     /// others; the caller owns their chunks again.
-    #[inline]
+    #[inline(always)]
     pub fn take_while(&mut self, max: u32, take: impl FnMut(Descriptor) -> bool) -> u32 {
         self.ring.take_while(max, take)
     }
@@ -154,14 +154,14 @@ impl Tx {
     }
 
     /// Works as [`Self::push`], from an iterator; pass `&mut` of one to keep the rest.
-    #[inline]
+    #[inline(always)]
     pub fn push_from(&mut self, frames: impl IntoIterator<Item = Descriptor>) -> usize {
         let frames = frames.into_iter();
         let wanted = self.ring.most_of(&frames);
         self.push_encoded(frames, wanted)
     }
 
-    #[inline]
+    #[inline(always)]
     fn push_encoded(&mut self, frames: impl IntoIterator<Item = Descriptor>, wanted: u32) -> usize {
         let chunks = self.socket.umem.chunks();
         let encode = |frame: Descriptor| Descriptor { address: chunks.sent_address(frame.address), ..frame };
@@ -217,7 +217,7 @@ impl Completion {
     }
 
     /// Passes up to `max` of them to `take`, until it refuses one, which stays. Returns the number of the others.
-    #[inline]
+    #[inline(always)]
     pub fn take_while(&mut self, max: u32, mut take: impl FnMut(u64) -> bool) -> u32 {
         let chunks = self.socket.umem.chunks();
         self.ring.take_while(max, |address| take(chunks.frame_address(address)))

@@ -46,7 +46,7 @@ impl<T: Copy> Consumer<T> {
 
     /// Passes up to `max` entries to `take`, until it refuses one: that one stays, as do those behind it. The kernel may reuse the slots
     /// of the others when this returns. Returns their number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_while(&mut self, max: u32, mut take: impl FnMut(T) -> bool) -> u32 {
         let len = self.waiting(max).min(max);
         let (first, mut taken) = (self.next, 0);

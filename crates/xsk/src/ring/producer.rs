@@ -39,7 +39,7 @@ impl<T: Copy> Producer<T> {
     }
 
     /// Adds as many entries as fit, takes no more from the iterator, and returns their number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, entries: impl IntoIterator<Item = T>, wanted: u32) -> usize {
         let room = self.room(wanted);
         let mut next = self.next;
@@ -57,7 +57,7 @@ impl<T: Copy> Producer<T> {
     }
 
     /// Returns the most entries that an iterator can add.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn most_of<I>(&self, entries: &impl Iterator<Item = I>) -> u32 {
         let most = entries.size_hint().1.map_or(u32::MAX, |most| most.try_into().unwrap_or(u32::MAX));
         most.min(self.ring.size)

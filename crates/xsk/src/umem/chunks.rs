@@ -79,7 +79,7 @@ impl Chunks {
     }
 
     /// Returns the address to fill so that a frame lands at `frame`, or `None` if no chunk can lie so.
-    #[inline]
+    #[inline(always)]
     pub const fn fill_address(&self, frame: u64) -> Option<u64> {
         match frame.checked_sub(self.frame_offset() as u64) {
             Some(address) if self.unaligned || address & self.mask() == 0 => Some(address),
@@ -94,7 +94,7 @@ impl Chunks {
     }
 
     /// Returns the filled address that led to the descriptor with this address.
-    #[inline]
+    #[inline(always)]
     pub const fn filled_address(&self, address: u64) -> u64 {
         if self.unaligned { address & ADDRESS_MASK } else { address & !self.mask() }
     }
@@ -104,7 +104,7 @@ impl Chunks {
     /// Since Linux 6.18, copy mode loses the lowest bit of addresses on their way to the completion ring
     /// (`xsk_skb_destructor_set_addr` tags pointers with it). An odd address is therefore encoded as the byte before,
     /// with an offset of one more.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn sent_address(&self, address: u64) -> u64 {
         let odd = if self.unaligned { address & 1 } else { 0 };
         address - odd + (odd << OFFSET_SHIFT)

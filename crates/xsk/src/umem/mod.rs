@@ -115,7 +115,7 @@ impl Umem {
 
     /// Returns the address to fill so that a frame lands at `frame`, or `None` if no chunk can lie so. The kernel may
     /// still refuse it, see [`Self::accepts`].
-    #[inline]
+    #[inline(always)]
     pub fn fill_address(&self, frame: u64) -> Option<u64> {
         self.chunks.fill_address(frame)
     }
@@ -127,7 +127,7 @@ impl Umem {
     }
 
     /// Returns the filled address that led to the descriptor with this address.
-    #[inline]
+    #[inline(always)]
     pub fn filled_address(&self, address: u64) -> u64 {
         self.chunks.filled_address(address)
     }
@@ -137,7 +137,7 @@ impl Umem {
     ///
     /// The whole chunk must be in the memory. In zero-copy mode it must also not cross into a page that need not be
     /// adjacent for the hardware; within a huge page it may.
-    #[inline]
+    #[inline(always)]
     pub fn accepts(&self, address: u64, zero_copy: bool) -> bool {
         let (address, size) = (self.chunks.filled_address(address), u64::from(self.chunks.size));
         self.holds(address, size) && (!zero_copy || self.contiguous(address, size))
@@ -145,7 +145,7 @@ impl Umem {
 
     /// Reports whether the kernel sends these bytes from where they are (`xp_unaligned_validate_desc` and its like). A
     /// descriptor that it refuses ends a wake-up.
-    #[inline]
+    #[inline(always)]
     pub fn sends(&self, address: u64, len: u32, zero_copy: bool) -> bool {
         let Chunks { size, unaligned, .. } = self.chunks;
         let room = if unaligned { size } else { size - (address & u64::from(size - 1)) as u32 };
@@ -156,7 +156,7 @@ impl Umem {
             && (!zero_copy || self.contiguous(address, len.into()))
     }
 
-    #[inline]
+    #[inline(always)]
     fn holds(&self, address: u64, len: u64) -> bool {
         len <= self.len && address <= self.len - len
     }

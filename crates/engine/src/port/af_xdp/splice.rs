@@ -64,7 +64,7 @@ impl<'s> Run for Filler<'s> {
     #[inline(always)]
     fn take_back(&mut self, most: u16, mut take: impl FnMut(u16, u32) -> bool) -> TakenBack {
         let umem = self.reach.view.umem();
-        let (addresses, mut stopped) = (&mut *self.addresses, false);
+        let (mut addresses, mut stopped) = (self.addresses.walk(), false);
         let chains = self.rings.rx.take_while(most.into(), |part| {
             let id = addresses.find(umem.filled_address(part.address)).filter(|_| !part.more());
             stopped = !id.is_some_and(|id| take(id, NET_HEADER.saturating_add(part.len)));
@@ -73,18 +73,21 @@ impl<'s> Run for Filler<'s> {
             }
             !stopped
         });
+        addresses.end();
         TakenBack { chains: chains as u16, stopped }
     }
 
     #[inline(always)]
     fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
-        let addresses = &mut *self.addresses;
+        let mut addresses = self.addresses.walk();
         let filled = std::iter::from_fn(|| {
             let Buffer { addr, .. } = next(addresses.free_id()?)?;
             addresses.push(addr);
             Some(addr)
         });
-        self.rings.fill.push_from(filled.take(most.into())) as u16
+        let added = self.rings.fill.push_from(filled.take(most.into()));
+        addresses.end();
+        added as u16
     }
 }
 
@@ -147,7 +150,7 @@ impl<'s> Run for Sender<'s> {
     #[inline(always)]
     fn take_back(&mut self, most: u16, mut take: impl FnMut(u16, u32) -> bool) -> TakenBack {
         let Sender { rings, addresses, pool, free, .. } = self;
-        let (mut own, mut stopped) = (0, false);
+        let (mut addresses, mut own, mut stopped) = (addresses.walk(), 0, false);
         let sent = rings.completion.take_while(most.into(), |address| {
             let first = addresses.first_is(address);
             if first.is_none()
@@ -163,17 +166,20 @@ impl<'s> Run for Sender<'s> {
             }
             !stopped
         });
+        addresses.end();
         TakenBack { chains: (sent - own) as u16, stopped }
     }
 
     #[inline(always)]
     fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
-        let addresses = &mut *self.addresses;
+        let mut addresses = self.addresses.walk();
         let frames = std::iter::from_fn(|| {
             let Buffer { addr, len, .. } = next(addresses.free_id()?)?;
             addresses.push(addr);
             Some(Descriptor::new(addr, len - NET_HEADER))
         });
-        self.rings.tx.push_from(frames.take(most.into())) as u16
+        let added = self.rings.tx.push_from(frames.take(most.into()));
+        addresses.end();
+        added as u16
     }
 }

@@ -286,8 +286,8 @@ impl ZeroCopyTx for XdpTransmit {
         let mut sender = Sender { rings, addresses, reach: self.reach(), pool: &self.pool, free };
         let terms = SendTerms { most, shortest: mapped.threshold(Direction::FromGuest), kept: self.most_kept() };
         let done = match test {
-            None => from.splice(&mut sender, chains, terms, Unseen),
-            Some(test) => from.splice(&mut sender, chains, terms, Seen::by(test)),
+            None => from.splice_with(&mut sender, chains, terms, Unseen),
+            Some(test) => from.splice_with(&mut sender, chains, terms, Seen::by(test)),
         };
         mapped.sent_in_place.add(done.frames.into());
         done

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use vhost_user::frontend::DriverQueue;
 use virtqueue::NET_HEADER;
 use virtqueue::device::{Chains, Dequeue, Seen, SendTerms, Spliced, Unseen};
-use virtqueue::driver::{Buffer, Queue};
+use virtqueue::driver::Buffer;
 
 /// Number of buffers ahead whose first line is prefetched.
 const AHEAD: usize = 12;
@@ -271,12 +271,10 @@ impl ZeroCopyTx for VirtioTransmit {
         }
         let end = &mut *self.end.borrow_mut();
         let terms = SendTerms { most, shortest: mapped.threshold(Direction::FromGuest), kept: most_kept(&end.queue) };
-        let chains = &mut *self.kept.borrow_mut();
-        let done = match (end.queue.ring(), test) {
-            (Queue::Split(ring), None) => from.splice(ring, chains, terms, Unseen),
-            (Queue::Split(ring), Some(test)) => from.splice(ring, chains, terms, Seen::by(test)),
-            (Queue::Packed(ring), None) => from.splice(ring, chains, terms, Unseen),
-            (Queue::Packed(ring), Some(test)) => from.splice(ring, chains, terms, Seen::by(test)),
+        let (ring, chains) = (end.queue.ring(), &mut *self.kept.borrow_mut());
+        let done = match test {
+            None => from.splice(ring, chains, terms, Unseen),
+            Some(test) => from.splice(ring, chains, terms, Seen::by(test)),
         };
         mapped.sent_in_place.add(done.frames.into());
         done

@@ -1,12 +1,10 @@
 //! The buffers that a guest posted, as a physical queue borrows them.
 
-use super::HeaderTest;
 use super::mapped::KEEP_ALL;
 use super::share::LEAST;
 use crate::port::SessionFault;
 use std::sync::Arc;
-use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Loans, Prefetch, ReceiveTerms, Seen, Spliced, Terms, Unseen};
-use virtqueue::driver::Run;
+use virtqueue::device::{Aside, Borrower, Enqueue, Loan, Prefetch, Spliced, Terms};
 
 /// The buffers posted in a guest's receive queue.
 pub struct GuestBuffers {
@@ -32,22 +30,10 @@ impl GuestBuffers {
         }
     }
 
-    /// See [`Enqueue::splice`]. Does nothing once pages of the guest's memory have vanished.
+    /// Splices by `splice`. Does nothing once pages of the guest's memory have vanished.
     #[inline(always)]
-    pub(super) fn splice(
-        &self,
-        filler: &mut impl Run,
-        loans: &mut Loans,
-        terms: ReceiveTerms,
-        test: Option<&mut HeaderTest<'_>>,
-    ) -> Spliced {
-        if self.ring.memory().is_broken() {
-            return Spliced::NOTHING;
-        }
-        match test {
-            None => self.ring.splice(filler, loans, terms, Unseen),
-            Some(test) => self.ring.splice(filler, loans, terms, Seen::by(test)),
-        }
+    pub(super) fn splice(&self, splice: impl FnOnce(&Enqueue) -> Spliced) -> Spliced {
+        if self.ring.memory().is_broken() { Spliced::NOTHING } else { splice(&self.ring) }
     }
 
     /// Has `keep` buffers stay in the ring: gives it as many of the loans that wait as it lacks. Returns how many of the others

@@ -3,12 +3,11 @@
 use super::guest::GuestBuffers;
 use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped};
 use super::share::{Mix, Share};
-use super::{Direction, HeaderTest, Timing};
+use super::{Direction, Timing};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
-use virtqueue::device::{Borrower, Loan, Loans, ReceiveTerms, Spliced, Terms};
-use virtqueue::driver::Run;
+use virtqueue::device::{Borrower, Enqueue, Loan, Loans, Spliced, Terms};
 
 /// Loans that the receive half of a mapped queue has not passed on.
 pub(in crate::port) struct Lending {
@@ -88,19 +87,16 @@ impl Lending {
         is_usual.then_some(keep)
     }
 
-    /// See [`super::ZeroCopyRx::splice`]: `filler` has these `loans`, whose ids are their keys. Receives up to `most`
-    /// frames, and leaves the guest as many buffers as [`Lending::keeps_usual`] said.
+    /// Splices by `splice`, which gets the guest's ring, these loans, and the minimum length of a buffer. The ids of loans are their keys.
     #[inline(always)]
     pub(in crate::port) fn splice(
         &self,
         guest: &GuestBuffers,
-        filler: &mut impl Run,
         loans: &mut Loans,
-        (most, keep): (u16, u32),
-        test: Option<&mut HeaderTest<'_>>,
+        splice: impl FnOnce(&Enqueue, &mut Loans, u32) -> Spliced,
     ) -> Spliced {
         loans.watch(self.timed().map(|key| key as u16));
-        let done = guest.splice(filler, loans, ReceiveTerms { most, room: self.room, keep }, test);
+        let done = guest.splice(|ring| splice(ring, loans, self.room));
         self.mapped.in_place.add(done.frames.into());
         self.mapped.on_loan.set(loans.len().into());
         if loans.watched_is_back() {

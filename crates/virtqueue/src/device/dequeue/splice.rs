@@ -9,7 +9,7 @@ use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Pass, Spliced, passes, single};
 use super::super::transmit::TransmitRing;
 use super::Dequeue;
-use crate::driver::{Buffer, Reach, Run, TakenBack};
+use crate::driver::{Buffer, Queue, Reach, Run, TakenBack};
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory};
 use packet::copy::prefetch;
@@ -29,11 +29,27 @@ pub struct SendTerms {
 }
 
 impl<L: DirtyLog> Dequeue<L> {
+    /// Like [`Dequeue::splice_with`], with a virtio driver.
+    #[inline]
+    pub fn splice(&self, sender: &mut Queue, chains: &mut Chains, terms: SendTerms, pass: impl Pass) -> Spliced {
+        // Outside of the loops: what is called in two of them would be part of neither.
+        match sender {
+            Queue::Split(sender) => self.splice_with(sender, chains, terms, pass),
+            Queue::Packed(sender) => self.splice_with(sender, chains, terms, pass),
+        }
+    }
+
     /// Returns chains to the guest that `sender` has sent, as its `chains` by id say, and has it send the guest's next frames from
     /// where they lie, as far as they `pass`, on these terms. Publishes both. Nothing is moved if no chains can be kept, or if others
     /// wait to be recycled.
-    #[inline]
-    pub fn splice(&self, sender: &mut impl Run, chains: &mut Chains, terms: SendTerms, mut pass: impl Pass) -> Spliced {
+    #[inline(always)]
+    pub fn splice_with(
+        &self,
+        sender: &mut impl Run,
+        chains: &mut Chains,
+        terms: SendTerms,
+        mut pass: impl Pass,
+    ) -> Spliced {
         let Some(kept) = self.kept.as_ref().filter(|kept| self.measured.is_none() && kept.is_at_rest()) else {
             return Spliced::NOTHING;
         };

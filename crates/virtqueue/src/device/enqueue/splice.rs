@@ -10,7 +10,7 @@ use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Pass, Spliced, passes, single};
 use super::lending::fits;
 use super::{Enqueue, Lends};
-use crate::driver::{Buffer, Reach, Run, TakenBack};
+use crate::driver::{Buffer, Queue, Reach, Run, TakenBack};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
@@ -30,10 +30,20 @@ pub struct ReceiveTerms {
 }
 
 impl<L: DirtyLog> Enqueue<L> {
+    /// Like [`Enqueue::splice_with`], with a virtio driver.
+    #[inline]
+    pub fn splice(&self, filler: &mut Queue, loans: &mut Loans, terms: ReceiveTerms, pass: impl Pass) -> Spliced {
+        // Outside of the loops: what is called in two of them would be part of neither.
+        match filler {
+            Queue::Split(filler) => self.splice_with(filler, loans, terms, pass),
+            Queue::Packed(filler) => self.splice_with(filler, loans, terms, pass),
+        }
+    }
+
     /// Delivers frames that `filler` returns in `loans` of this queue, and that `pass`, and lends it buffers in their place, all on these
     /// terms. Publishes both. All buffers of the burst before must have been settled.
-    #[inline]
-    pub fn splice(
+    #[inline(always)]
+    pub fn splice_with(
         &self,
         filler: &mut impl Run,
         loans: &mut Loans,
@@ -127,14 +137,11 @@ impl<L: DirtyLog> Enqueue<L> {
         };
         let memory = &*ring.common().areas.memory;
         let reach = filler.reach();
-        let reached = |buffer: Posted| Some((buffer, reach.address(buffer.ptr.addr() as u64, buffer.len)?));
         let lent = filler.add_each(most, |id| {
-            let buffer = if read > 0 {
+            let was_read = read > 0;
+            let buffer = if was_read {
                 cold_path();
-                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room)).and_then(reached).inspect(|_| {
-                    self.posted.pop(1);
-                    read -= 1;
-                })
+                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room))
             } else {
                 let head = match ring.head_at(&available) {
                     Ok(None) => return None,
@@ -142,13 +149,19 @@ impl<L: DirtyLog> Enqueue<L> {
                     Err(_) => None,
                 };
                 head.filter(|buffer| buffer.len >= room)
-                    .and_then(reached)
-                    .inspect(|(buffer, _)| ring.pass_available(&mut available, buffer.slots))
             };
-            let Some((buffer, addr)) = buffer else {
+            let reached = buffer.and_then(|at| Some((at, reach.address(at.ptr.addr() as u64, at.len)?)));
+            let Some((buffer, addr)) = reached else {
                 *stopped = true;
                 return None;
             };
+            if was_read {
+                cold_path();
+                self.posted.pop(1);
+                read -= 1;
+            } else {
+                ring.pass_available(&mut available, buffer.slots);
+            }
             entries[usize::from(id)] = buffer;
             watch.lent(id);
             Some(Buffer { addr, len: buffer.len, writable: true })

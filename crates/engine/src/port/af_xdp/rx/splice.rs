@@ -4,7 +4,7 @@ use super::{Lent, Socket, XdpReceive};
 use crate::port::af_xdp::splice::{FillReach, Filler};
 use crate::port::zero_copy::{GuestBuffers, HeaderTest};
 use virtqueue::NET_HEADER;
-use virtqueue::device::Spliced;
+use virtqueue::device::{ReceiveTerms, Seen, Spliced, Unseen};
 
 impl Socket {
     /// Returns what tells where the kernel fills loans, with frames that begin at offset `start`.
@@ -36,13 +36,19 @@ impl XdpReceive {
             reach: socket.reach(NET_HEADER),
             leaves_checksums: self.unfinished.is_some(),
         };
-        let mut done = lending.splice(guest, &mut filler, loans, (most, keep), test);
+        let mut done = lending.splice(guest, loans, |ring, loans, room| {
+            let terms = ReceiveTerms { most, room, keep };
+            match test {
+                None => ring.splice_with(&mut filler, loans, terms, Unseen),
+                Some(test) => ring.splice_with(&mut filler, loans, terms, Seen::by(test)),
+            }
+        });
         // The general way offers own chunks.
         done.stopped |= keep > 0 && loans.len() < lending.mapped().reserve();
         if let Some(unfinished) = self.unfinished.as_ref().filter(|_| done.finished > 0) {
             unfinished.note();
         }
-        if done.frames == 0 {
+        if done.frames == 0 && !done.stopped {
             self.refill_late(&mut rings.fill);
         }
         done

@@ -2,8 +2,7 @@
 
 use super::VirtioReceive;
 use crate::port::zero_copy::{GuestBuffers, HeaderTest};
-use virtqueue::device::Spliced;
-use virtqueue::driver::Queue;
+use virtqueue::device::{ReceiveTerms, Seen, Spliced, Unseen};
 
 impl VirtioReceive {
     /// See [`crate::port::zero_copy::ZeroCopyRx::splice`].
@@ -17,11 +16,14 @@ impl VirtioReceive {
         if self.outer > 0 || !has_all_own || !self.headers.writes() {
             return Spliced::NOTHING;
         }
-        let (loans, terms) = (&mut *self.loans.borrow_mut(), (most, keep));
-        let mut done = match end.queue.ring() {
-            Queue::Split(ring) => lending.splice(guest, ring, loans, terms, test),
-            Queue::Packed(ring) => lending.splice(guest, ring, loans, terms, test),
-        };
+        let (ring, loans) = (end.queue.ring(), &mut *self.loans.borrow_mut());
+        let mut done = lending.splice(guest, loans, |guest, loans, room| {
+            let terms = ReceiveTerms { most, room, keep };
+            match test {
+                None => guest.splice(ring, loans, terms, Unseen),
+                Some(test) => guest.splice(ring, loans, terms, Seen::by(test)),
+            }
+        });
         // The general way offers own buffers.
         done.stopped |= keep > 0 && self.offered(end) < lending.mapped().reserve();
         done
