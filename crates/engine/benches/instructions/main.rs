@@ -1,13 +1,13 @@
 //! Instructions per burst of a bridge's MAC table, of a worker's round along a patch, through a bridge, between ports
-//! that aggregate and with a shared queue, and of a mapping's rounds each way, counted by valgrind: exact, independent of
-//! the machine's load.
+//! that aggregate and with a shared queue, and of its rounds between a NIC and a function each way, mapped and copied, counted
+//! by valgrind: exact, independent of the machine's load.
 //!
 //! `cargo xtask verify --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
 
 mod chain;
 mod conversations;
-mod mapped;
+mod nic;
 
 use conversations::Conversations;
 use engine::forward::mac_table::{Key, MacTable};
@@ -16,6 +16,7 @@ use engine::port::sink::Sink;
 use engine::spec::Pace;
 use engine::worker::{ByHand, InPlace, Role};
 use gungraun::{library_benchmark, library_benchmark_group, main};
+use nic::Way;
 use packet::MAX_BURST;
 use std::hint::black_box;
 
@@ -98,23 +99,42 @@ fn round(mut worker: ByHand) {
     std::mem::forget(worker);
 }
 
-#[library_benchmark(setup = mapped::about_to_receive)]
-#[bench::split(false)]
-#[bench::packed(true)]
-fn mapped_receive(mut rig: mapped::Rig) {
+#[library_benchmark(setup = nic::about_to_receive)]
+#[bench::split(false, Way::Mapped)]
+#[bench::packed(true, Way::Mapped)]
+fn mapped_receive(mut rig: nic::Rig) {
     black_box(rig.receive());
     std::mem::forget(rig);
 }
 
-#[library_benchmark(setup = mapped::about_to_transmit)]
-#[bench::split(false)]
-#[bench::packed(true)]
-fn mapped_transmit(mut rig: mapped::Rig) {
+#[library_benchmark(setup = nic::about_to_transmit)]
+#[bench::split(false, Way::Mapped)]
+#[bench::packed(true, Way::Mapped)]
+fn mapped_transmit(mut rig: nic::Rig) {
+    black_box(rig.transmit());
+    std::mem::forget(rig);
+}
+
+#[library_benchmark(setup = nic::about_to_receive)]
+#[bench::split(false, Way::Copied)]
+#[bench::packed(true, Way::Copied)]
+fn copied_receive(mut rig: nic::Rig) {
+    black_box(rig.receive());
+    std::mem::forget(rig);
+}
+
+#[library_benchmark(setup = nic::about_to_transmit)]
+#[bench::split(false, Way::Copied)]
+#[bench::packed(true, Way::Copied)]
+fn copied_transmit(mut rig: nic::Rig) {
     black_box(rig.transmit());
     std::mem::forget(rig);
 }
 
 library_benchmark_group!(name = mac_table, benchmarks = [learn_and_look_up]);
 library_benchmark_group!(name = worker, benchmarks = [round]);
-library_benchmark_group!(name = mapping, benchmarks = [mapped_receive, mapped_transmit]);
-main!(library_benchmark_groups = [mac_table, worker, mapping]);
+library_benchmark_group!(
+    name = between_nic_and_function,
+    benchmarks = [mapped_receive, mapped_transmit, copied_receive, copied_transmit]
+);
+main!(library_benchmark_groups = [mac_table, worker, between_nic_and_function]);

@@ -1,4 +1,4 @@
-//! A worker between a NIC and a network function that are mapped: both stand still while it works.
+//! A worker between a NIC and a network function, mapped or not: both stand still while it works.
 
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
@@ -24,6 +24,13 @@ const BEFORE: usize = 40;
 /// Bytes of a frame.
 const LEN: u32 = 64;
 
+/// The way of frames between NIC and function.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Mapped,
+    Copied,
+}
+
 /// NIC, switch, and a network function that sends every frame back in the buffer in which it came.
 pub struct Rig {
     nic_to: Enqueue,
@@ -39,10 +46,15 @@ pub struct Rig {
 }
 
 impl Rig {
-    fn new(packed: bool) -> Rig {
+    fn new(packed: bool, way: Way) -> Rig {
         let mut arena = Arena::new(8 << 20, false).expect("there is memory");
         let common = features::VERSION_1 | if packed { features::RING_PACKED } else { 0 };
-        let (nic, guest) = (Negotiated(common | features::IN_ORDER), Negotiated(common | features::MRG_RXBUF));
+        // As the switch negotiates them: buffers of a mapped guest come back in any order.
+        let (nic, guest) = match way {
+            Way::Mapped => (features::IN_ORDER, features::MRG_RXBUF),
+            Way::Copied => (features::IN_ORDER | features::MRG_RXBUF, features::IN_ORDER | features::MRG_RXBUF),
+        };
+        let (nic, guest) = (Negotiated(common | nic), Negotiated(common | guest));
         let mut ring = |negotiated| Queue::layout(&mut arena, SIZE, negotiated).expect("it fits");
         let (nic_rx, nic_tx, guest_rx, guest_tx) = (ring(nic), ring(nic), ring(guest), ring(guest));
         let own = u64::from(SIZE) * u64::from(STRIDE);
@@ -54,28 +66,37 @@ impl Rig {
 
         let to_guest = Enqueue::new(memory.clone(), &guest_rx).expect("it is valid");
         let mut from_guest = Dequeue::new(memory.clone(), &guest_tx).expect("it is valid");
-        from_guest.allow_keeping();
-        let mapped = Arc::new(Mapped::new(true, Some(0)));
-        mapped.set_reachable(Some(memory.clone()));
-        mapped.set_in_place_from(from_guest.id());
+        let mapped = (way == Way::Mapped).then(|| {
+            from_guest.allow_keeping();
+            let mapped = Arc::new(Mapped::new(true, Some(0)));
+            mapped.set_reachable(Some(memory.clone()));
+            mapped.set_in_place_from(from_guest.id());
+            mapped
+        });
         let end = |ring: QueueConfig, buffers| QueueResources {
             queue: QueueEnd::create(driver(&ring), ring).expect("there are descriptors"),
             buffers,
             arena: arena.clone(),
             broken: Arc::default(),
         };
-        let from_nic = VirtioReceive::new(end(nic_rx, own_rx), false, Some(mapped.clone()), 0);
-        let to_nic = VirtioTransmit::new(end(nic_tx, own_tx), Some(mapped));
+        let mergeable = nic.has(features::MRG_RXBUF);
+        let from_nic = VirtioReceive::new(end(nic_rx, own_rx), mergeable, mapped.clone(), 0);
+        let to_nic = VirtioTransmit::new(end(nic_tx, own_tx), mapped);
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
         let from_guest = VhostReceive::new(from_guest, None, Call::new(None), Arc::default(), Arc::default());
+
+        let (there, back) = match way {
+            Way::Mapped => (InPlace::ToGuest, InPlace::FromGuest),
+            Way::Copied => (InPlace::Never, InPlace::Never),
+        };
 
         // The NIC gets the guest's buffers by their addresses in this process.
         let memory = Arc::new(memory.also_by_host());
         let mut rig = Rig {
             nic_to: Enqueue::new(memory.clone(), &nic_rx).expect("it is valid"),
             nic_from: Dequeue::new(memory, &nic_tx).expect("it is valid"),
-            there: ByHand::new(Box::new(from_nic), Box::new(to_guest), InPlace::ToGuest),
-            back: ByHand::new(Box::new(from_guest), Box::new(to_nic), InPlace::FromGuest),
+            there: ByHand::new(Box::new(from_nic), Box::new(to_guest), there),
+            back: ByHand::new(Box::new(from_guest), Box::new(to_nic), back),
             posted: driver(&guest_rx),
             sent: driver(&guest_tx),
             in_posted: [0; SIZE as usize],
@@ -133,28 +154,28 @@ impl Rig {
         self.nic_sends();
     }
 
-    /// Forwards a burst from the NIC, which came in the function's buffers.
+    /// Forwards a burst from the NIC, which came in the function's buffers if they are mapped.
     pub fn receive(&mut self) -> bool {
         self.there.round()
     }
 
-    /// Forwards a burst to the NIC, from where it lies, and takes back the one before.
+    /// Forwards a burst to the NIC, from where it lies if they are mapped, and takes back the one before.
     pub fn transmit(&mut self) -> bool {
         self.back.round()
     }
 }
 
 /// Returns a rig that has a burst to receive.
-pub fn about_to_receive(packed: bool) -> Rig {
-    let mut rig = Rig::new(packed);
+pub fn about_to_receive(packed: bool, way: Way) -> Rig {
+    let mut rig = Rig::new(packed, way);
     (0..BEFORE).for_each(|_| rig.pass());
     rig.nic_receives();
     rig
 }
 
 /// Returns a rig that has a burst to transmit.
-pub fn about_to_transmit(packed: bool) -> Rig {
-    let mut rig = about_to_receive(packed);
+pub fn about_to_transmit(packed: bool, way: Way) -> Rig {
+    let mut rig = about_to_receive(packed, way);
     assert!(rig.receive());
     rig.function_works();
     rig
