@@ -26,13 +26,22 @@ impl Depth {
     /// Reports whether one more batch may be published if so many are outstanding.
     #[inline(always)]
     pub(crate) fn allows(&mut self, outstanding: usize) -> bool {
-        self.is_reached |= outstanding >= self.now;
-        outstanding < self.now
+        let has_room = outstanding < self.now;
+        if !has_room {
+            self.is_reached = true;
+        }
+        has_room
     }
 
     /// Takes note of a release of `released` batches, which left so many outstanding.
     #[inline(always)]
     pub(crate) fn released(&mut self, released: usize, outstanding: usize) {
+        if self.is_reached || self.now > self.least {
+            self.adapt(released, outstanding);
+        }
+    }
+
+    fn adapt(&mut self, released: usize, outstanding: usize) {
         if released == 0 {
             self.has_waited |= self.is_reached;
             return;
