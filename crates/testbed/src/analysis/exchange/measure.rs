@@ -3,7 +3,7 @@
 use super::super::rig::RigError;
 use super::super::turns::{self, Processors, Step, TurnError, median};
 use super::rig::{Rig, WINDOW};
-use super::{Setup, Way};
+use super::setup::{Setup, Way};
 use loadgen::load::{Header, Misused, Nothing, Payload, Port, Touch, TouchLevel};
 
 /// A part that has a processor to itself.

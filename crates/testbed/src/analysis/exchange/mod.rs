@@ -6,23 +6,25 @@
 //! the parts take turns: one works alone on one of two processors, and all others share the other one. The slowest part limits the
 //! rate of three processors, one for each function and one for the switch.
 
+mod found;
 mod measure;
 mod rig;
+mod setup;
 mod show;
 
 use super::turns::{Processors, Timed, TurnError};
-use crate::latency::{self, Latency};
+use crate::latency;
 use crate::machine::Machine;
 use crate::record::{RecordError, free_directory};
 use crate::ring_format::RingFormat;
 use crate::statistics::Spread;
-use crate::transfer::{self, Transfer};
+use crate::transfer;
 use clap::Args;
+use found::{Figure, Found, Parts};
 use loadgen::cpu::PinError;
 use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
 use measure::{Cycles, Part};
-use serde::Serialize;
-use std::fmt;
+use setup::{Setup, Way};
 use std::path::PathBuf;
 
 /// Conditions of the analysis.
@@ -58,44 +60,6 @@ pub struct ExchangeParts {
     pub out: Option<PathBuf>,
 }
 
-/// Conditions of one row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Setup {
-    ring: RingFormat,
-    size: u16,
-    touch: TouchLevel,
-}
-
-impl fmt::Display for Setup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Setup { ring, size, touch } = self;
-        write!(f, "{ring}, {size} B, {touch} touched")
-    }
-}
-
-/// The way of a frame from one function to the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Way {
-    /// The switch copies it.
-    Copy,
-    /// Its buffer becomes the other function's.
-    Exchange,
-}
-
-impl Way {
-    const ALL: [Way; 2] = [Way::Copy, Way::Exchange];
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Way::Copy => "copy",
-            Way::Exchange => "exchange",
-        })
-    }
-}
-
 /// Error of the analysis.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
@@ -106,44 +70,6 @@ pub enum ExchangePartsError {
     Turn { point: String, source: TurnError },
     #[error(transparent)]
     Record(#[from] RecordError),
-}
-
-/// All results.
-struct Found {
-    rig: Machine,
-    line_cycles: Transfer,
-    figures: Vec<Figure>,
-}
-
-/// Results of one setup: medians of all rounds, in cycles per frame of either way.
-struct Figure {
-    setup: Setup,
-    /// Latency between the processors before.
-    latency: Latency,
-    /// Of copies, and of exchanges.
-    ways: [Parts; 2],
-}
-
-/// The parts of one way.
-struct Parts {
-    function: Timed,
-    switch: Timed,
-}
-
-impl Parts {
-    /// Returns the cycles per frame of the slowest part, and its name.
-    fn slowest(&self) -> (f64, &'static str) {
-        let (function, switch) = (self.function.alone, self.switch.alone);
-        if function > switch { (function, "function") } else { (switch, "switch") }
-    }
-}
-
-impl Figure {
-    /// Returns the rate with exchanges in relation to that with copies.
-    fn ratio(&self) -> f64 {
-        let [copied, exchanged] = &self.ways;
-        copied.slowest().0 / exchanged.slowest().0
-    }
 }
 
 /// Measures, and writes the results.
@@ -192,7 +118,7 @@ fn figure(options: &ExchangeParts, setup: &Setup) -> Result<Figure, ExchangePart
         }
     }
     let ways = samples.map(|samples| {
-        let median = |samples: Vec<f64>| Spread::of(samples.into_iter()).map_or(0.0, |spread| spread.median);
+        let median = |samples: Vec<f64>| Spread::of(samples).map_or(0.0, |spread| spread.median);
         let [function, function_together, switch, switch_together] = samples.map(median);
         Parts {
             function: Timed { alone: function, together: function_together },

@@ -1,7 +1,7 @@
 //! Two functions of one owner and the switch between them in one process.
 
 use super::super::rig::RigError;
-use super::{Setup, Way};
+use super::setup::{Setup, Way};
 use crate::ring_format::RingFormat;
 use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::worker::{ByHand, InPlace};

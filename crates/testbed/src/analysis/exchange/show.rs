@@ -1,7 +1,8 @@
 //! The results as a table, as a chart, and as they are kept.
 
 use super::super::turns::Timed;
-use super::{Figure, Found, Parts, Setup, Way};
+use super::found::{Figure, Found, Parts};
+use super::setup::{Setup, Way};
 use crate::draw::{self, Line, Lines};
 use crate::record::{Record, rounded};
 use crate::ring_format::RingFormat;
