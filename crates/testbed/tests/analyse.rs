@@ -62,6 +62,38 @@ fn a_model_of_the_caches_tells_the_parts_apart() {
 }
 
 #[test]
+fn parts_between_two_functions_are_measured_with_copies_and_exchanges() {
+    let out = tempfile::tempdir().unwrap();
+    let words = ["analyse", "exchange", "--json", "--size", "64,1518", "--rounds", "1", "--turns", "10"];
+    let output = testbed(&words, out.path());
+    let results = results(out.path());
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), results);
+    assert_eq!(results["figures"].as_array().unwrap().len(), 8, "two rings, two sizes, headers and payloads");
+    for row in results["figures"].as_array().unwrap() {
+        for way in ["copy", "exchange"] {
+            let part = |part: &str| row["ns"][way][part].as_f64().unwrap();
+            assert!(part("function") > 0.0 && part("switch") > 0.0, "{row}");
+        }
+    }
+    assert!(std::fs::read_to_string(out.path().join("chart.svg")).unwrap().ends_with("</svg>\n"));
+}
+
+#[test]
+fn parts_between_a_nic_and_a_function_are_measured_with_headers_and_payloads() {
+    let out = tempfile::tempdir().unwrap();
+    let words = ["analyse", "parts", "--size", "64,1514", "--pattern", "a,g", "--touch", "header,payload"];
+    testbed(&[&words[..], &["--rounds", "1", "--turns", "10"]].concat(), out.path());
+    let results = results(out.path());
+    let touched = |level: &str| {
+        let rows = results["figures"].as_array().unwrap().iter();
+        rows.filter(|row| row["touched"] == level && row["mpps"].as_f64().unwrap() > 0.0).count()
+    };
+    assert_eq!([touched("header"), touched("payload")], [8, 8], "two patterns, two rings, two sizes: {results}");
+    let chart = std::fs::read_to_string(out.path().join("chart.svg")).unwrap();
+    assert!(chart.contains("packed rings, payload touched"), "{chart}");
+}
+
+#[test]
 fn ways_to_share_a_queue_are_compared() {
     let out = tempfile::tempdir().unwrap();
     let words = ["analyse", "sharing", "--rounds", "1", "--turns", "1", "--threads", "1,2,3"];

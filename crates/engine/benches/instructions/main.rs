@@ -1,6 +1,6 @@
 //! Instructions per burst of a bridge's MAC table, of a worker's round along a patch, through a bridge, between ports
-//! that aggregate and with a shared queue, and of a mapping's rounds each way, on a virtio NIC and on AF_XDP, counted by valgrind:
-//! exact, independent of the machine's load.
+//! that aggregate and with a shared queue, and of its rounds between a NIC and a function each way, mapped and copied, on a virtio NIC and
+//! on AF_XDP, counted by valgrind: exact, independent of the machine's load.
 //!
 //! `cargo xtask verify --only instructions` runs this and compares with `bench/baseline/instructions.json`.
 #![allow(missing_docs)] // The macros' own items.
@@ -9,7 +9,7 @@ mod af_xdp;
 mod chain;
 mod conversations;
 mod function;
-mod mapped;
+mod nic;
 
 use conversations::Conversations;
 use engine::forward::mac_table::{Key, MacTable};
@@ -18,7 +18,7 @@ use engine::port::sink::Sink;
 use engine::spec::Pace;
 use engine::worker::{ByHand, InPlace, Role};
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use mapped::Way;
+use nic::Way;
 use packet::MAX_BURST;
 use std::hint::black_box;
 
@@ -101,22 +101,42 @@ fn round(mut worker: ByHand) {
     std::mem::forget(worker);
 }
 
-#[library_benchmark(setup = mapped::about_to_receive)]
-#[bench::split(false, Way::Patch)]
-#[bench::packed(true, Way::Patch)]
-#[bench::bridge_split(false, Way::Bridge)]
-#[bench::bridge_packed(true, Way::Bridge)]
-fn mapped_receive(mut rig: mapped::Rig) {
+#[library_benchmark(setup = nic::about_to_receive)]
+#[bench::split(false, Way::Mapped)]
+#[bench::packed(true, Way::Mapped)]
+#[bench::bridge_split(false, Way::MappedInBridge)]
+#[bench::bridge_packed(true, Way::MappedInBridge)]
+fn mapped_receive(mut rig: nic::Rig) {
     black_box(rig.receive());
     std::mem::forget(rig);
 }
 
-#[library_benchmark(setup = mapped::about_to_transmit)]
-#[bench::split(false, Way::Patch)]
-#[bench::packed(true, Way::Patch)]
-#[bench::bridge_split(false, Way::Bridge)]
-#[bench::bridge_packed(true, Way::Bridge)]
-fn mapped_transmit(mut rig: mapped::Rig) {
+#[library_benchmark(setup = nic::about_to_transmit)]
+#[bench::split(false, Way::Mapped)]
+#[bench::packed(true, Way::Mapped)]
+#[bench::bridge_split(false, Way::MappedInBridge)]
+#[bench::bridge_packed(true, Way::MappedInBridge)]
+fn mapped_transmit(mut rig: nic::Rig) {
+    black_box(rig.transmit());
+    std::mem::forget(rig);
+}
+
+#[library_benchmark(setup = nic::about_to_receive)]
+#[bench::split(false, Way::Copied)]
+#[bench::packed(true, Way::Copied)]
+#[bench::bridge_split(false, Way::CopiedInBridge)]
+#[bench::bridge_packed(true, Way::CopiedInBridge)]
+fn copied_receive(mut rig: nic::Rig) {
+    black_box(rig.receive());
+    std::mem::forget(rig);
+}
+
+#[library_benchmark(setup = nic::about_to_transmit)]
+#[bench::split(false, Way::Copied)]
+#[bench::packed(true, Way::Copied)]
+#[bench::bridge_split(false, Way::CopiedInBridge)]
+#[bench::bridge_packed(true, Way::CopiedInBridge)]
+fn copied_transmit(mut rig: nic::Rig) {
     black_box(rig.transmit());
     std::mem::forget(rig);
 }
@@ -144,7 +164,7 @@ fn af_xdp_transmit(mut rig: af_xdp::Rig) {
 library_benchmark_group!(name = mac_table, benchmarks = [learn_and_look_up]);
 library_benchmark_group!(name = worker, benchmarks = [round]);
 library_benchmark_group!(
-    name = mapping,
-    benchmarks = [mapped_receive, mapped_transmit, af_xdp_receive, af_xdp_transmit]
+    name = between_nic_and_function,
+    benchmarks = [mapped_receive, mapped_transmit, copied_receive, copied_transmit, af_xdp_receive, af_xdp_transmit]
 );
-main!(library_benchmark_groups = [mac_table, worker, mapping]);
+main!(library_benchmark_groups = [mac_table, worker, between_nic_and_function]);

@@ -6,7 +6,6 @@
 
 use nf::memory::Buffers;
 use std::ptr::NonNull;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 use virtqueue::exchange::PACKED_LEN_BITS;
@@ -52,12 +51,15 @@ pub struct FixedRing {
     kicked: u64,
     /// The buffer in each slot.
     slots: Box<[u16]>,
-    buffers: Rc<Buffers>,
+    buffers: Arc<Buffers>,
     /// Whether the device may exchange buffers.
     exchanges: bool,
     /// Keeps the areas mapped.
     _memory: Arc<Memory>,
 }
+
+// SAFETY: the pointers are to a shared mapping that `_memory` keeps alive, which both sides access by atomics only, on any thread.
+unsafe impl Send for FixedRing {}
 
 impl FixedRing {
     /// Creates the ring described by `config`, with the buffers `slots` of `buffers` in its slots. Of each the device gets `len`
@@ -65,7 +67,7 @@ impl FixedRing {
     pub fn new(
         arena: &Arena,
         config: &QueueConfig,
-        (buffers, slots): (&Rc<Buffers>, Box<[u16]>),
+        (buffers, slots): (&Arc<Buffers>, Box<[u16]>),
         len: u32,
         writable: bool,
     ) -> FixedRing {
@@ -329,7 +331,7 @@ mod tests {
         let mut arena = Arena::new(1 << 20, false).unwrap();
         let config = Queue::layout(&mut arena, 8, Negotiated(features::VERSION_1 | features)).unwrap();
         Queue::new(&arena, &config).unwrap();
-        let buffers = Rc::new(Buffers::allocate(&mut arena, 8, 256).unwrap());
+        let buffers = Arc::new(Buffers::allocate(&mut arena, 8, 256).unwrap());
         let ring = FixedRing::new(&arena, &config, (&buffers, (0..8).collect()), 100, false);
         let device = Dequeue::new(arena.memory().clone(), &config).unwrap();
         (ring, device)

@@ -9,21 +9,19 @@ mod pump;
 mod report;
 mod sequence;
 
-pub use fixed_ring::Misused;
+pub use fixed_ring::{FixedRing, Misused};
 pub use frame::{Header, MAX_SIZE, MIN_SIZE, Nothing, Payload, Shape, Touch};
 pub use options::{LoadOptions, TouchLevel, power_of_two};
+pub use port::{Port, Side};
 pub use pump::{PumpError, Tally};
 pub use report::{Accounts, Conditions, Report};
 pub use sequence::{Counts, Sequence};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
-use fixed_ring::FixedRing;
 use nf::memory::Buffers;
-use port::{Port, Side};
 use pump::Pump;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -180,7 +178,7 @@ fn open(load: &LoadOptions, indices: &[usize]) -> Result<Function, LoadError> {
             (buffers, (0..count).collect())
         }
     };
-    let buffers = Rc::new(buffers);
+    let buffers = Arc::new(buffers);
     let sent = NET_HEADER as usize + usize::from(load.size);
     if buffers.size() < sent {
         let (socket, size) = (sockets[indices[0]].clone(), buffers.size() - NET_HEADER as usize);

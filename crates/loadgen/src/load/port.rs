@@ -21,7 +21,9 @@ const FRAME: usize = NET_HEADER as usize;
 
 /// A queue, and the kick of its device.
 pub struct Side {
+    /// The queue.
     pub ring: FixedRing,
+    /// Wakes its device.
     pub kick: Event,
 }
 

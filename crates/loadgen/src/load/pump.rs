@@ -228,7 +228,6 @@ mod tests {
     use super::*;
     use nf::memory::Buffers;
     use packet::BurstStorage;
-    use std::rc::Rc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
     use virtqueue::device::{Dequeue, Enqueue};
@@ -243,7 +242,7 @@ mod tests {
         let mut side = |len: u32, writable| {
             let config = Queue::layout(&mut arena, 256, Negotiated(features::VERSION_1 | features)).unwrap();
             Queue::new(&arena, &config).unwrap();
-            let buffers = Rc::new(Buffers::allocate(&mut arena, 256, 2048).unwrap());
+            let buffers = std::sync::Arc::new(Buffers::allocate(&mut arena, 256, 2048).unwrap());
             let ring = FixedRing::new(&arena, &config, (&buffers, (0..256).collect()), len, writable);
             (Side { ring, kick: vhost_user::Event::create().unwrap() }, config)
         };

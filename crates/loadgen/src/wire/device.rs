@@ -1,8 +1,9 @@
 //! The generator and the checker behind the NIC.
 
+use super::arrivals::Arrivals;
 use super::nic::{Nic, NicRings};
 use super::tunnel;
-use crate::load::{Counts, Sequence, Shape, Touch};
+use crate::load::{Counts, Shape, Touch};
 use packet::{BurstStorage, MAX_BURST, Segment};
 use std::path::Path;
 use vhost_user::backend::Error;
@@ -24,9 +25,7 @@ pub struct Device {
     there: Shape,
     back: Shape,
     sent: u64,
-    sequence: Sequence,
-    /// Whether frames are compared with those sent.
-    checked: bool,
+    arrivals: Arrivals,
     /// Buffer in which a frame is assembled for checking.
     scratch: Vec<u8>,
 }
@@ -47,8 +46,8 @@ impl Device {
         let mut slots = vec![vec![0; there.len()]; MAX_BURST];
         slots.iter_mut().for_each(|slot| there.prepare(slot));
         let scratch = vec![0; there.len()];
-        let (storage, sequence) = (Box::default(), Sequence::default());
-        Device { nic, storage, slots, outer: 0, there, back, sent: 0, sequence, checked, scratch }
+        let (storage, arrivals) = (Box::default(), Arrivals::new(checked));
+        Device { nic, storage, slots, outer: 0, there, back, sent: 0, arrivals, scratch }
     }
 
     /// Sends its frames inside VXLAN, and expects them back inside VXLAN.
@@ -77,15 +76,11 @@ impl Device {
             for frame in frames.as_slice() {
                 if T::SEQUENCED {
                     let len = frames.copy_to(frame, &mut self.scratch[..T::looks_at(self.there.len())]);
-                    let (number, intact) = T::read(&self.scratch, &self.back, self.sequence.next());
+                    let (number, intact) = T::read(&self.scratch, &self.back, self.arrivals.next());
                     let whole = len == T::looks_at(self.there.len()) && frame.len() as usize == self.there.len();
-                    if self.checked {
-                        self.sequence.note(number, intact && whole);
-                    } else {
-                        self.sequence.note(self.sequence.next(), whole);
-                    }
+                    self.arrivals.note(number, whole, intact);
                 } else {
-                    self.sequence.note(self.sequence.next(), true);
+                    self.arrivals.note(self.arrivals.next(), true, true);
                 }
             }
             from.recycle();
@@ -106,20 +101,26 @@ impl Device {
         Ok(received + sent)
     }
 
-    /// Returns the counters.
+    /// Returns the counters of frames that arrived.
     pub fn counts(&self) -> Counts {
-        self.sequence.counts()
+        self.arrivals.counts()
+    }
+
+    /// Returns the record of frames that arrived, for a network function that keeps them.
+    #[inline(always)]
+    pub fn arrivals(&mut self) -> &mut Arrivals {
+        &mut self.arrivals
     }
 
     /// Returns the number of frames in flight, as far as known.
     #[inline(always)]
     pub fn in_flight(&self) -> u64 {
-        self.sent.saturating_sub(self.sequence.next())
+        self.sent.saturating_sub(self.arrivals.next())
     }
 
     /// Counts all frames in flight as lost.
     pub fn give_up(&mut self) {
-        self.sequence.give_up(self.sent);
+        self.arrivals.give_up(self.sent);
     }
 
     /// Notifies the switch if it sleeps.

@@ -1,5 +1,6 @@
-//! A network function that sends every frame back in the buffer in which it came.
+//! A network function that sends every frame back in the buffer in which it came, or keeps it.
 
+use super::arrivals::Arrivals;
 use super::options::WireOptions;
 use crate::load::{Shape, Touch, describe};
 use nf::memory::Buffers;
@@ -132,6 +133,34 @@ impl Function {
             moved += 1;
         }
         self.transmit.publish();
+        self.refill();
+        Ok(moved.into())
+    }
+
+    /// Reads the available frames, notes them in `arrivals`, and posts their buffers again; returns their number.
+    #[inline(always)]
+    pub fn keep<T: Touch>(&mut self, arrivals: &mut Arrivals) -> Result<u64, FunctionError> {
+        let mut moved = 0;
+        while moved < BURST
+            && let Some(returned) = self.receive.pop()?
+        {
+            let (index, len) = (*returned.entry, returned.len as usize);
+            self.free.push(index);
+            if len < FRAME + usize::from(crate::load::MIN_SIZE) {
+                // It came back without a frame.
+                continue;
+            }
+            let expected = arrivals.next();
+            let whole = len - FRAME == self.there.len();
+            let (number, intact) = if T::SEQUENCED && whole {
+                // SAFETY: the buffer came back from the device, and nobody writes before it is posted again.
+                T::read(&unsafe { self.buffers.bytes(index) }[FRAME..len], &self.there, expected)
+            } else {
+                (expected, true)
+            };
+            arrivals.note(number, whole, intact);
+            moved += 1;
+        }
         self.refill();
         Ok(moved.into())
     }

@@ -1,9 +1,10 @@
 //! The wire: a virtio NIC with a generator and a checker behind it, and a network function behind the switch, both in one
-//! thread. Frames go from the wire through the switch to the function, and back.
+//! thread. Frames go from the wire through the switch to the function, and back unless the function keeps them.
 //!
 //! The NIC is the device side of a vhost-user socket and writes straight into the buffers that it gets, as the DMA engine of a
 //! real one does.
 
+mod arrivals;
 mod device;
 mod function;
 mod nic;
@@ -28,7 +29,7 @@ const DRAIN: f64 = 0.005;
 /// Maximum number of drains, after which the rest is given up: two seconds, in which the switch gets its processor on a busy machine,
 /// too.
 const DRAINS: usize = 400;
-/// Time limit for the first frame to come back.
+/// Time limit for the first frame to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Error that prevents a measurement.
@@ -43,7 +44,7 @@ pub enum WireError {
     Broken(#[from] Broken),
     #[error(transparent)]
     Pin(#[from] PinError),
-    #[error("no frame came back: is the switch forwarding between the wire and the function?")]
+    #[error("no frame came to its end: is the switch forwarding between the wire and the function?")]
     Nothing,
 }
 
@@ -62,7 +63,7 @@ pub fn run(wire: &WireOptions) -> Result<Report, WireError> {
     }
 }
 
-fn measure<T: Touch>(wire: &WireOptions, mut device: Device, mut connected: Connected) -> Result<Report, WireError> {
+fn measure<T: Touch>(wire: &WireOptions, device: Device, connected: Connected) -> Result<Report, WireError> {
     let hz = cycles::frequency();
     let conditions = Conditions {
         size: wire.size,
@@ -70,29 +71,29 @@ fn measure<T: Touch>(wire: &WireOptions, mut device: Device, mut connected: Conn
         features: connected.describe(),
         memory: connected.memory().to_owned(),
     };
-    let function = &mut connected.function;
+    let mut ends = Ends { device, connected, window: wire.window, is_sink: wire.sink };
     let mut tally = Tally::default();
     let began = Instant::now();
     // Ports come up one after the other; frames that the switch drops until all are up are not losses.
-    while device.counts().received == 0 {
-        pump::<T>(wire.window, &mut device, function, (0.05 * hz) as u64, &mut tally)?;
-        drain::<T>(&mut device, function, hz)?;
+    while ends.device.counts().received == 0 {
+        ends.pump::<T>((0.05 * hz) as u64, &mut tally)?;
+        ends.drain::<T>(hz)?;
         if began.elapsed() > PATIENCE {
             return Err(WireError::Nothing);
         }
     }
     eprintln!("{RUNNING}");
-    pump::<T>(wire.window, &mut device, function, (wire.warmup * hz) as u64, &mut tally)?;
-    drain::<T>(&mut device, function, hz)?;
+    ends.pump::<T>((wire.warmup * hz) as u64, &mut tally)?;
+    ends.drain::<T>(hz)?;
     let began = Instant::now();
     loop {
-        let before = Accounts { counts: vec![device.counts()], tally };
+        let before = Accounts { counts: vec![ends.device.counts()], tally };
         let mark = cycles::Mark::now();
-        pump::<T>(wire.window, &mut device, function, (wire.seconds * hz) as u64, &mut tally)?;
+        ends.pump::<T>((wire.seconds * hz) as u64, &mut tally)?;
         let elapsed = mark.elapsed();
-        let received = device.counts().received;
-        drain::<T>(&mut device, function, hz)?;
-        let after = Accounts { counts: vec![Counts { received, ..device.counts() }], tally };
+        let received = ends.device.counts().received;
+        ends.drain::<T>(hz)?;
+        let after = Accounts { counts: vec![Counts { received, ..ends.device.counts() }], tally };
         let report = Report::between(conditions.clone(), elapsed, &before, &after);
         // On a busy machine the switch may not have had the processor for longer than a short measurement.
         match report.packets {
@@ -103,39 +104,51 @@ fn measure<T: Touch>(wire: &WireOptions, mut device: Device, mut connected: Conn
     }
 }
 
-/// Takes the frames in flight, and gives up on the missing ones: without comparison nothing else detects them.
-fn drain<T: Touch>(device: &mut Device, function: &mut Function, hz: f64) -> Result<(), WireError> {
-    for _ in 0..DRAINS {
-        pump::<T>(0, device, function, (DRAIN * hz) as u64, &mut Tally::default())?;
-        if device.in_flight() == 0 {
-            break;
-        }
-    }
-    device.give_up();
-    Ok(())
+/// Both ends of the wire.
+struct Ends {
+    device: Device,
+    connected: Connected,
+    /// Maximum number of frames in flight.
+    window: u64,
+    /// Whether the function keeps the frames that it gets.
+    is_sink: bool,
 }
 
-/// Runs both ends for about `duration` cycles, with at most `window` frames in flight.
-fn pump<T: Touch>(
-    window: u64,
-    device: &mut Device,
-    function: &mut Function,
-    duration: u64,
-    tally: &mut Tally,
-) -> Result<(), WireError> {
-    let start = cycles::now();
-    let mut last = start;
-    let mut idle = 0;
-    while last.wrapping_sub(start) < duration {
-        let moved = device.turn::<T>(window)? + function.turn::<T>()?;
-        let now = cycles::now();
-        tally.count(moved > 0, now.wrapping_sub(last));
-        idle = if moved > 0 { 0 } else { idle + 1 };
-        if idle % KICK_ROUNDS == KICK_ROUNDS - 1 {
-            device.notify();
-            function.kick();
+impl Ends {
+    /// Takes the frames in flight, and gives up on the missing ones: without comparison nothing else detects them.
+    fn drain<T: Touch>(&mut self, hz: f64) -> Result<(), WireError> {
+        let window = std::mem::take(&mut self.window);
+        for _ in 0..DRAINS {
+            self.pump::<T>((DRAIN * hz) as u64, &mut Tally::default())?;
+            if self.device.in_flight() == 0 {
+                break;
+            }
         }
-        last = now;
+        self.device.give_up();
+        self.window = window;
+        Ok(())
     }
-    Ok(())
+
+    /// Runs both ends for about `duration` cycles.
+    fn pump<T: Touch>(&mut self, duration: u64, tally: &mut Tally) -> Result<(), WireError> {
+        let Ends { device, connected, window, is_sink } = self;
+        let function = &mut connected.function;
+        let start = cycles::now();
+        let mut last = start;
+        let mut idle = 0;
+        while last.wrapping_sub(start) < duration {
+            let sent = device.turn::<T>(*window)?;
+            let got = if *is_sink { function.keep::<T>(device.arrivals())? } else { function.turn::<T>()? };
+            let moved = sent + got;
+            let now = cycles::now();
+            tally.count(moved > 0, now.wrapping_sub(last));
+            idle = if moved > 0 { 0 } else { idle + 1 };
+            if idle % KICK_ROUNDS == KICK_ROUNDS - 1 {
+                device.notify();
+                function.kick();
+            }
+            last = now;
+        }
+        Ok(())
+    }
 }

@@ -35,6 +35,9 @@ pub struct WireOptions {
     /// 02:00:00:00:01:01, the wire's 192.0.2.2 and 02:00:00:00:01:02
     #[arg(long)]
     pub vxlan: bool,
+    /// Let the network function keep the frames that it gets, and check them there
+    #[arg(long)]
+    pub sink: bool,
     /// Seconds to measure
     #[arg(long, default_value_t = 3.0)]
     pub seconds: f64,

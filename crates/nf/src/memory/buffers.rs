@@ -33,6 +33,8 @@ pub struct Buffers {
 // SAFETY: the pointer is to a shared mapping that `_memory` keeps alive; only a buffer's owner accesses it, on any
 // thread.
 unsafe impl Send for Buffers {}
+// SAFETY: as above. Those who have a reference get bytes only by a promise that a buffer is theirs.
+unsafe impl Sync for Buffers {}
 
 impl Buffers {
     /// Allocates `count` zeroed buffers of at least `size` bytes, which share no cache line; `None` if the arena is too small.

@@ -1,7 +1,7 @@
 //! Errors of analyses.
 
 use super::bench::MeasureError;
-use super::{cache, parts, pattern, sharing, switch};
+use super::{cache, exchange, parts, pattern, sharing, switch};
 use loadgen::cpu::PinError;
 use std::path::PathBuf;
 
@@ -21,6 +21,8 @@ pub enum AnalyseError {
     Measure { row: String, pattern: pattern::Pattern, source: MeasureError },
     #[error(transparent)]
     Parts(#[from] parts::PartsError),
+    #[error(transparent)]
+    Exchange(#[from] exchange::ExchangePartsError),
     #[error(transparent)]
     Sharing(#[from] sharing::SharingError),
     #[error("the results can't be written to {}: {source}", path.display())]

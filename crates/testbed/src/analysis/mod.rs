@@ -1,11 +1,12 @@
 //! Analyses of receive queue mapping, after the evaluation in Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward
 //! High-Performance Containerized Networking", IEEE TNSM 18 (2021): the cost of copies (tables II and III, figures 9, 11 and
 //! 12), each part on a processor of its own (table IV), the effect of ring sizes, and a model of the caches (tables IV to VI).
-//! And ways to share a receive queue among threads, after the slides of static role assignment.
+//! The same parts between two functions that exchange buffers. And ways to share a receive queue among threads, after the slides of static role assignment.
 
 mod bench;
 mod cache;
 mod error;
+mod exchange;
 mod files;
 mod findings;
 mod heat;
@@ -18,6 +19,7 @@ mod rings;
 mod setup;
 mod sharing;
 mod switch;
+mod turns;
 
 use clap::Subcommand;
 
@@ -30,6 +32,8 @@ pub enum Analyse {
     Patterns(patterns::Patterns),
     /// The time of each part of the data path on a processor of its own, and the cache lines that move between them
     Parts(parts::Parts),
+    /// The time of each part of the way between two functions on a processor of its own: with copies, and with buffers exchanged
+    Exchange(exchange::ExchangeParts),
     /// The effect of the sizes of the rings before and behind the switch
     Rings(rings::Rings),
     /// A model of the caches, for each part of the data path
@@ -49,6 +53,7 @@ pub fn run(analyse: &Analyse) -> Result<(), AnalyseError> {
     match analyse {
         Analyse::Patterns(patterns) => patterns::run(patterns),
         Analyse::Parts(parts) => Ok(parts::run(parts)?),
+        Analyse::Exchange(exchange) => Ok(exchange::run(exchange)?),
         Analyse::Rings(rings) => rings::run(rings),
         Analyse::Cache(cache) => Ok(cache::run(cache)?),
         Analyse::Sharing(sharing) => Ok(sharing::run(sharing)?),

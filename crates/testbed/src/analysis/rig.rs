@@ -8,6 +8,7 @@ use engine::port::vhost_user::{Call, VhostReceive, VhostTransmit};
 use engine::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use engine::port::zero_copy::Mapped;
 use engine::worker::{ByHand, InPlace};
+use loadgen::load::Misused;
 use loadgen::wire::{Broken, Device, Function, FunctionError, NicRings};
 use std::sync::Arc;
 use vhost_user::frontend::{QueueEnd, QueuePair, QueueSizes};
@@ -30,6 +31,10 @@ pub enum RigError {
     Nic(#[from] Broken),
     #[error(transparent)]
     Function(#[from] FunctionError),
+    #[error(transparent)]
+    Misused(#[from] Misused),
+    #[error("{copied} frames were copied where their buffers should have been exchanged")]
+    NotExchanged { copied: u64 },
     #[error("{received} frames came back where {wanted} should have, {corrupt} of them changed")]
     Wrong { received: u64, wanted: u64, corrupt: u64 },
 }

@@ -157,7 +157,7 @@ impl Bench<'_> {
                         .unwrap_or(&self.millrace),
                     directory,
                     sockets,
-                    millrace::Setup { forward, longest, wire, cpu, idle: Idle::Poll },
+                    millrace::Setup { forward, longest, wire, tunnel: self.compare.vxlan, cpu, idle: Idle::Poll },
                     self.interrupt,
                 )?))
             }
@@ -191,6 +191,12 @@ impl Bench<'_> {
         command.args(["--warmup", &self.compare.warmup().to_string()]);
         if scenario.ring == RingFormat::Packed {
             command.arg("--packed");
+        }
+        if self.compare.vxlan {
+            command.arg("--vxlan");
+        }
+        if self.compare.sink {
+            command.arg("--sink");
         }
         if scenario.functions > 2 {
             command.arg("--chain");

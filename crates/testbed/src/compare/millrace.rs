@@ -5,8 +5,8 @@ use crate::millrace::{self, Idle, MillraceError};
 use crate::ring_format::RingFormat;
 use crate::surroundings::Surroundings;
 use lab::millrace::config::{
-    Acceleration, RawBridge, RawExchange, RawFile, RawOpenflow, VhostUser, VirtioUser, bridge, exchange, file, mapping,
-    pass_through, patch, port, socket,
+    Acceleration, RawBridge, RawExchange, RawFile, RawOpenflow, RawPort, RawTunnelEnd, RawVxlan, VhostUser, VirtioUser,
+    bridge, exchange, file, mapping, pass_through, patch, port, socket,
 };
 use lab::millrace::{Files, Millrace, SOON};
 use lab::process::Interrupt;
@@ -22,6 +22,8 @@ pub struct Setup {
     pub longest: u16,
     /// With a wire, the first port is the driver of the NIC there, with rings of this format.
     pub wire: Option<RingFormat>,
+    /// Whether that port is the end of the wire's tunnel.
+    pub tunnel: bool,
     /// Processor of its worker.
     pub cpu: usize,
     /// Idle behaviour of its worker.
@@ -72,14 +74,15 @@ fn names(pair: usize) -> [String; 2] {
 }
 
 fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
-    let Setup { forward, longest, wire, cpu, idle } = setup;
+    let Setup { forward, longest, wire, tunnel, cpu, idle } = setup;
     let (mut ports, mut joints, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for (pair, sockets) in sockets.chunks(2).enumerate() {
         for (name, path) in names(pair).into_iter().zip(sockets) {
             ports.push(match wire {
                 Some(ring) if name == "a" => {
                     let packed = (ring == RingFormat::Packed).into();
-                    port(&name, VirtioUser { socket: socket(path), packed, ..VirtioUser::default() })
+                    let nic = port(&name, VirtioUser { socket: socket(path), packed, ..VirtioUser::default() });
+                    if tunnel { RawPort { vxlan: tunnel_end().into(), ..nic } } else { nic }
                 }
                 _ => port(&name, VhostUser { socket: socket(path), ..VhostUser::default() }),
             });
@@ -93,6 +96,13 @@ fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
     let group = forward.exchanges().then(|| RawExchange { buffer_size, ..exchange(all) });
     // What is compared is chosen here.
     file((ports, joints, channel, group, idle.worker(cpu), Acceleration::Off))
+}
+
+/// Returns the switch's end of the wire's tunnel.
+fn tunnel_end() -> RawVxlan {
+    let end =
+        |host| RawTunnelEnd { mac: format!("02:00:00:00:01:0{host}").into(), ip: format!("192.0.2.{host}").into() };
+    RawVxlan { vni: 100.into(), local: end(1).into(), remote: end(2).into(), ..RawVxlan::default() }
 }
 
 /// Returns the patch, bridge or mapping that joins a pair of ports.
@@ -132,10 +142,12 @@ mod tests {
             // An OpenFlow switch has one bridge, and a wire is one pair.
             let count = if forward.exchanges() { 6 } else { 2 };
             let sockets: Vec<_> = (0..count).map(|number| directory.path().join(format!("{number}.sock"))).collect();
-            let setup = Setup { forward, longest: 9014, wire, cpu: 0, idle };
-            std::fs::write(&file, configuration(&sockets, setup).text()).unwrap();
-            let read = ::millrace::config::Config::load(&file);
-            assert!(read.is_ok(), "{read:?}");
+            for tunnel in [false, wire.is_some()] {
+                let setup = Setup { forward, longest: 9014, wire, tunnel, cpu: 0, idle };
+                std::fs::write(&file, configuration(&sockets, setup).text()).unwrap();
+                let read = ::millrace::config::Config::load(&file);
+                assert!(read.is_ok(), "{read:?}");
+            }
         }
     }
 }

@@ -58,6 +58,12 @@ pub enum CompareError {
     Ovs(#[from] ovs::Unavailable),
     #[error("chains of functions, and functions that exchange buffers, are the testbed's: --load testbed")]
     Functions,
+    #[error("tunnels and functions that keep their frames are the wire's: --load wire")]
+    Wire,
+    #[error(
+        "--vxlan ends a tunnel at Millrace's port, and at no other switch's: name two ways by --forward, or --peer millrace"
+    )]
+    Tunnel,
     #[error("receiving into a network function's buffers needs a NIC: --load wire")]
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
@@ -79,6 +85,12 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     }
     if compare.load != LoadKind::Wire && compare.forward.iter().any(|forward| forward.is_mapped()) {
         return Err(CompareError::Mapped);
+    }
+    if compare.load != LoadKind::Wire && (compare.vxlan || compare.sink) {
+        return Err(CompareError::Wire);
+    }
+    if compare.vxlan && !contestants.iter().all(|contestant| contestant.is_millrace()) {
+        return Err(CompareError::Tunnel);
     }
     let program = crate::millrace::program(compare.millrace.as_deref())?;
     let against = compare.against.clone();

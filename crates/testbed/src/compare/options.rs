@@ -12,6 +12,7 @@ const EXAMPLES: &str = "Examples:
   testbed compare --peer ovs --size 64,1514 --label ovs
   testbed compare --forward bridge,patch --size 64 --label bridge
   testbed compare --load wire --forward map,patch --label wire-copy
+  testbed compare --load wire --forward map,patch --vxlan --sink --size 64,512,1400 --label vxlan-sink
   testbed compare --forward exchange,patch --touch payload --functions 2,4,8 --label exchange
   testbed compare --peer millrace --against ../other/target/release/millrace";
 
@@ -41,6 +42,13 @@ pub struct Compare {
     /// Program that sends the frames and takes them back
     #[arg(long, value_enum, default_value_t = LoadKind::Testbed)]
     pub load: LoadKind,
+    /// The wire's frames come and go inside VXLAN, and the switch's port is the end of the tunnel: for `--load wire` and ways of
+    /// Millrace. Sizes are those of the frames inside
+    #[arg(long)]
+    pub vxlan: bool,
+    /// The wire's function keeps the frames that it gets: for `--load wire`
+    #[arg(long)]
+    pub sink: bool,
     /// Measurements of each switch in each scenario [default: 3; with --quick: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,

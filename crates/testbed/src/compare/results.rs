@@ -7,7 +7,7 @@ use crate::machine::Machine;
 use crate::statistics::Spread;
 use crate::transfer::Transfer;
 use engine::stats::{Snapshot, WorkerStats};
-use loadgen::load::Report;
+use loadgen::load::{Report, TouchLevel};
 use std::collections::BTreeMap;
 
 /// Results of one comparison.
@@ -30,7 +30,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Creates empty results.
+    /// Creates empty results, with remarks on what the load of `compare` shows and what it hides.
     pub fn new(compare: &Compare, contestants: [Contestant; 2], rig: Machine) -> Results {
         Results {
             rig,
@@ -39,10 +39,26 @@ impl Results {
             seconds: compare.seconds(),
             contestants,
             outcomes: Vec::new(),
-            notes: Vec::new(),
+            notes: notes(compare),
         }
     }
 }
+
+/// Returns remarks on the load of a comparison.
+fn notes(compare: &Compare) -> Vec<String> {
+    let touches_payload = Scenario::all(compare).iter().any(|scenario| scenario.touch == TouchLevel::Payload);
+    let notes = [
+        (touches_payload, SHARED_CACHES),
+        (compare.vxlan, "frames come and go inside VXLAN, and sizes are those of the frames inside"),
+        (compare.sink, "the function keeps the frames that it gets: each passes the switch once"),
+    ];
+    notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note.to_owned()).collect()
+}
+
+/// Remark on rows with whole payloads: the load is one thread.
+const SHARED_CACHES: &str = "rows with whole payloads flatter what does not copy, so read those with headers first: both functions, or \
+                             NIC and function, share a processor, where the lines of a payload move twice with a copy and never \
+                             without one";
 
 /// Results of one scenario.
 #[derive(Debug)]
@@ -186,8 +202,8 @@ pub mod tests {
     use super::super::choices::Forward;
     use super::*;
     use crate::ring_format::RingFormat;
+    use clap::Parser;
     use engine::stats::PortStats;
-    use loadgen::load::TouchLevel;
 
     pub const PAIR: [Contestant; 2] = [Contestant::Millrace(Forward::Patch), Contestant::Testpmd];
 
@@ -224,6 +240,19 @@ pub mod tests {
             outcomes: rates.iter().map(|rates| outcome(rates)).collect(),
             notes: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_run_with_whole_payloads_says_that_these_rows_flatter() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            compare: Compare,
+        }
+        let notes = |line: &[&str]| notes(&Line::parse_from([&["testbed"], line].concat()).compare);
+        assert_eq!(notes(&["--size", "64"]), [""; 0]);
+        assert_eq!(notes(&[]), [SHARED_CACHES], "the longest frames are touched whole");
+        assert_eq!(notes(&["--load", "wire", "--size", "64", "--touch", "payload", "--vxlan", "--sink"]).len(), 3);
     }
 
     #[test]

@@ -33,6 +33,11 @@ impl Contestant {
         }
     }
 
+    /// Reports whether it is a build of Millrace.
+    pub fn is_millrace(self) -> bool {
+        matches!(self, Contestant::Millrace(_) | Contestant::Against(_))
+    }
+
     /// Returns the memory that its DPDK uses, in MiB.
     pub fn dpdk_megabytes(self) -> u64 {
         match self {
@@ -100,19 +105,21 @@ impl fmt::Display for Scenario {
 }
 
 impl Scenario {
-    /// Returns all requested scenarios. By default, payloads are touched at the longest size, where copies cost most.
+    /// Returns all requested scenarios, those that touch less of a frame first. By default, payloads are touched at the longest size,
+    /// where copies cost most.
     pub fn all(compare: &Compare) -> Vec<Scenario> {
         let sizes = compare.sizes();
         let longest = sizes.iter().max();
         let mut all = Vec::new();
         for &ring in &compare.ring {
             for &size in &sizes {
-                let touches = match (&compare.touch[..], compare.load) {
+                let mut touches = match (&compare.touch[..], compare.load) {
                     (_, LoadKind::Testpmd) => vec![TouchLevel::None],
                     ([], _) if Some(&size) == longest && size >= LONG => vec![TouchLevel::Header, TouchLevel::Payload],
                     ([], _) => vec![TouchLevel::Header],
                     (given, _) => given.to_vec(),
                 };
+                touches.sort_by_key(|touch| *touch as u8);
                 for touch in touches {
                     let chains = compare.functions.iter();
                     all.extend(chains.map(|&functions| Scenario { ring, size, touch, functions }));
@@ -146,7 +153,7 @@ mod tests {
     fn the_product_is_complete() {
         assert_eq!(scenarios(&[]).len(), 8);
         assert_eq!(scenarios(&["--quick"]).len(), 6);
-        let given = scenarios(&["--ring", "packed", "--size", "64,512", "--touch", "none,payload"]);
+        let given = scenarios(&["--ring", "packed", "--size", "64,512", "--touch", "payload,none"]);
         assert_eq!(given, ["packed 64 B none", "packed 64 B payload", "packed 512 B none", "packed 512 B payload"]);
         let testpmd = scenarios(&["--load", "testpmd", "--ring", "split", "--size", "1518"]);
         assert_eq!(testpmd, ["split 1518 B none"]);

@@ -1,7 +1,7 @@
 //! Errors of the analysis.
 
-use super::turns::TurnError;
 use crate::analysis::pattern::Pattern;
+use crate::analysis::turns::TurnError;
 use crate::record::RecordError;
 use crate::ring_format::RingFormat;
 use loadgen::cpu::PinError;

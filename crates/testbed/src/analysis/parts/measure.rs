@@ -2,8 +2,7 @@
 
 use super::super::rig::{Rig, RigError, without_switch};
 use super::super::setup::Setup;
-use super::turns::{self, Step, TurnError};
-use crate::statistics::Spread;
+use super::super::turns::{self, Processors, Step, TurnError, median};
 use engine::worker::ByHand;
 use loadgen::load::{Header, Nothing, Payload, Touch, TouchLevel};
 use std::fmt;
@@ -30,15 +29,6 @@ impl fmt::Display for Part {
             Part::Transmit => "SW_T",
         })
     }
-}
-
-/// The processors that take turns.
-#[derive(Clone, Copy, Debug)]
-pub struct Processors {
-    /// For the part that works alone.
-    pub alone: usize,
-    /// For all other parts.
-    pub others: usize,
 }
 
 /// Measures `turns` turns of `setup`, with the switch between NIC and function or without one; `alone` has a processor to
@@ -120,10 +110,6 @@ fn per_turn(received: &[u64], warm_up: usize, corrupt: u64) -> Result<f64, RigEr
     let whole = corrupt == 0 && frames > 0.0;
     let wrong = RigError::Wrong { received: received.last().copied().unwrap_or_default(), wanted: 1, corrupt };
     if whole { Ok(frames) } else { Err(wrong) }
-}
-
-fn median(values: &[u64]) -> f64 {
-    Spread::of(values.iter().map(|&value| value as f64)).map_or(0.0, |spread| spread.median)
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ mod error;
 mod found;
 mod measure;
 mod show;
-mod turns;
 
 use super::pattern::Pattern;
 use super::setup::{Setup, sizes};
+use super::turns::{Processors, Timed};
 use crate::latency;
 use crate::machine::Machine;
 use crate::record::free_directory;
@@ -20,10 +20,10 @@ use crate::ring_format::RingFormat;
 use crate::statistics::Spread;
 use crate::transfer;
 use clap::Args;
-use found::{Figure, Found, Timed};
+use found::{Figure, Found};
 use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
 use loadgen::wire::queue_sizes;
-use measure::{Part, Processors};
+use measure::Part;
 use std::path::PathBuf;
 use vhost_user::frontend::QueueSizes;
 
@@ -49,8 +49,8 @@ pub struct Parts {
     #[arg(long, value_name = "RX[:TX]", value_delimiter = ',', default_values = ["1024:256"], value_parser = queue_sizes)]
     pub r#virtual: Vec<QueueSizes>,
     /// Part of every frame that the network function touches, and the NIC reads
-    #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
-    pub touch: TouchLevel,
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "header")]
+    pub touch: Vec<TouchLevel>,
     /// Measurements of each point
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -81,8 +81,8 @@ pub fn run(parts: &Parts) -> Result<(), PartsError> {
     let mut found = Found { rig, line_cycles, figures: Vec::new() };
     let setups = setups(parts);
     for (number, setup) in setups.iter().enumerate() {
-        let Setup { pattern, ring, size, guest, .. } = setup;
-        eprintln!("[{}/{}] {pattern}, {ring}, {size} B, {}", number + 1, setups.len(), sizes(*guest));
+        let Setup { pattern, ring, size, touch, guest, .. } = setup;
+        eprintln!("[{}/{}] {pattern}, {ring}, {size} B, {touch}, {}", number + 1, setups.len(), sizes(*guest));
         found.figures.push(figure(parts, setup)?);
     }
     let (text, record) = (show::text(&found), show::record(&found));
@@ -94,13 +94,15 @@ pub fn run(parts: &Parts) -> Result<(), PartsError> {
 }
 
 fn setups(parts: &Parts) -> Vec<Setup> {
-    let Parts { touch, physical, .. } = *parts;
+    let physical = parts.physical;
     let mut setups = Vec::new();
-    for &size in &parts.size {
-        for &ring in &parts.ring {
-            for &guest in &parts.r#virtual {
-                let setup = |&pattern: &Pattern| Setup { pattern, ring, size, touch, physical, guest };
-                setups.extend(parts.pattern.iter().map(setup));
+    for &touch in &parts.touch {
+        for &size in &parts.size {
+            for &ring in &parts.ring {
+                for &guest in &parts.r#virtual {
+                    let setup = |&pattern: &Pattern| Setup { pattern, ring, size, touch, physical, guest };
+                    setups.extend(parts.pattern.iter().map(setup));
+                }
             }
         }
     }
@@ -126,10 +128,7 @@ fn figure(parts: &Parts, setup: &Setup) -> Result<Figure, PartsError> {
         without_switch.push(measured(false, Some(Part::Function))?[Part::Function as usize]);
     }
     let median = |figures: &Vec<f64>| Spread::of(figures.iter().copied()).map_or(0.0, |spread| spread.median);
-    let timed = |index: usize| Timed {
-        part: PIPELINE[index],
-        alone: median(&alone[index]),
-        together: median(&together[index]),
-    };
+    let timed =
+        |index: usize| (PIPELINE[index], Timed { alone: median(&alone[index]), together: median(&together[index]) });
     Ok(Figure { setup: *setup, latency, parts: [0, 1, 2].map(timed), without_switch: median(&without_switch) })
 }

@@ -177,7 +177,14 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     let directory = tempfile::Builder::new().prefix("testbed-").tempdir();
     let directory = directory.map_err(|source| LoneError::System { action: "making a temporary directory", source })?;
     let sockets = ["a.sock", "b.sock"].map(|name| directory.path().join(name));
-    let setup = millrace::Setup { forward: Forward::Patch, longest: 0, wire: None, cpu: options.switch_cpu, idle };
+    let setup = millrace::Setup {
+        forward: Forward::Patch,
+        longest: 0,
+        wire: None,
+        tunnel: false,
+        cpu: options.switch_cpu,
+        idle,
+    };
     let switch = millrace::start(program, directory.path(), &sockets, setup, interrupt)?;
     let packed = options.ring == RingFormat::Packed;
     let mut guests = [Guest::connect(&sockets[0], packed)?, Guest::connect(&sockets[1], packed)?];

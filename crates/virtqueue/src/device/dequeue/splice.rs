@@ -100,11 +100,9 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
         let frame = buffer.len - NET_HEADER;
         let addr = reach.address(buffer.ptr.addr() as u64, buffer.len);
         // SAFETY: the buffer was found to be mapped for its length.
-        let addr = addr.filter(|_| unsafe { passes(pass, &buffer, frame) } && kept.begin(buffer.chain()));
-        let Some(addr) = addr else {
-            done.stopped = true;
-            return None;
-        };
+        let goes = addr.is_some() && unsafe { passes(pass, &buffer, frame) } && kept.begin(buffer.chain());
+        done.stopped |= !goes;
+        let addr = addr.filter(|_| goes)?;
         ring.pass_available(&mut available, buffer.slots);
         chains.set(id, buffer.id);
         done.bytes += u64::from(frame);

@@ -1,11 +1,38 @@
 //! Work in turns, on one processor or on several: while one part works, the others wait, so that each finds the same in its
 //! caches as on a processor of its own.
 
-use super::super::rig::RigError;
+use super::rig::RigError;
+use crate::statistics::Spread;
+use crate::transfer::Transfer;
 use loadgen::cpu::{self, PinError};
 use loadgen::cycles;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The processors that take turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Processors {
+    /// For the part that works alone.
+    pub alone: usize,
+    /// For all other parts.
+    pub others: usize,
+}
+
+/// Cycles per frame of one part.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Alone on a processor.
+    pub alone: f64,
+    /// On one processor with all others.
+    pub together: f64,
+}
+
+impl Timed {
+    /// Returns the approximate number of cache lines per frame that come from another processor.
+    pub fn lines(&self, cost: &Transfer) -> f64 {
+        ((self.alone - self.together) / ((cost.read + cost.write) / 2.0)).max(0.0)
+    }
+}
 
 /// A part's work, and the processor that does it.
 pub struct Step<'s> {
@@ -76,6 +103,11 @@ fn work(
         }
     }
     Ok(taken)
+}
+
+/// Returns the median of what turns took or moved.
+pub fn median(values: &[u64]) -> f64 {
+    Spread::of(values.iter().map(|&value| value as f64)).map_or(0.0, |spread| spread.median)
 }
 
 #[cfg(test)]

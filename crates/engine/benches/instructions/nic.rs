@@ -1,4 +1,4 @@
-//! A worker between a NIC and a network function that are mapped: both stand still while it works.
+//! A worker between a NIC and a network function, mapped or not: both stand still while it works.
 
 use crate::function::{Function, LEN, SIZE};
 use engine::forward::mac_table::Key;
@@ -21,11 +21,23 @@ const BEFORE: usize = 40;
 /// Addresses of a frame: to one station, from another.
 const ADDRESSES: ([u8; 6], [u8; 6]) = ([6; 6], [8; 6]);
 
-/// The way of frames between the two ports.
+/// The way of frames between NIC and function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    Patch,
-    Bridge,
+    Mapped,
+    MappedInBridge,
+    Copied,
+    CopiedInBridge,
+}
+
+impl Way {
+    fn is_mapped(self) -> bool {
+        matches!(self, Way::Mapped | Way::MappedInBridge)
+    }
+
+    fn is_in_bridge(self) -> bool {
+        matches!(self, Way::MappedInBridge | Way::CopiedInBridge)
+    }
 }
 
 /// NIC, switch, and a network function that sends every frame back in the buffer in which it came.
@@ -42,7 +54,10 @@ impl Rig {
     fn new(packed: bool, way: Way) -> Rig {
         let mut arena = Arena::new(8 << 20, false).expect("there is memory");
         let common = features::VERSION_1 | if packed { features::RING_PACKED } else { 0 };
-        let (nic, guest) = (Negotiated(common | features::IN_ORDER), Negotiated(common | features::MRG_RXBUF));
+        // As the switch negotiates them: buffers of a mapped guest come back in any order.
+        let both = features::IN_ORDER | features::MRG_RXBUF;
+        let (nic, guest) = if way.is_mapped() { (features::IN_ORDER, features::MRG_RXBUF) } else { (both, both) };
+        let (nic, guest) = (Negotiated(common | nic), Negotiated(common | guest));
         let mut ring = |negotiated| Queue::layout(&mut arena, SIZE, negotiated).expect("it fits");
         let (nic_rx, nic_tx, guest_rx, guest_tx) = (ring(nic), ring(nic), ring(guest), ring(guest));
         let own = u64::from(SIZE) * u64::from(STRIDE);
@@ -52,10 +67,13 @@ impl Rig {
         let memory = arena.memory().clone();
         let to_guest = Enqueue::new(memory.clone(), &guest_rx).expect("it is valid");
         let mut from_guest = Dequeue::new(memory.clone(), &guest_tx).expect("it is valid");
-        from_guest.allow_keeping();
-        let mapped = Arc::new(Mapped::new(way == Way::Patch, Some(0)));
-        mapped.set_reachable(Some(memory.clone()));
-        mapped.set_in_place_from(from_guest.id());
+        let mapped = way.is_mapped().then(|| {
+            from_guest.allow_keeping();
+            let mapped = Arc::new(Mapped::new(!way.is_in_bridge(), Some(0)));
+            mapped.set_reachable(Some(memory.clone()));
+            mapped.set_in_place_from(from_guest.id());
+            mapped
+        });
         let end = |ring: QueueConfig, buffers| QueueResources {
             queue: QueueEnd::create(Queue::new(&arena, &ring).expect("it is valid"), ring)
                 .expect("there are descriptors"),
@@ -63,15 +81,21 @@ impl Rig {
             arena: arena.clone(),
             broken: Arc::default(),
         };
-        let from_nic = VirtioReceive::new(end(nic_rx, own_rx), false, Some(mapped.clone()), 0);
-        let to_nic = VirtioTransmit::new(end(nic_tx, own_tx), Some(mapped));
+        let mergeable = nic.has(features::MRG_RXBUF);
+        let from_nic = VirtioReceive::new(end(nic_rx, own_rx), mergeable, mapped.clone(), 0);
+        let to_nic = VirtioTransmit::new(end(nic_tx, own_tx), mapped);
         let to_guest = VhostTransmit::new(to_guest, Call::new(None), Arc::default(), Arc::default());
         let from_guest = VhostReceive::new(from_guest, None, Call::new(None), Arc::default(), Arc::default());
 
+        let (there, back) =
+            if way.is_mapped() { (InPlace::ToGuest, InPlace::FromGuest) } else { (InPlace::Never, InPlace::Never) };
         let destination = [Key::of(MacAddr(ADDRESSES.0), 0)];
-        let worker = |from: Box<dyn RxQueue>, to: Box<dyn TxQueue>, ends| match way {
-            Way::Patch => ByHand::new(from, to, ends),
-            Way::Bridge => ByHand::through_bridge(from, to, &destination, ends),
+        let worker = |from: Box<dyn RxQueue>, to: Box<dyn TxQueue>, ends| {
+            if way.is_in_bridge() {
+                ByHand::through_bridge(from, to, &destination, ends)
+            } else {
+                ByHand::new(from, to, ends)
+            }
         };
 
         // The NIC gets the guest's buffers by their addresses in this process.
@@ -79,8 +103,8 @@ impl Rig {
         let mut rig = Rig {
             nic_to: Enqueue::new(memory.clone(), &nic_rx).expect("it is valid"),
             nic_from: Dequeue::new(memory, &nic_tx).expect("it is valid"),
-            there: worker(Box::new(from_nic), Box::new(to_guest), InPlace::ToGuest),
-            back: worker(Box::new(from_guest), Box::new(to_nic), InPlace::FromGuest),
+            there: worker(Box::new(from_nic), Box::new(to_guest), there),
+            back: worker(Box::new(from_guest), Box::new(to_nic), back),
             function: Function::new(&arena, [&guest_rx, &guest_tx], buffers),
             storage: Box::default(),
         };
@@ -115,12 +139,12 @@ impl Rig {
         self.nic_sends();
     }
 
-    /// Forwards a burst from the NIC, which came in the function's buffers.
+    /// Forwards a burst from the NIC, which came in the function's buffers if they are mapped.
     pub fn receive(&mut self) -> bool {
         self.there.round()
     }
 
-    /// Forwards a burst to the NIC, from where it lies, and takes back the one before.
+    /// Forwards a burst to the NIC, from where it lies if they are mapped, and takes back the one before.
     pub fn transmit(&mut self) -> bool {
         self.back.round()
     }
