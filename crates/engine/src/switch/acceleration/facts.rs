@@ -137,9 +137,11 @@ impl<'s> Facts<'s> {
             Ok((b, a))
         } else if can_a.has_guest && can_b.has_guest {
             Err(self.why_not_exchanged(a, b))
+        } else if can_a.has_guest || can_b.has_guest {
+            let other = if can_a.has_guest { b } else { a };
+            Err(Reason::Kind { port: other.name.clone(), driver: other.driver.name() })
         } else {
-            let neither = if can_a.has_guest || !can_b.has_guest && can_a.lends { b } else { a };
-            Err(Reason::Kind { port: neither.name.clone(), driver: neither.driver.name() })
+            Err(Reason::NoGuest([a, b].map(|port| port.name.clone())))
         }
     }
 

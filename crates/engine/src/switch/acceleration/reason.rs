@@ -8,7 +8,9 @@ use std::fmt;
 pub(in crate::switch) enum Reason {
     /// It was told to choose nothing: at a port, or at all.
     Off(Option<String>),
-    /// A port neither has a guest nor receives into a guest's buffers.
+    /// Neither has a guest.
+    NoGuest([String; 2]),
+    /// Beside a guest, a port that cannot receive into its buffers.
     Kind {
         port: String,
         driver: &'static str,
@@ -75,8 +77,9 @@ impl fmt::Display for Reason {
         match self {
             Reason::Off(None) => write!(f, "acceleration is off"),
             Reason::Off(Some(port)) => write!(f, "acceleration is off at \"{port}\""),
+            Reason::NoGuest([a, b]) => write!(f, "neither \"{a}\" nor \"{b}\" has a guest"),
             Reason::Kind { port, driver } => {
-                write!(f, "\"{port}\" is of driver {driver}, which can neither fill a guest's buffers nor has a guest")
+                write!(f, "\"{port}\" is of driver {driver}, which cannot receive into a guest's buffers")
             }
             Reason::Guests([a, b]) => {
                 write!(f, "the guests of \"{a}\" and \"{b}\" may not access each other's memory")
@@ -142,7 +145,7 @@ impl Reason {
     /// Returns what users can do so that fewer frames are copied, if anything.
     pub(in crate::switch) fn remedy(&self) -> Option<String> {
         Some(match self {
-            Reason::Kind { .. } | Reason::Recorded(_) | Reason::Faults(_) | Reason::Parted => return None,
+            Reason::NoGuest(_) | Reason::Kind { .. } | Reason::Recorded(_) | Reason::Faults(_) | Reason::Parted => return None,
             Reason::Off(None) => "remove `acceleration = \"off\"` from the configuration".into(),
             Reason::Off(Some(port)) => format!("remove `acceleration = \"off\"` from port \"{port}\""),
             Reason::Guests(_) => {
