@@ -103,9 +103,7 @@ impl<'s> Facts<'s> {
         if physical.driver.capabilities().exposes_memory && !physical.trusted && !physical.is_of_group_of(guest) {
             return Err(Reason::Untrusted { physical: name(physical), guest: name(guest) });
         }
-        if guest.driver.keeps_memory().is_err() {
-            return Err(Reason::Balloon(name(guest)));
-        }
+        guest.driver.keeps_memory().map_err(|why| Reason::Balloon { guest: name(guest), why })?;
         self.nothing_looks_at_frames(physical, guest)?;
         let workers = match joint {
             Joint::Patch => vec![physical],

@@ -31,7 +31,10 @@ pub(in crate::switch) enum Reason {
         guest: String,
     },
     /// Pages of the guest's memory come and go.
-    Balloon(String),
+    Balloon {
+        guest: String,
+        why: &'static str,
+    },
     Mirrored(String),
     Recorded(String),
     Faults(String),
@@ -93,7 +96,7 @@ impl fmt::Display for Reason {
             Reason::Untrusted { physical, guest } => {
                 write!(f, "the program behind \"{physical}\" would get access to the memory of \"{guest}\"")
             }
-            Reason::Balloon(port) => write!(f, "\"{port}\" has a guest whose pages come and go (holes = \"allow\")"),
+            Reason::Balloon { guest, why } => write!(f, "\"{guest}\" {why}"),
             Reason::Mirrored(port) => {
                 write!(f, "a mirror copies the frames of \"{port}\", and a guest could change them before it does")
             }
@@ -161,7 +164,7 @@ impl Reason {
                 "set `trusted = true` at \"{physical}\" if it is a NIC, or a program that all guests trust with their memory; or the \
                  same `group` at both if \"{guest}\" has the same owner"
             ),
-            Reason::Balloon(port) => format!("set `holes = \"fill\"` at \"{port}\""),
+            Reason::Balloon { guest, .. } => format!("set `holes = \"fill\"` at \"{guest}\", if its guest keeps its memory"),
             Reason::Mirrored(_) => "remove the [[mirror]], or pin a [[mapping]] if the guest is trusted".into(),
             Reason::Aggregates(_) | Reason::Tunnel(_) | Reason::Flows(_) => "pin a [[mapping]] if the guest is trusted".into(),
             Reason::Others { .. } => {
