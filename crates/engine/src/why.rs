@@ -49,11 +49,13 @@ pub struct WayWhy {
     /// Reason why they are copied at present, if they need not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// Frames that were not copied; zero if that is not counted.
+    /// Frames that were not copied. Of ways by which all are copied, none are counted.
     pub in_place: u64,
-    /// Frames that were copied by reason, of an exchange; for a mapping the reason is empty. Ways of frames that are all copied count
-    /// none.
-    pub copied: BTreeMap<String, u64>,
+    /// Frames that were copied.
+    pub copied: u64,
+    /// The same by reason, if they could have been exchanged; only reasons that occurred.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reasons: BTreeMap<String, u64>,
 }
 
 /// How frames get to a peer.

@@ -35,7 +35,7 @@ fn a_machine_talks_and_its_frames_are_in_place() -> Result<()> {
         assert!(mapping.in_place > frames && mapping.copied == 0 && mapping.sent_in_place > frames / 2, "{mapping:?}");
         let said = millrace.ctl("mappings");
         let line: Vec<&str> = said.lines().nth(1).unwrap_or_default().split_whitespace().collect();
-        assert_eq!(line.get(..4), Some(&["wan.0", "fw.0", "pass-through", "zero-copy"][..]), "{said}");
+        assert_eq!(line.get(..5), Some(&["wan.0", "fw.0", "pass-through", "file", "zero-copy"][..]), "{said}");
         vm.power_off(e2e::SOON)?;
         millrace.wait_down("fw");
         let said = millrace.ctl("mappings");

@@ -6,6 +6,7 @@ use super::topology::Topology;
 use crate::spec::{PortSpec, Tenancy};
 use crate::stats::{ExchangeStats, MappingStats};
 use crate::why::{Frames, PeerWhy, PortWhy, WayWhy};
+use std::collections::BTreeMap;
 
 impl Switch {
     /// Explains how frames get from a port to its peers and back, if there is such a port.
@@ -158,7 +159,6 @@ fn port_of(queue: &str) -> &str {
 /// Returns the two ways of a mapped pair of queues.
 fn ways_of_mapping(stats: MappingStats) -> [WayWhy; 2] {
     let MappingStats { from, to, reason, in_place, elsewhere, split, copied, sent_in_place, sent_copied, .. } = stats;
-    let count = |frames: u64| [(String::new(), frames)].into_iter().filter(|(_, frames)| *frames > 0).collect();
     [
         WayWhy {
             from: from.clone(),
@@ -166,7 +166,8 @@ fn ways_of_mapping(stats: MappingStats) -> [WayWhy; 2] {
             frames: Frames::ReceivedInPlace,
             now: reason,
             in_place: in_place.saturating_sub(elsewhere + split),
-            copied: count(copied),
+            copied,
+            reasons: BTreeMap::new(),
         },
         WayWhy {
             from: to,
@@ -174,7 +175,8 @@ fn ways_of_mapping(stats: MappingStats) -> [WayWhy; 2] {
             frames: Frames::SentInPlace,
             now: None,
             in_place: sent_in_place,
-            copied: count(sent_copied),
+            copied: sent_copied,
+            reasons: BTreeMap::new(),
         },
     ]
 }
@@ -193,6 +195,7 @@ fn way_of_exchange(stats: &ExchangeStats, from: &str, to: &str) -> WayWhy {
         frames: Frames::Exchanged,
         now,
         in_place: pair.exchanged,
-        copied: pair.copied,
+        copied: pair.copied.values().sum(),
+        reasons: pair.copied,
     }
 }

@@ -20,7 +20,7 @@ pub enum FrontendError {
     #[error("{wanted} queue pairs wanted, but the device has {offered}")]
     TooFewQueues { wanted: u16, offered: u64 },
     #[error(
-        "the device does not exchange in this way: list its port in an [[exchange]] of this mode in the switch's configuration; `millrace ctl exchange` shows it"
+        "the device does not exchange in this way: list its port in an [[exchange]] of this mode in the switch's configuration, or, of mode group, give the ports of its owner the same `group`; `millrace ctl exchange` shows it"
     )]
     NoExchange,
     #[error("the device grants buffers in a way that is unknown here: its version differs")]

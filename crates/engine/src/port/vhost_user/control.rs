@@ -218,7 +218,10 @@ impl backend::Queues for VhostPort {
     }
 
     fn shared_object(&self, object: SharedObject) -> Result<OwnedFd, String> {
-        let place = self.site.exchange().ok_or("the port is in no [[exchange]]")?;
+        let place = self
+            .site
+            .exchange()
+            .ok_or("the port is in no [[exchange]], nor has its `group` other ports that it reaches")?;
         let mut own = self.seat.lock().unwrap();
         let failed = |error: io::Error| format!("cannot share a file: {error}");
         match object {

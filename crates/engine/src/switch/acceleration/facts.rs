@@ -103,9 +103,7 @@ impl<'s> Facts<'s> {
         if physical.driver.capabilities().exposes_memory && !physical.trusted && !physical.is_of_group_of(guest) {
             return Err(Reason::Untrusted { physical: name(physical), guest: name(guest) });
         }
-        if guest.driver.keeps_memory().is_err() {
-            return Err(Reason::Balloon(name(guest)));
-        }
+        guest.driver.keeps_memory().map_err(|why| Reason::Balloon { guest: name(guest), why })?;
         self.nothing_looks_at_frames(physical, guest)?;
         let workers = match joint {
             Joint::Patch => vec![physical],
@@ -137,9 +135,11 @@ impl<'s> Facts<'s> {
             Ok((b, a))
         } else if can_a.has_guest && can_b.has_guest {
             Err(self.why_not_exchanged(a, b))
+        } else if can_a.has_guest || can_b.has_guest {
+            let other = if can_a.has_guest { b } else { a };
+            Err(Reason::Kind { port: other.name.clone(), driver: other.driver.name() })
         } else {
-            let neither = if can_a.has_guest || !can_b.has_guest && can_a.lends { b } else { a };
-            Err(Reason::Kind { port: neither.name.clone(), driver: neither.driver.name() })
+            Err(Reason::NoGuest([a, b].map(|port| port.name.clone())))
         }
     }
 

@@ -8,7 +8,9 @@ use std::fmt;
 pub(in crate::switch) enum Reason {
     /// It was told to choose nothing: at a port, or at all.
     Off(Option<String>),
-    /// A port neither has a guest nor receives into a guest's buffers.
+    /// Neither has a guest.
+    NoGuest([String; 2]),
+    /// Beside a guest, a port that cannot receive into its buffers.
     Kind {
         port: String,
         driver: &'static str,
@@ -29,7 +31,10 @@ pub(in crate::switch) enum Reason {
         guest: String,
     },
     /// Pages of the guest's memory come and go.
-    Balloon(String),
+    Balloon {
+        guest: String,
+        why: &'static str,
+    },
     Mirrored(String),
     Recorded(String),
     Faults(String),
@@ -75,8 +80,9 @@ impl fmt::Display for Reason {
         match self {
             Reason::Off(None) => write!(f, "acceleration is off"),
             Reason::Off(Some(port)) => write!(f, "acceleration is off at \"{port}\""),
+            Reason::NoGuest([a, b]) => write!(f, "neither \"{a}\" nor \"{b}\" has a guest"),
             Reason::Kind { port, driver } => {
-                write!(f, "\"{port}\" is of driver {driver}, which can neither fill a guest's buffers nor has a guest")
+                write!(f, "\"{port}\" is of driver {driver}, which cannot receive into a guest's buffers")
             }
             Reason::Guests([a, b]) => {
                 write!(f, "the guests of \"{a}\" and \"{b}\" may not access each other's memory")
@@ -90,7 +96,7 @@ impl fmt::Display for Reason {
             Reason::Untrusted { physical, guest } => {
                 write!(f, "the program behind \"{physical}\" would get access to the memory of \"{guest}\"")
             }
-            Reason::Balloon(port) => write!(f, "\"{port}\" has a guest whose pages come and go (holes = \"allow\")"),
+            Reason::Balloon { guest, why } => write!(f, "\"{guest}\" {why}"),
             Reason::Mirrored(port) => {
                 write!(f, "a mirror copies the frames of \"{port}\", and a guest could change them before it does")
             }
@@ -142,7 +148,7 @@ impl Reason {
     /// Returns what users can do so that fewer frames are copied, if anything.
     pub(in crate::switch) fn remedy(&self) -> Option<String> {
         Some(match self {
-            Reason::Kind { .. } | Reason::Recorded(_) | Reason::Faults(_) | Reason::Parted => return None,
+            Reason::NoGuest(_) | Reason::Kind { .. } | Reason::Recorded(_) | Reason::Faults(_) | Reason::Parted => return None,
             Reason::Off(None) => "remove `acceleration = \"off\"` from the configuration".into(),
             Reason::Off(Some(port)) => format!("remove `acceleration = \"off\"` from port \"{port}\""),
             Reason::Guests(_) => {
@@ -158,7 +164,7 @@ impl Reason {
                 "set `trusted = true` at \"{physical}\" if it is a NIC, or a program that all guests trust with their memory; or the \
                  same `group` at both if \"{guest}\" has the same owner"
             ),
-            Reason::Balloon(port) => format!("set `holes = \"fill\"` at \"{port}\""),
+            Reason::Balloon { guest, .. } => format!("set `holes = \"fill\"` at \"{guest}\", if its guest keeps its memory"),
             Reason::Mirrored(_) => "remove the [[mirror]], or pin a [[mapping]] if the guest is trusted".into(),
             Reason::Aggregates(_) | Reason::Tunnel(_) | Reason::Flows(_) => "pin a [[mapping]] if the guest is trusted".into(),
             Reason::Others { .. } => {

@@ -80,6 +80,9 @@ fn changes(had: &PortSpec, port: &PortSpec) -> Why {
         ("VLANs", port.vlan != had.vlan),
         ("record-to", port.record != had.record),
         ("rx-sharing", port.sharing != had.sharing),
+        ("acceleration", port.acceleration != had.acceleration),
+        ("group", port.group != had.group),
+        ("trusted", port.trusted != had.trusted),
     ])
 }
 

@@ -3,7 +3,7 @@
 use super::Difference;
 use crate::port::{vhost_user, virtio_user};
 use crate::reload::{ReloadAction, Step, Subject};
-use crate::spec::{Driver, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy};
+use crate::spec::{Acceleration, Driver, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy};
 
 /// Returns a specification of a physical port and some guests, with these mappings: queue, guest, and copy-break.
 fn spec(mappings: &[(usize, &str, u32)]) -> Spec {
@@ -59,6 +59,16 @@ fn a_physical_port_is_reopened_for_its_first_mapping_and_after_its_last() {
     let ports = ["reopened port wan (mapping)", "reopened port fw (mapping)"];
     assert_eq!(taken(&none, &one)[..2], ports);
     assert_eq!(taken(&one, &none)[..2], ports);
+}
+
+#[test]
+fn what_the_switch_may_choose_changes_while_a_port_is_open() {
+    let (one, mut two) = (spec(&[]), spec(&[]));
+    two.ports[0].trusted = true;
+    two.ports[1].group = Some("owner".into());
+    two.ports[2].acceleration = Acceleration::Off;
+    let ports = ["changed port wan (trusted)", "changed port fw (group)", "changed port dpi (acceleration)"];
+    assert_eq!(taken(&one, &two), ports);
 }
 
 #[test]

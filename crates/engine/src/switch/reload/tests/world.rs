@@ -176,6 +176,9 @@ impl World {
             fault: of.fault.then(|| Faults { drop: 0.5, ..Faults::default() }),
             aggregate: of.aggregate,
             vxlan: of.vxlan.then(end),
+            // The switch has guests of the group exchange by itself, where they reach each other.
+            group: (of.record == 0).then(|| "owner".to_owned()),
+            acceleration: if of.fault { Acceleration::Off } else { Acceleration::Auto },
             ..PortSpec::new(format!("p{index}"), driver)
         }
     }
