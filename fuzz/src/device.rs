@@ -5,7 +5,7 @@ use arbitrary::Arbitrary;
 use packet::{Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Segment};
 use std::sync::Arc;
 use virtqueue::device::{Dequeue, Enqueue};
-use virtqueue::memory::Memory;
+use virtqueue::memory::{DirtyLog, Memory};
 use virtqueue::{Fatal, Negotiated, QueueConfig, features, ordering};
 
 /// Distance of the two queues' rings in bytes.
@@ -21,7 +21,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    fn config(&self, packed: bool, queue: bool) -> QueueConfig {
+    /// Describes one of the two queues in the guest's memory.
+    pub fn config(&self, packed: bool, queue: bool) -> QueueConfig {
         let bits = [
             (true, features::VERSION_1),
             (packed, features::RING_PACKED),
@@ -49,7 +50,7 @@ impl Setup {
 }
 
 /// A guest's action. `queue` is the transmit queue if false, else the receive queue.
-#[derive(Arbitrary, Debug)]
+#[derive(Arbitrary, Debug, Clone)]
 pub enum Move {
     Descriptor { queue: bool, slot: u16, addr: GuestAddress, len: Length, flags: u16, rest: u16 },
     Offer { queue: bool, heads: Vec<u16> },
@@ -76,14 +77,21 @@ pub enum Step {
 }
 
 /// Progress of a well-behaved guest, which makes slot after slot available.
-struct Guest<'m> {
+pub struct Guest<'m> {
     memory: &'m Memory,
-    configs: [QueueConfig; 2],
+    pub configs: [QueueConfig; 2],
     next: [(u16, bool); 2],
 }
 
-impl Guest<'_> {
-    fn make(&mut self, step: &Move) {
+impl<'m> Guest<'m> {
+    pub fn new(memory: &'m Memory, setup: &Setup, packed: bool) -> Guest<'m> {
+        let configs = [setup.config(packed, false), setup.config(packed, true)];
+        let start = configs[0].base as u16;
+        let start = if packed { ((start & 0x7fff) % configs[0].size, start >> 15 != 0) } else { (start, true) };
+        Guest { memory, configs, next: [start; 2] }
+    }
+
+    pub fn make(&mut self, step: &Move) {
         match *step {
             Move::Descriptor { queue, slot, addr, len, flags, rest } => {
                 let config = &self.configs[usize::from(queue)];
@@ -137,10 +145,7 @@ impl Guest<'_> {
 
 pub fn run(setup: &Setup, packed: bool, steps: &[Step]) {
     let memory = memory();
-    let configs = [setup.config(packed, false), setup.config(packed, true)];
-    let start = configs[0].base as u16;
-    let start = if packed { ((start & 0x7fff) % configs[0].size, start >> 15 != 0) } else { (start, true) };
-    let mut guest = Guest { memory, configs, next: [start; 2] };
+    let mut guest = Guest::new(memory, setup, packed);
     let mut rest = steps;
     while let Some((queues, left)) = life(memory, &mut guest, rest) {
         guest.configs[0].base = queues.0;
@@ -228,7 +233,12 @@ fn check(memory: &Memory, frames: Frames<'_>) {
     }
 }
 
-fn deliver(enqueue: &Enqueue, storage: &mut BurstStorage, frames: &[(Length, u16)]) -> Result<(), Fatal> {
+/// Delivers frames of another port, cut into segments.
+pub fn deliver<L: DirtyLog>(
+    enqueue: &Enqueue<L>,
+    storage: &mut BurstStorage,
+    frames: &[(Length, u16)],
+) -> Result<(), Fatal> {
     static BYTES: [u8; MAX_FRAME as usize] = [0xa5; MAX_FRAME as usize];
     let mut burst = storage.start();
     for &(len, cut) in frames.iter().take(MAX_BURST) {

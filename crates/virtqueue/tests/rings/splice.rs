@@ -1,18 +1,14 @@
 //! Frames that are spliced between two rings, compared with frames that go the general way: each burst by either.
 
 use crate::support::posting::{self, case};
+use crate::support::switch::{Filler, Sender};
 use crate::support::{Case, Driver, ROOM, SENT, frame};
-use packet::{Burst, BurstStorage, MAX_BURST, Segment};
+use packet::{BurstStorage, MAX_BURST, Segment};
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use virtqueue::device::{
-    Borrower, Chains, Dequeue, Enqueue, FilledLoans, Landing, Loan, Loans, Prefetch, SendTerms, Spliced, Terms,
-};
-use virtqueue::driver::{Buffer, Queue};
+use virtqueue::device::{Dequeue, Enqueue, Prefetch, Spliced};
+use virtqueue::driver::Queue;
 use virtqueue::{NET_HEADER, QueueConfig};
-
-/// Minimum length of a lent buffer.
-const LEND: u32 = 1024;
 
 /// Returns the ring of a NIC, beside that of a guest, and the driver's end of it. The NIC reaches the guest's memory by host addresses.
 fn nic(guest: &mut Driver, case: Case) -> (QueueConfig, Queue) {
@@ -73,41 +69,9 @@ impl Rings {
 struct ToGuest {
     guest: posting::Guest,
     nic: Enqueue,
-    filler: Queue,
-    loans: Loans,
+    filler: Filler,
     number: u32,
     spliced: u32,
-}
-
-/// Loans that the NIC has returned, and those that it gets.
-struct Filler<'f> {
-    queue: &'f mut Queue,
-    loans: &'f mut Loans,
-    marks: u8,
-    refused: Vec<Loan>,
-    lent: u8,
-}
-
-impl<'q> FilledLoans<'q> for Filler<'_> {
-    fn next(&mut self, _: &mut Burst<'_, 'q>) -> Option<(Loan, Landing<'q>)> {
-        let used = self.queue.pop_used().unwrap()?;
-        let loan = self.loans.take(used.id).expect("the NIC has loans only");
-        Some((loan, Landing { has_header: true, ..Landing::whole(used.len.saturating_sub(NET_HEADER)) }))
-    }
-
-    fn refused(&mut self, loan: Loan) {
-        self.refused.push(loan);
-    }
-}
-
-impl Borrower for Filler<'_> {
-    fn put(&mut self, loan: Loan) -> Result<(), Loan> {
-        let buffer = Buffer { addr: loan.addr(), len: loan.len(), writable: true };
-        let Some(id) = self.queue.add(&[buffer]) else { return Err(loan) };
-        self.lent = self.lent.wrapping_add(1);
-        self.loans.put(id, loan, self.marks > 0 && self.lent.is_multiple_of(self.marks));
-        Ok(())
-    }
 }
 
 impl ToGuest {
@@ -116,7 +80,7 @@ impl ToGuest {
         let (config, filler) = nic(&mut guest.driver, rings.nic());
         let memory = guest.driver.arena.memory().also_by_host();
         let nic = Enqueue::new(memory.into(), &config).unwrap();
-        ToGuest { guest, nic, filler, loans: Loans::new(config.size), number: 0, spliced: 0 }
+        ToGuest { guest, nic, filler: Filler::new(filler), number: 0, spliced: 0 }
     }
 
     fn step(&mut self, step: &Step, splices: bool) {
@@ -140,10 +104,10 @@ impl ToGuest {
 
     /// Reports whether anything moved.
     fn round(&mut self, splices: bool, most: u8, marks: u8) -> bool {
-        let ToGuest { guest, filler: queue, loans, .. } = self;
+        let ToGuest { guest, filler, .. } = self;
         let mut moved = false;
         if splices {
-            let done = guest.enqueue.splice(queue, loans, most.into(), LEND);
+            let done = filler.splice(&guest.enqueue, most.into());
             assert!(done.frames <= most.into());
             self.spliced += done.frames;
             moved = done.is_any();
@@ -151,18 +115,7 @@ impl ToGuest {
                 return moved;
             }
         }
-        let mut filler = Filler { queue, loans, marks, refused: Vec::new(), lent: 0 };
-        let mut storage = BurstStorage::default();
-        let mut burst = storage.start();
-        let frames = guest.enqueue.receive_filled(&mut burst, &mut filler);
-        let done = guest.enqueue.transmit(burst.frames()).unwrap();
-        assert_eq!(done.frames as usize, frames);
-        guest.enqueue.settle(|_| panic!("every frame is for the guest"));
-        filler.refused.drain(..).for_each(|loan| guest.enqueue.give_back(loan));
-        let terms = Terms { room: LEND, keep: 0, most: filler.queue.free().into() };
-        let lent = guest.enqueue.lend(terms, &mut filler).unwrap();
-        filler.queue.publish();
-        moved | (frames > 0) | (lent > 0)
+        moved | filler.pass(&guest.enqueue, marks).unwrap().is_any()
     }
 }
 
@@ -180,16 +133,12 @@ struct FromGuest {
     free: VecDeque<u16>,
     area_of: Vec<Option<u16>>,
     nic: Dequeue,
-    sender: Queue,
-    chains: Chains,
+    sender: Sender,
     number: u32,
     sent: Vec<Vec<u8>>,
     returned: usize,
     spliced: u32,
 }
-
-/// Frames of the guest that are shorter are not sent from its memory.
-const SHORTEST: u32 = 60;
 
 impl FromGuest {
     fn new(rings: Rings) -> FromGuest {
@@ -205,8 +154,7 @@ impl FromGuest {
             free: (0..size).collect(),
             area_of: vec![None; size.into()],
             nic,
-            sender,
-            chains: Chains::new(config.size),
+            sender: Sender::new(sender),
             number: 0,
             sent: Vec::new(),
             returned: 0,
@@ -258,13 +206,13 @@ impl FromGuest {
         }
     }
 
-    /// Reports whether anything moved. In the general way, frames that cannot be kept are dropped: the NIC's driver has no own buffers.
+    /// Reports whether anything moved.
     fn round(&mut self, splices: bool, most: u8) -> bool {
-        let room = self.sender.free();
+        let FromGuest { dequeue, sender, .. } = self;
         let mut moved = false;
         if splices {
-            let terms = SendTerms { most: most.into(), shortest: SHORTEST, kept: u16::MAX };
-            let done = self.dequeue.splice(&mut self.sender, &mut self.chains, terms);
+            let room = sender.queue.free();
+            let done = sender.splice(dequeue, most.into(), u16::MAX);
             assert!(done.frames <= most.into() && done.frames <= u32::from(room) + u32::from(done.back));
             self.spliced += done.frames;
             moved = done.is_any();
@@ -272,31 +220,7 @@ impl FromGuest {
                 return moved;
             }
         }
-        let mut back = 0;
-        while let Some(used) = self.sender.pop_used().unwrap() {
-            let chain = self.chains.take(used.id).expect("the NIC has frames of the guest only");
-            self.dequeue.release([chain]);
-            back += 1;
-        }
-        let mut storage = BurstStorage::default();
-        let mut burst = storage.start();
-        burst.limit(usize::from(self.sender.free()).clamp(1, MAX_BURST));
-        let taken = if self.sender.free() > 0 { self.dequeue.receive(&mut burst).unwrap() } else { 0 };
-        let frames = burst.frames();
-        for frame in frames.as_slice() {
-            if frame.len() >= SHORTEST
-                && let Some(chain) = frames.keep(frame, self.dequeue.id())
-            {
-                let addr = frame.first().as_ptr().addr() as u64 - u64::from(NET_HEADER);
-                let buffer = Buffer { addr, len: NET_HEADER + frame.len(), writable: false };
-                let id = self.sender.add(&[buffer]).expect("the burst was limited");
-                self.chains.put(id, chain);
-            }
-        }
-        self.sender.publish();
-        self.dequeue.keep(burst.kept());
-        self.dequeue.recycle();
-        moved | (back > 0) | (taken > 0)
+        moved | sender.pass(dequeue).unwrap().is_any()
     }
 }
 
@@ -316,7 +240,7 @@ proptest! {
             let [general, spliced] = &worlds;
             prop_assert_eq!(general.number, spliced.number, "the NIC had as many buffers");
             if let Step::Switch { .. } = step {
-                prop_assert_eq!(general.loans.len(), spliced.loans.len());
+                prop_assert_eq!(general.filler.loans.len(), spliced.filler.loans.len());
             }
         }
         for world in &mut worlds {
@@ -328,7 +252,7 @@ proptest! {
         let [general, spliced] = &mut worlds;
         prop_assert_eq!(&general.guest.received, &spliced.guest.received);
         for world in [general, spliced] {
-            world.loans.drain().for_each(|loan| world.guest.enqueue.give_back(loan));
+            world.filler.loans.drain().for_each(|loan| world.guest.enqueue.give_back(loan));
             world.guest.enqueue.close();
             world.guest.collect();
             let successor = successor(&world.guest);
@@ -355,7 +279,7 @@ proptest! {
         prop_assert_eq!(&general.sent, &spliced.sent);
         for world in [general, spliced] {
             world.collect();
-            prop_assert_eq!((world.returned, world.chains.len()), (world.number as usize, 0));
+            prop_assert_eq!((world.returned, world.sender.chains.len()), (world.number as usize, 0));
         }
     }
 }
@@ -397,8 +321,8 @@ fn loans_of_another_queue_are_not_spliced() {
     let (mut one, other) = (ToGuest::new(rings), posting::Guest::new(case(false, 16)));
     one.guest.post_in(4, 2048, 1);
     assert!(one.round(true, 32, 0));
-    assert_eq!(other.enqueue.splice(&mut one.filler, &mut one.loans, 32, LEND), Spliced::NOTHING);
-    assert_eq!(one.loans.len(), 4);
+    assert_eq!(one.filler.splice(&other.enqueue, 32), Spliced::NOTHING);
+    assert_eq!(one.filler.loans.len(), 4);
 }
 
 const _: () = assert!(ROOM > 2100 + NET_HEADER, "frames fit into areas");
