@@ -1,6 +1,6 @@
 //! A device behind rings in an arena of their driver's, which may lie.
 
-use crate::guest::{read, write};
+use crate::guest::{Length, read, write};
 use arbitrary::Arbitrary;
 use std::cell::RefCell;
 use virtqueue::memory::{Arena, Memory};
@@ -71,7 +71,7 @@ pub enum Move {
     Return {
         count: u8,
         id: Option<u16>,
-        len: u32,
+        len: Length,
     },
     UsedElement {
         slot: u16,
@@ -169,7 +169,7 @@ impl Backend<'_> {
         match step {
             Move::Return { count, id, len } => {
                 for _ in 0..*count {
-                    self.give_back(*id, *len);
+                    self.give_back(*id, len.get());
                 }
             }
             Move::UsedElement { slot, id, len } if !packed => {

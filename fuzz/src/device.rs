@@ -11,6 +11,9 @@ use virtqueue::{Fatal, Negotiated, QueueConfig, features, ordering};
 /// Distance of the two queues' rings in bytes.
 const APART: u64 = 0x8000;
 
+/// A buffer that the device writes to (virtio 1.2 §2.7.5, §2.8.14).
+const WRITE: u16 = 2;
+
 #[derive(Arbitrary, Debug)]
 pub struct Setup {
     in_order: bool,
@@ -52,11 +55,37 @@ impl Setup {
 /// A guest's action. `queue` is the transmit queue if false, else the receive queue.
 #[derive(Arbitrary, Debug, Clone)]
 pub enum Move {
-    Descriptor { queue: bool, slot: u16, addr: GuestAddress, len: Length, flags: u16, rest: u16 },
-    Offer { queue: bool, heads: Vec<u16> },
-    AvailableIndex { queue: bool, index: u16 },
-    Event { queue: bool, word: u32 },
-    Bytes { at: GuestAddress, bytes: Vec<u8> },
+    /// Makes chains available as a good guest does: of one buffer each, one after the other in memory.
+    Post {
+        queue: bool,
+        count: u8,
+        addr: GuestAddress,
+        len: Length,
+    },
+    Descriptor {
+        queue: bool,
+        slot: u16,
+        addr: GuestAddress,
+        len: Length,
+        flags: u16,
+        rest: u16,
+    },
+    Offer {
+        queue: bool,
+        heads: Vec<u16>,
+    },
+    AvailableIndex {
+        queue: bool,
+        index: u16,
+    },
+    Event {
+        queue: bool,
+        word: u32,
+    },
+    Bytes {
+        at: GuestAddress,
+        bytes: Vec<u8>,
+    },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -93,17 +122,16 @@ impl<'m> Guest<'m> {
 
     pub fn make(&mut self, step: &Move) {
         match *step {
+            Move::Post { queue, count, addr, len } => {
+                for n in 0..u64::from(count % 64) {
+                    let slot = self.next[usize::from(queue)].0 % self.configs[usize::from(queue)].size;
+                    let addr = addr.addr().wrapping_add(n * u64::from(len.get()));
+                    self.descriptor(queue, slot, (addr, len.get(), if queue { WRITE } else { 0 }), slot);
+                    self.offer(queue, slot);
+                }
+            }
             Move::Descriptor { queue, slot, addr, len, flags, rest } => {
-                let config = &self.configs[usize::from(queue)];
-                let packed = config.negotiated.has(features::RING_PACKED);
-                let at = config.descriptors + 16 * u64::from(slot % config.size);
-                let (third, fourth) = if packed { (rest, flags) } else { (flags % 16, rest % (config.size + 1)) };
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(&addr.addr().to_le_bytes());
-                bytes[8..12].copy_from_slice(&len.get().to_le_bytes());
-                bytes[12..14].copy_from_slice(&third.to_le_bytes());
-                bytes[14..].copy_from_slice(&fourth.to_le_bytes());
-                write(self.memory, at, &bytes);
+                self.descriptor(queue, slot, (addr.addr(), len.get(), flags), rest);
             }
             Move::Offer { queue, ref heads } => heads.iter().take(64).for_each(|&head| self.offer(queue, head)),
             Move::AvailableIndex { queue, index } => {
@@ -117,6 +145,20 @@ impl<'m> Guest<'m> {
             }
             Move::Bytes { at, ref bytes } => write(self.memory, at.addr(), bytes),
         }
+    }
+
+    /// Writes a descriptor; `rest` is an id (packed) or the next slot (split).
+    fn descriptor(&self, queue: bool, slot: u16, (addr, len, flags): (u64, u32, u16), rest: u16) {
+        let config = &self.configs[usize::from(queue)];
+        let packed = config.negotiated.has(features::RING_PACKED);
+        let at = config.descriptors + 16 * u64::from(slot % config.size);
+        let (third, fourth) = if packed { (rest, flags) } else { (flags % 16, rest % (config.size + 1)) };
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&addr.to_le_bytes());
+        bytes[8..12].copy_from_slice(&len.to_le_bytes());
+        bytes[12..14].copy_from_slice(&third.to_le_bytes());
+        bytes[14..].copy_from_slice(&fourth.to_le_bytes());
+        write(self.memory, at, &bytes);
     }
 
     fn offer(&mut self, queue: bool, head: u16) {
