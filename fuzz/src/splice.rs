@@ -239,6 +239,8 @@ impl<'p, 'm> Switch<'p, 'm> {
             }
         }
         let Some(guest) = &self.from_guest else { return };
+        // It writes to the guest's ring after it has added chains, which `observe` has to see as they were added.
+        self.peers.borrow_mut().meanwhile.retain(|act| matches!(act, Act::Guest(_)));
         match self.sender.pass(guest) {
             Ok(passed) => self.observe(true, passed.added),
             Err((Peer::Guest, _)) => self.end_from_guest(),
