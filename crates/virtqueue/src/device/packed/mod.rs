@@ -16,6 +16,7 @@ use crate::layout::{Descriptor, F_AVAIL, F_USED, F_WRITE, Tail, event, packed_av
 use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{crosses, get};
 use crate::position::Position;
+use packet::MAX_BURST;
 use packet::copy::prefetch_write;
 use std::cell::{Cell, RefMut};
 use std::sync::Arc;
@@ -59,6 +60,9 @@ pub(in crate::device) struct Scan {
     available: u16,
     slots_left: u16,
 }
+
+/// Slots on a cache line.
+const SLOTS_OF_LINE: usize = 4;
 
 /// The bits that tell whether a descriptor is available or used: all of them change from lap to lap.
 const STATE: u16 = F_AVAIL | F_USED;
@@ -123,6 +127,17 @@ impl<L: DirtyLog> PackedRing<L> {
     fn run(&self, scan: &Scan, count: u16) -> &[Slot] {
         let start = scan.at.slot;
         self.common.areas.slots(start, count.min(scan.slots_left).min(self.common.areas.size - start))
+    }
+
+    /// Fetches the lines of the `count` slots from `scan` on by `fetch`, a burst at most, while others are worked on. A processor that
+    /// asks for a line only when it reads it waits; and one that writes the line later asks for it twice. Called after a call that
+    /// found all that it wanted: lines that the guest is about to write are better left to it.
+    #[inline(always)]
+    fn fetch_ahead(&self, scan: &Scan, count: u16, fetch: impl Fn(*const u8)) {
+        let slots = self.run(scan, count.min(MAX_BURST as u16));
+        // The last slot of each line, if they begin on one: the call before has fetched the line on which they begin.
+        let last = slots.as_ptr().wrapping_add(SLOTS_OF_LINE - 1);
+        (0..slots.len()).step_by(SLOTS_OF_LINE).for_each(|at| fetch(last.wrapping_add(at).cast()));
     }
 
     /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published
@@ -194,6 +209,7 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
 
     #[inline(always)]
     fn pass_available(&self, scan: &mut Scan, slots: u16) {
+        Self::fetch_to_return(self.slot(scan));
         scan.pass(slots, self.common.areas.size);
     }
 
