@@ -129,12 +129,15 @@ impl<L: DirtyLog> PackedRing<L> {
         self.common.areas.slots(start, count.min(scan.slots_left).min(self.common.areas.size - start))
     }
 
-    /// Fetches the lines of the `count` slots from `scan` on by `fetch`, a burst at most, while others are worked on. A processor that
-    /// asks for a line only when it reads it waits; and one that writes the line later asks for it twice. Called after a call that
-    /// found all that it wanted: lines that the guest is about to write are better left to it.
+    /// Fetches the lines of the `count` slots from `scan` on by `fetch`, a burst at most, while others are worked on: a processor that
+    /// asks for a line only when it reads it waits, and one that writes the line later asks for it twice. Does so only if the guest
+    /// has written the last of them, as lines that it is about to write are better left to it. That is a hint: all are read again.
     #[inline(always)]
     fn fetch_ahead(&self, scan: &Scan, count: u16, fetch: impl Fn(*const u8)) {
         let slots = self.run(scan, count.min(MAX_BURST as u16));
+        if slots.last().is_none_or(|last| last.consume().tail.packed_state() != scan.available) {
+            return;
+        }
         // The last slot of each line, if they begin on one: the call before has fetched the line on which they begin.
         let last = slots.as_ptr().wrapping_add(SLOTS_OF_LINE - 1);
         (0..slots.len()).step_by(SLOTS_OF_LINE).for_each(|at| fetch(last.wrapping_add(at).cast()));

@@ -57,7 +57,6 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
         posted.push_to(&vacant);
         self.next_avail.set(scan.at);
         if posted.len() >= wanted {
-            // They were written by the guest at about the same time as those that were there.
             self.fetch_ahead(&scan, before - scan.slots_left, prefetch_write);
         }
         Ok(())
