@@ -207,12 +207,15 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
 
     #[inline(always)]
     fn head_at(&self, scan: &Scan) -> Result<Option<Head>, Fatal> {
-        Ok(if scan.slots_left > 0 { self.available(scan) } else { None })
+        if scan.slots_left == 0 {
+            return Ok(None);
+        }
+        // A chain that is taken this way returns by itself.
+        Ok(self.available(scan).inspect(|_| Self::fetch_to_return(self.slot(scan))))
     }
 
     #[inline(always)]
     fn pass_available(&self, scan: &mut Scan, slots: u16) {
-        Self::fetch_to_return(self.slot(scan));
         scan.pass(slots, self.common.areas.size);
     }
 
