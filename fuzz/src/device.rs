@@ -5,11 +5,14 @@ use arbitrary::Arbitrary;
 use packet::{Burst, BurstStorage, Frames, MAX_BURST, MAX_FRAME, MIN_FRAME, Segment};
 use std::sync::Arc;
 use virtqueue::device::{Dequeue, Enqueue};
-use virtqueue::memory::Memory;
+use virtqueue::memory::{DirtyLog, Memory};
 use virtqueue::{Fatal, Negotiated, QueueConfig, features, ordering};
 
 /// Distance of the two queues' rings in bytes.
 const APART: u64 = 0x8000;
+
+/// A buffer that the device writes to (virtio 1.2 §2.7.5, §2.8.14).
+const WRITE: u16 = 2;
 
 #[derive(Arbitrary, Debug)]
 pub struct Setup {
@@ -21,7 +24,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    fn config(&self, packed: bool, queue: bool) -> QueueConfig {
+    /// Describes one of the two queues in the guest's memory.
+    pub fn config(&self, packed: bool, queue: bool) -> QueueConfig {
         let bits = [
             (true, features::VERSION_1),
             (packed, features::RING_PACKED),
@@ -49,13 +53,39 @@ impl Setup {
 }
 
 /// A guest's action. `queue` is the transmit queue if false, else the receive queue.
-#[derive(Arbitrary, Debug)]
+#[derive(Arbitrary, Debug, Clone)]
 pub enum Move {
-    Descriptor { queue: bool, slot: u16, addr: GuestAddress, len: Length, flags: u16, rest: u16 },
-    Offer { queue: bool, heads: Vec<u16> },
-    AvailableIndex { queue: bool, index: u16 },
-    Event { queue: bool, word: u32 },
-    Bytes { at: GuestAddress, bytes: Vec<u8> },
+    /// Makes chains available as a good guest does: of one buffer each, one after the other in memory.
+    Post {
+        queue: bool,
+        count: u8,
+        addr: GuestAddress,
+        len: Length,
+    },
+    Descriptor {
+        queue: bool,
+        slot: u16,
+        addr: GuestAddress,
+        len: Length,
+        flags: u16,
+        rest: u16,
+    },
+    Offer {
+        queue: bool,
+        heads: Vec<u16>,
+    },
+    AvailableIndex {
+        queue: bool,
+        index: u16,
+    },
+    Event {
+        queue: bool,
+        word: u32,
+    },
+    Bytes {
+        at: GuestAddress,
+        bytes: Vec<u8>,
+    },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -76,26 +106,32 @@ pub enum Step {
 }
 
 /// Progress of a well-behaved guest, which makes slot after slot available.
-struct Guest<'m> {
+pub struct Guest<'m> {
     memory: &'m Memory,
-    configs: [QueueConfig; 2],
+    pub configs: [QueueConfig; 2],
     next: [(u16, bool); 2],
 }
 
-impl Guest<'_> {
-    fn make(&mut self, step: &Move) {
+impl<'m> Guest<'m> {
+    pub fn new(memory: &'m Memory, setup: &Setup, packed: bool) -> Guest<'m> {
+        let configs = [setup.config(packed, false), setup.config(packed, true)];
+        let start = configs[0].base as u16;
+        let start = if packed { ((start & 0x7fff) % configs[0].size, start >> 15 != 0) } else { (start, true) };
+        Guest { memory, configs, next: [start; 2] }
+    }
+
+    pub fn make(&mut self, step: &Move) {
         match *step {
+            Move::Post { queue, count, addr, len } => {
+                for n in 0..u64::from(count % 64) {
+                    let slot = self.next[usize::from(queue)].0 % self.configs[usize::from(queue)].size;
+                    let addr = addr.addr().wrapping_add(n * u64::from(len.get()));
+                    self.descriptor(queue, slot, (addr, len.get(), if queue { WRITE } else { 0 }), slot);
+                    self.offer(queue, slot);
+                }
+            }
             Move::Descriptor { queue, slot, addr, len, flags, rest } => {
-                let config = &self.configs[usize::from(queue)];
-                let packed = config.negotiated.has(features::RING_PACKED);
-                let at = config.descriptors + 16 * u64::from(slot % config.size);
-                let (third, fourth) = if packed { (rest, flags) } else { (flags % 16, rest % (config.size + 1)) };
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(&addr.addr().to_le_bytes());
-                bytes[8..12].copy_from_slice(&len.get().to_le_bytes());
-                bytes[12..14].copy_from_slice(&third.to_le_bytes());
-                bytes[14..].copy_from_slice(&fourth.to_le_bytes());
-                write(self.memory, at, &bytes);
+                self.descriptor(queue, slot, (addr.addr(), len.get(), flags), rest);
             }
             Move::Offer { queue, ref heads } => heads.iter().take(64).for_each(|&head| self.offer(queue, head)),
             Move::AvailableIndex { queue, index } => {
@@ -109,6 +145,20 @@ impl Guest<'_> {
             }
             Move::Bytes { at, ref bytes } => write(self.memory, at.addr(), bytes),
         }
+    }
+
+    /// Writes a descriptor; `rest` is an id (packed) or the next slot (split).
+    fn descriptor(&self, queue: bool, slot: u16, (addr, len, flags): (u64, u32, u16), rest: u16) {
+        let config = &self.configs[usize::from(queue)];
+        let packed = config.negotiated.has(features::RING_PACKED);
+        let at = config.descriptors + 16 * u64::from(slot % config.size);
+        let (third, fourth) = if packed { (rest, flags) } else { (flags % 16, rest % (config.size + 1)) };
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&addr.to_le_bytes());
+        bytes[8..12].copy_from_slice(&len.to_le_bytes());
+        bytes[12..14].copy_from_slice(&third.to_le_bytes());
+        bytes[14..].copy_from_slice(&fourth.to_le_bytes());
+        write(self.memory, at, &bytes);
     }
 
     fn offer(&mut self, queue: bool, head: u16) {
@@ -137,10 +187,7 @@ impl Guest<'_> {
 
 pub fn run(setup: &Setup, packed: bool, steps: &[Step]) {
     let memory = memory();
-    let configs = [setup.config(packed, false), setup.config(packed, true)];
-    let start = configs[0].base as u16;
-    let start = if packed { ((start & 0x7fff) % configs[0].size, start >> 15 != 0) } else { (start, true) };
-    let mut guest = Guest { memory, configs, next: [start; 2] };
+    let mut guest = Guest::new(memory, setup, packed);
     let mut rest = steps;
     while let Some((queues, left)) = life(memory, &mut guest, rest) {
         guest.configs[0].base = queues.0;
@@ -228,7 +275,12 @@ fn check(memory: &Memory, frames: Frames<'_>) {
     }
 }
 
-fn deliver(enqueue: &Enqueue, storage: &mut BurstStorage, frames: &[(Length, u16)]) -> Result<(), Fatal> {
+/// Delivers frames of another port, cut into segments.
+pub fn deliver<L: DirtyLog>(
+    enqueue: &Enqueue<L>,
+    storage: &mut BurstStorage,
+    frames: &[(Length, u16)],
+) -> Result<(), Fatal> {
     static BYTES: [u8; MAX_FRAME as usize] = [0xa5; MAX_FRAME as usize];
     let mut burst = storage.start();
     for &(len, cut) in frames.iter().take(MAX_BURST) {

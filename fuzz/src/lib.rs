@@ -4,6 +4,7 @@
 //! lent frames lie in the memory that the peer shared.
 
 pub mod aggregates;
+pub mod backend;
 pub mod captures;
 pub mod controller;
 pub mod device;
@@ -12,4 +13,7 @@ pub mod exchange;
 pub mod guest;
 pub mod messages;
 pub mod regions;
+pub mod splice;
+#[path = "../../crates/virtqueue/tests/rings/support/switch.rs"]
+pub mod switch;
 pub mod tunnel;

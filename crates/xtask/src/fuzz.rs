@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::pool;
 use std::sync::Mutex;
 
-/// Runs each fuzzer for `seconds`. A failing input is left in `fuzz/artifacts/`.
+/// Runs all fuzzers, which share the time: `seconds` in all. A failing input is left in `fuzz/artifacts/`.
 pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
     let target = context.target("fuzz");
     let target = target.to_string_lossy();
@@ -14,7 +14,9 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
     // Some create files. A fuzzer exits without cleaning up, so they get a directory that is removed here.
     let scratch = tempfile::tempdir().map_err(|e| format!("cannot make a directory: {e}"))?;
     let mut runs = Vec::new();
-    for name in names(context)? {
+    let names = names(context)?;
+    let shares = shares(seconds, names.len() as u32);
+    for (name, seconds) in names.into_iter().zip(shares) {
         let corpus = context.target("fuzz-corpus").join(&name);
         std::fs::create_dir_all(&corpus).map_err(|e| format!("cannot make {}: {e}", corpus.display()))?;
         let time = format!("-max_total_time={seconds}");
@@ -32,12 +34,29 @@ pub fn run(context: &Context, seconds: u32) -> Result<(), Failure> {
     })
 }
 
+/// Shares `seconds` out among `count` fuzzers: whole seconds, at least one each.
+fn shares(seconds: u32, count: u32) -> impl Iterator<Item = u32> {
+    (0..count).map(move |n| (seconds * (n + 1) / count - seconds * n / count).max(1))
+}
+
 /// Lists the fuzzers: every file in `fuzz/fuzz_targets`.
-fn names(context: &Context) -> Result<Vec<String>, Failure> {
+pub fn names(context: &Context) -> Result<Vec<String>, Failure> {
     let directory = context.root.join("fuzz/fuzz_targets");
     let files = std::fs::read_dir(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
     let name = |file: std::fs::DirEntry| Some(file.path().file_stem()?.to_str()?.to_owned());
     let mut names: Vec<String> = files.flatten().filter_map(name).collect();
     names.sort();
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fuzzers_share_the_time() {
+        let shares: Vec<u32> = shares(30, 11).collect();
+        assert_eq!(shares.iter().sum::<u32>(), 30);
+        assert!(shares.iter().all(|&seconds| (2..=3).contains(&seconds)));
+    }
 }

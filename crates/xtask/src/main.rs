@@ -121,7 +121,7 @@ fn run(task: &Task) -> Result<(), Failure> {
             let soak =
                 ["test", "--release", "--package", "millrace-e2e", "--test", "live", "--", "soak::", "--nocapture"];
             context.cargo(&soak).env("MILLRACE_SOAK_FRAMES", arguments.frames.to_string()).run()?;
-            fuzz::run(context, arguments.minutes * 60)
+            fuzz::run(context, arguments.minutes * 60 * fuzz::names(context)?.len() as u32)
         }
         Task::Docs => {
             let arguments = ["run", "--quiet", "--package", "millrace", "--", "schema", "--markdown"];

@@ -13,8 +13,8 @@ use crate::tools::{Need, prepare};
 use crate::{arm64, dependencies, dpdk_current, fuzz, instructions, passt_current, platforms, proofs};
 use std::time::{Duration, Instant};
 
-/// Seconds for each fuzzer: enough to see that it runs and to find obvious breakage.
-const FUZZ_SECONDS: u32 = 3;
+/// Seconds for all fuzzers, two or three each: enough to see that they run and to find obvious breakage.
+const FUZZ_SECONDS: u32 = 30;
 
 /// A list of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,6 @@ mod lend;
 #[cfg(not(miri))]
 mod pages;
 mod rogue;
-#[cfg(not(miri))]
 mod splice;
 mod support;
 #[cfg(not(miri))]

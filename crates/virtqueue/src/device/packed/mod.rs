@@ -16,6 +16,7 @@ use crate::layout::{Descriptor, F_AVAIL, F_USED, F_WRITE, Tail, event, packed_av
 use crate::memory::{DirtyLog, Memory};
 use crate::ordering::{crosses, get};
 use crate::position::Position;
+use packet::MAX_BURST;
 use packet::copy::prefetch_write;
 use std::cell::{Cell, RefMut};
 use std::sync::Arc;
@@ -59,6 +60,9 @@ pub(in crate::device) struct Scan {
     available: u16,
     slots_left: u16,
 }
+
+/// Slots on a cache line.
+const SLOTS_OF_LINE: usize = 4;
 
 /// The bits that tell whether a descriptor is available or used: all of them change from lap to lap.
 const STATE: u16 = F_AVAIL | F_USED;
@@ -125,6 +129,20 @@ impl<L: DirtyLog> PackedRing<L> {
         self.common.areas.slots(start, count.min(scan.slots_left).min(self.common.areas.size - start))
     }
 
+    /// Fetches the lines of the `count` slots from `scan` on by `fetch`, a burst at most, while others are worked on: a processor that
+    /// asks for a line only when it reads it waits, and one that writes the line later asks for it twice. Does so only if the guest
+    /// has written the last of them, as lines that it is about to write are better left to it. That is a hint: all are read again.
+    #[inline(always)]
+    fn fetch_ahead(&self, scan: &Scan, count: u16, fetch: impl Fn(*const u8)) {
+        let slots = self.run(scan, count.min(MAX_BURST as u16));
+        if slots.last().is_none_or(|last| last.consume().tail.packed_state() != scan.available) {
+            return;
+        }
+        // The last slot of each line, if they begin on one: the call before has fetched the line on which they begin.
+        let last = slots.as_ptr().wrapping_add(SLOTS_OF_LINE - 1);
+        (0..slots.len()).step_by(SLOTS_OF_LINE).for_each(|at| fetch(last.wrapping_add(at).cast()));
+    }
+
     /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published
     /// as used. A slot offered again before it was published is left for a later call.
     #[inline(always)]
@@ -189,7 +207,11 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
 
     #[inline(always)]
     fn head_at(&self, scan: &Scan) -> Result<Option<Head>, Fatal> {
-        Ok(if scan.slots_left > 0 { self.available(scan) } else { None })
+        if scan.slots_left == 0 {
+            return Ok(None);
+        }
+        // A chain that is taken this way returns by itself.
+        Ok(self.available(scan).inspect(|_| Self::fetch_to_return(self.slot(scan))))
     }
 
     #[inline(always)]

@@ -11,6 +11,7 @@ use crate::error::Fatal;
 use crate::exchange::Instead;
 use crate::layout::Descriptor;
 use crate::memory::DirtyLog;
+use packet::copy::prefetch_write;
 
 impl<L: DirtyLog> PackedRing<L> {
     /// Adds a chain of several buffers, or one that nothing fits into; returns the slots that it takes.
@@ -33,6 +34,7 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
         }
         let size = self.common.areas.size;
         let (mut scan, mut vacant) = (self.scan(), posted.vacant(wanted));
+        let before = scan.slots_left;
         while scan.slots_left > 0
             && let room @ 1.. = vacant.run().len() as u16
         {
@@ -54,6 +56,9 @@ impl<L: DirtyLog> ReceiveRing for PackedRing<L> {
         }
         posted.push_to(&vacant);
         self.next_avail.set(scan.at);
+        if posted.len() >= wanted {
+            self.fetch_ahead(&scan, before - scan.slots_left, prefetch_write);
+        }
         Ok(())
     }
 

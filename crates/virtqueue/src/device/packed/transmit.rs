@@ -11,6 +11,7 @@ use crate::device::transmit::{Intake, TransmitRing, is_enough, push_usual, recor
 use crate::error::{Fatal, SetupError};
 use crate::exchange::Instead;
 use crate::memory::{DirtyLog, Memory};
+use packet::copy::{prefetch, prefetch_write};
 use packet::{Burst, MAX_BURST};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -88,6 +89,12 @@ impl<L: DirtyLog> TransmitRing for PackedTransmit<L> {
             scan.pass(chain.slots, ring.common.areas.size);
         }
         ring.next_avail.set(scan.at);
+        let is_full = burst.room() == 0 || taken == MAX_BURST;
+        match returns_each(ring, kept) {
+            true if is_full => ring.fetch_ahead(&scan, taken as u16, prefetch_write),
+            false if is_full => ring.fetch_ahead(&scan, taken as u16, prefetch),
+            _ => {}
+        }
         match kept {
             None => self.count.set(taken),
             Some(kept) => kept.mark(burst),

@@ -2,6 +2,7 @@
 
 pub mod guest;
 pub mod posting;
+pub mod switch;
 
 use packet::Burst;
 use std::sync::LazyLock;
