@@ -6,6 +6,8 @@ use crate::spec::{
     AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, FailMode, Faults, Idle, MirrorDirection, MirrorPoint,
     MirrorSpec, Mode, PortQueues, PortSpec, QueueSizes, Sharing, SharingSpec, Tenancy, Vlan, WorkerSpec, XdpMode,
 };
+use crate::spec::{ExchangeSpec, MappingSpec};
+use crate::switch::difference::{exchange_name, mapping_name};
 use ::vhost_user::backend::Holes;
 use packet::MacAddr;
 use std::time::Duration;
