@@ -50,7 +50,7 @@ pub const DEFAULT_LEARNED_LIMIT: i64 = 4096;
 pub struct RawFile {
     /// Whether the switch chooses by itself where frames need not be copied: which physical ports receive into guests' buffers, and
     /// which functions of one `group` exchange buffers. It takes nothing away from anyone, and `millrace ctl why PORT` explains its
-    /// choice. What [[mapping]] and [[exchange]] say holds in both cases. docs/mapping.md explains it.
+    /// choice. What `[[mapping]]` and `[[exchange]]` say holds in both cases. docs/mapping.md explains it.
     #[schemars(extend("default" = "auto"))]
     pub acceleration: Field<Acceleration>,
     /// A port: frames enter and leave the switch here.

@@ -1,6 +1,7 @@
 //! The rules of exchange: the functions of an owner swap buffers where they can reach each other.
 
-use super::{Facts, Reason};
+use super::facts::Facts;
+use super::reason::Reason;
 use crate::spec::{ExchangeMode, ExchangeSpec, PortSpec, Sharing};
 use std::collections::{BTreeMap, HashMap};
 

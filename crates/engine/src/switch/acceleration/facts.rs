@@ -1,6 +1,7 @@
 //! The rules: which ports may be mapped without a loss for anyone.
 
-use super::{Chosen, Reason};
+use super::chosen::Chosen;
+use super::reason::Reason;
 use crate::spec::{Acceleration, BridgeSpec, Idle, MappingSpec, PortQueues, PortSpec, Sharing, Spec, Tenancy, Vlan};
 use crate::switch::layout::assignment;
 use std::collections::{BTreeSet, HashMap, HashSet};

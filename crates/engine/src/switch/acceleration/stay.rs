@@ -6,7 +6,9 @@
 //!
 //! Where the user changes `acceleration`, `group` or `trusted`, ports are opened again.
 
-use super::{Chosen, Facts, Reason};
+use super::chosen::Chosen;
+use super::facts::Facts;
+use super::reason::Reason;
 use crate::spec::{ExchangeSpec, MappingSpec, PortSpec, Spec, Tenancy};
 use crate::switch::difference::reopens;
 use std::collections::HashSet;

@@ -3,9 +3,11 @@
 use super::*;
 use crate::port::{af_xdp, sink, tap, vhost_user, virtio_user};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, FailMode, Faults, Idle, MirrorDirection, MirrorPoint,
-    MirrorSpec, Mode, PortQueues, PortSpec, QueueSizes, Sharing, SharingSpec, Tenancy, Vlan, WorkerSpec, XdpMode,
+    AggregationSpec, BridgeSpec, Chains, Driver, ExchangeMode, ExchangeSpec, FailMode, Faults, Idle, MappingSpec,
+    MirrorDirection, MirrorPoint, MirrorSpec, Mode, PortQueues, PortSpec, QueueSizes, Sharing, SharingSpec, Tenancy,
+    Vlan, WorkerSpec, XdpMode,
 };
+use crate::switch::difference::{exchange_name, mapping_name};
 use ::vhost_user::backend::Holes;
 use packet::MacAddr;
 use std::time::Duration;
