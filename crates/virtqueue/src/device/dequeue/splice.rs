@@ -100,13 +100,17 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
         let frame = buffer.len - NET_HEADER;
         let addr = reach.address(buffer.ptr.addr() as u64, buffer.len);
         // SAFETY: the buffer was found to be mapped for its length.
-        let goes = addr.is_some() && unsafe { passes(pass, &buffer, frame) } && kept.begin(buffer.chain());
-        done.stopped |= !goes;
-        let addr = addr.filter(|_| goes)?;
-        ring.pass_available(&mut available, buffer.slots);
-        chains.set(id, buffer.id);
-        done.bytes += u64::from(frame);
-        Some(Buffer { addr, len: buffer.len, writable: false })
+        if let Some(addr) = addr
+            && unsafe { passes(pass, &buffer, frame) }
+            && kept.begin(buffer.chain())
+        {
+            ring.pass_available(&mut available, buffer.slots);
+            chains.set(id, buffer.id);
+            done.bytes += u64::from(frame);
+            return Some(Buffer { addr, len: buffer.len, writable: false });
+        }
+        done.stopped = true;
+        None
     });
     done.stopped |= next.stopped;
     ring.set_available(available);
@@ -131,17 +135,19 @@ impl<R: DeviceRing> Next<'_, R> {
     /// Returns the frame at `available`, if there is one, in one buffer and of these lengths.
     #[inline(always)]
     fn frame(&mut self, available: &R::Available) -> Option<Posted> {
-        let buffer = match self.ring.head_at(available) {
-            Ok(None) => return None,
-            Ok(Some(head)) => single::<R>(self.memory, head, Access::Read),
-            Err(_) => None,
-        };
-        let buffer = buffer.filter(|buffer| self.lengths.contains(&buffer.len.wrapping_sub(NET_HEADER)));
-        if buffer.is_none() {
-            cold_path();
-            self.stopped = true;
+        let head = self.ring.head_at(available);
+        if let Ok(None) = head {
+            return None;
         }
-        buffer
+        if let Ok(Some(head)) = head
+            && let Some(buffer) = single::<R>(self.memory, head, Access::Read)
+            && self.lengths.contains(&buffer.len.wrapping_sub(NET_HEADER))
+        {
+            return Some(buffer);
+        }
+        cold_path();
+        self.stopped = true;
+        None
     }
 
     /// Has up to `most` frames from `available` on fetched. Returns their number.

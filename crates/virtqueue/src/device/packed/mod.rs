@@ -138,9 +138,7 @@ impl<L: DirtyLog> PackedRing<L> {
         if slots.last().is_none_or(|last| last.consume().tail.packed_state() != scan.available) {
             return;
         }
-        // The last slot of each line, if they begin on one: the call before has fetched the line on which they begin.
-        let last = slots.as_ptr().wrapping_add(SLOTS_OF_LINE - 1);
-        (0..slots.len()).step_by(SLOTS_OF_LINE).for_each(|at| fetch(last.wrapping_add(at).cast()));
+        each_line(slots, fetch);
     }
 
     /// Starts to read chains. The guest may have made the whole ring available except slots taken and not yet published
@@ -196,6 +194,14 @@ impl<L: DirtyLog> PackedRing<L> {
     }
 }
 
+/// Passes an address on each line of `slots` to `fetch`, but for the first of them if they begin in the middle of it: a call for the
+/// slots before these has passed that one.
+#[inline(always)]
+fn each_line(slots: &[Slot], fetch: impl Fn(*const u8)) {
+    let last = slots.as_ptr().wrapping_add(SLOTS_OF_LINE - 1);
+    (0..slots.len()).step_by(SLOTS_OF_LINE).for_each(|at| fetch(last.wrapping_add(at).cast()));
+}
+
 impl<L: DirtyLog> DeviceRing for PackedRing<L> {
     type Log = L;
     type Available = Scan;
@@ -207,11 +213,7 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
 
     #[inline(always)]
     fn head_at(&self, scan: &Scan) -> Result<Option<Head>, Fatal> {
-        if scan.slots_left == 0 {
-            return Ok(None);
-        }
-        // A chain that is taken this way returns by itself.
-        Ok(self.available(scan).inspect(|_| Self::fetch_to_return(self.slot(scan))))
+        Ok(if scan.slots_left > 0 { self.available(scan) } else { None })
     }
 
     #[inline(always)]
@@ -221,7 +223,10 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
 
     #[inline(always)]
     fn set_available(&self, scan: Scan) {
-        self.next_avail.set(scan.at);
+        let (from, size) = (self.next_avail.replace(scan.at), self.common.areas.size);
+        // These chains return later, one by one: see `fetch_to_return`.
+        let taken = from.distance(scan.at, size).min(size - from.slot);
+        each_line(self.common.areas.slots(from.slot, taken), prefetch_write);
     }
 
     #[inline(always)]
