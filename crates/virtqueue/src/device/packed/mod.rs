@@ -207,11 +207,7 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
 
     #[inline(always)]
     fn head_at(&self, scan: &Scan) -> Result<Option<Head>, Fatal> {
-        if scan.slots_left == 0 {
-            return Ok(None);
-        }
-        // A chain that is taken this way returns by itself.
-        Ok(self.available(scan).inspect(|_| Self::fetch_to_return(self.slot(scan))))
+        Ok(if scan.slots_left > 0 { self.available(scan) } else { None })
     }
 
     #[inline(always)]
