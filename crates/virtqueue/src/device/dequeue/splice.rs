@@ -100,8 +100,9 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
         let frame = buffer.len - NET_HEADER;
         let addr = reach.address(buffer.ptr.addr() as u64, buffer.len);
         // SAFETY: the buffer was found to be mapped for its length.
+        let passes = unsafe { passes(pass, &buffer, frame) };
         if let Some(addr) = addr
-            && unsafe { passes(pass, &buffer, frame) }
+            && passes
             && kept.begin(buffer.chain())
         {
             ring.pass_available(&mut available, buffer.slots);
