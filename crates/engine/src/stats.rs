@@ -220,7 +220,7 @@ pub struct MappingStats {
     pub sent_in_place: u64,
     /// Frames sent to the physical queue after a copy.
     pub sent_copied: u64,
-    /// Mean length of a burst, in bytes, from which frames are received into the guest's buffers.
+    /// Mean length of the last bursts, in bytes, from which frames are received into the guest's buffers.
     #[serde(default)]
     pub in_place_from: u32,
     /// Length in bytes from which frames are sent without a copy.

@@ -234,7 +234,7 @@ pub struct RawMapping {
     /// In a bridge: the component that keeps frames for others out of the guest's buffers. Excludes `trust`.
     pub steering: Field<MappingSteering>,
     /// Length in bytes from which frames stay in the guest's buffers, both ways; shorter ones are copied. Those to the guest go by the mean
-    /// of a burst, as their length is not known before they come. Without this key, the switch finds the lengths by timing, while frames
+    /// of the last bursts, as their length is not known before they come. Without this key, the switch finds the lengths by timing, while frames
     /// flow. With 0, none is copied.
     #[schemars(range(min = COPY_BREAKS.start, max = COPY_BREAKS.end - 1))]
     pub copy_break: Field<i64>,

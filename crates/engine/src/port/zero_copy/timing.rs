@@ -2,6 +2,7 @@
 
 use super::{Direction, Mapped};
 use crate::counters;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 use trials::Measured;
@@ -12,12 +13,17 @@ pub struct Timing {
     direction: Direction,
     /// `None` if the configuration sets the length.
     measured: Option<Measured>,
+    /// Frames of the last bursts, and their bytes.
+    recent: Cell<[u64; 2]>,
 }
+
+/// Bursts after which their frames and bytes are nearly forgotten: bursts of different means are not to change the way each time.
+const MEMORY: u64 = 16;
 
 impl Timing {
     pub(in crate::port) fn new(mapped: Arc<Mapped>, direction: Direction) -> Timing {
         let measured = mapped.trials().map(|trials| Measured::new(trials.in_direction(direction).clone()));
-        Timing { mapped, direction, measured }
+        Timing { mapped, direction, measured, recent: Cell::new([0; 2]) }
     }
 
     /// Begins a burst of the queue whose received frames are counted there.
@@ -44,6 +50,10 @@ impl Timing {
         }
         if self.direction == Direction::ToGuest {
             // The length of the next frames is not known when buffers are lent for them.
+            let [recent_frames, recent_bytes] = self.recent.get();
+            let frames = recent_frames - recent_frames / MEMORY + frames;
+            let bytes = recent_bytes - recent_bytes / MEMORY + bytes;
+            self.recent.set([frames, bytes]);
             self.mapped.set_copies(bytes < u64::from(self.mapped.threshold(self.direction)) * frames);
         }
     }
