@@ -1,5 +1,4 @@
 //! A selection of a burst's frames, read and sent.
-#![allow(unsafe_code)]
 
 use super::{Ethernet, Frame, MIN_FRAME, Offer, Segment};
 use std::cell::Cell;

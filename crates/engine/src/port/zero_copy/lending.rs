@@ -1,9 +1,10 @@
 //! The loans of a mapped queue: buffers that the guest posted and the filler of the queue has, or will get.
 
+use super::direction::Direction;
 use super::guest::GuestBuffers;
 use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped};
 use super::share::{Mix, Share};
-use super::{Direction, Timing};
+use super::timing::Timing;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! State that the control side and a mapped queue share: whether buffers are lent, and counters.
 
-use super::Direction;
+use super::direction::Direction;
 use crate::counters::Counter;
 use packet::MAX_BURST;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};

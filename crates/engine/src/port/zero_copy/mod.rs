@@ -4,6 +4,7 @@
 //! that fills the queue (the filler). A frame that comes back in one and is for that guest is already in place; any
 //! other is copied out, and its buffer is lent again. So are the packets of a frame that is taken apart.
 
+mod direction;
 mod guest;
 mod lending;
 mod mapped;
@@ -12,6 +13,7 @@ mod share;
 mod source;
 mod timing;
 
+pub(crate) use direction::Direction;
 pub use guest::GuestBuffers;
 pub(super) use lending::{Lending, PassOn};
 pub use mapped::{LEND_ROOM, Mapped};
@@ -96,19 +98,6 @@ pub trait KeepChains {
 
     /// Releases kept chains, which the next [`RxQueue::recycle`] returns.
     fn release(&self, ids: &[u16]);
-}
-
-/// Direction of frames between a physical queue and a guest's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// The physical queue receives into the guest's buffers.
-    ToGuest,
-    /// The physical queue sends from the guest's memory.
-    FromGuest,
-}
-
-impl Direction {
-    pub(crate) const BOTH: [Direction; 2] = [Direction::ToGuest, Direction::FromGuest];
 }
 
 /// Control side of a queue pair of a physical port that can receive into buffers of others.

@@ -1,6 +1,7 @@
 //! Whether frames that could stay in place had better be copied, which the bursts of a mapped queue tell ([`trials`]).
 
-use super::{Direction, Mapped};
+use super::direction::Direction;
+use super::mapped::Mapped;
 use crate::counters;
 use std::cell::Cell;
 use std::sync::Arc;
