@@ -23,9 +23,9 @@ pub fn functions(name: &str) -> RawFile {
     file((0..QUEUES).map(one).collect::<Vec<_>>())
 }
 
-/// Returns the mapping of a queue of the NIC to a function.
+/// Returns the mapping of a queue of the NIC to a function, in which all frames stay in place.
 pub fn mapping(queue: usize, to: &str) -> RawMapping {
-    pass_through(&format!("wan.{queue}"), to)
+    RawMapping { copy_break: 0.into(), ..pass_through(&format!("wan.{queue}"), to) }
 }
 
 /// Returns the NIC's port, at this end of the cable.

@@ -1,6 +1,6 @@
 //! Mappings that the switch chooses by itself, from ports, patches and bridges alone, and their explanation.
 
-use e2e::mapped::{self, one_wire};
+use e2e::mapped;
 use e2e::virtio::{Exchange, Guest, Options, Pump};
 use e2e::wire::{Cable, Kind, Line, Wire, wan};
 use e2e::{Home, Millrace, rest, wait_for};
@@ -37,7 +37,8 @@ fn passes_in_place(millrace: &Millrace, home: &Home, wire: &Wire) -> Result<()> 
     let guest = Options::new(home.socket("fw")).connect()?;
     let far = wire.guest("far")?;
     millrace.wait_mapped();
-    Exchange::new([guest, far], [1, 2], SIZES, 32).run(FRAMES, e2e::SOON)?;
+    // Bursts are too short for a trial, after which frames may be copied.
+    Exchange::new([guest, far], [1, 2], SIZES, 8).run(FRAMES, e2e::SOON)?;
     look(millrace, FRAMES);
     assert_eq!(millrace.mapping().chosen_by, "auto");
     for (port, peer) in [("wan", "fw"), ("fw", "wan")] {
@@ -155,7 +156,7 @@ fn steps(report: &[ReloadAction], step: Step, subject: Subject) -> Vec<&str> {
 /// Waits for many frames that the far end sends without an end, in place or not.
 fn wait_for_frames(millrace: &Millrace, guest: &mut Guest, in_place: bool) {
     let sent = || match in_place {
-        true => millrace.stats().mappings.iter().filter(|of| of.zero_copy).map(|of| of.in_place).sum(),
+        true => millrace.stats().mappings.iter().map(|of| of.in_place).sum(),
         false => millrace.port("fw").tx(),
     };
     let before: u64 = sent();
@@ -174,7 +175,7 @@ fn acceleration_changes_while_frames_flow() -> Result<()> {
     let [auto, off] = [Acceleration::Auto, Acceleration::Off].map(|how| file((base(), patch("wan", "fw"), how)));
     let at_port = file((wan(), RawPort { acceleration: Acceleration::Off.into(), ..vhost_user("fw") }));
     let at_port = file((at_port, patch("wan", "fw"), e2e::poller()));
-    let pinned = file((base(), one_wire()));
+    let pinned = file((base(), pass_through("wan", "fw")));
     let millrace = home.start_inside(&cable.here, &auto);
     millrace.wait_up(&["wan"]);
     let mut far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
@@ -242,7 +243,9 @@ fn a_bridge_that_grows_disturbs_no_guest() -> Result<()> {
         assert!(report.failed() == 0 && report.ports(Step::Reopened).is_empty(), "{report}");
         wait_for_frames(&millrace, &mut guest, !grows);
         let mapping = millrace.mapping();
-        assert_eq!((mapping.zero_copy, &*mapping.chosen_by), (!grows, "auto"), "{mapping:?}");
+        // A trial may have found that copies are faster.
+        let may_lend = mapping.reason.as_ref().is_none_or(|reason| reason.contains("a copy is faster"));
+        assert_eq!((may_lend, &*mapping.chosen_by), (!grows, "auto"), "{mapping:?}");
         if grows {
             let why = why_of(&millrace, "wan", "fw");
             assert!(why.why.contains("\"br0\" has other ports"), "{why:?}");

@@ -35,6 +35,7 @@ fn config(worker: RawWorker) -> RawFile {
     let names: Vec<_> = (0..QUEUES).map(|queue| format!("near{queue}")).collect();
     let given = |(queue, name): (usize, &String)| RawMapping {
         steering: MappingSteering::Given.into(),
+        copy_break: 0.into(),
         ..mapping(&format!("wan.{queue}"), name)
     };
     let mappings: Vec<_> = names.iter().enumerate().map(given).collect();
@@ -181,7 +182,7 @@ fn guests_of_a_bridge_each_have_a_queue() -> Result<()> {
     }
     for (now, before) in mappings(near).iter().zip(&after) {
         assert!(now.in_place > before.in_place + FRAMES / 2 && now.elsewhere == before.elsewhere, "{now:?}");
-        assert!(now.sent_in_place > before.sent_in_place && now.sent_copied > before.sent_copied, "{now:?}");
+        assert!(now.sent_in_place > before.sent_in_place, "{now:?}");
     }
     nothing_dropped(near, &["wan", "near0", "near1", "near2"]);
     switches.into_iter().for_each(Millrace::stop);

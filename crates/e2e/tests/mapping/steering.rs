@@ -61,7 +61,7 @@ fn config(wan: RawPort, others: &[&str], how: RawMapping, worker: RawWorker) -> 
 
 /// Returns a mapping that says nothing of frames for others.
 fn plain() -> RawMapping {
-    mapping("wan", "fw")
+    RawMapping { copy_break: 0.into(), ..mapping("wan", "fw") }
 }
 
 /// Returns a mapping that lets in the frames of these ports.
