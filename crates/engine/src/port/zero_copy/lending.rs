@@ -2,7 +2,7 @@
 
 use super::direction::Direction;
 use super::guest::GuestBuffers;
-use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped};
+use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped, RESERVE};
 use super::share::{Mix, Share};
 use super::timing::Timing;
 use std::cell::{Cell, RefCell};
@@ -159,7 +159,7 @@ impl Lending {
         guest: &GuestBuffers,
         most: usize,
         more: u32,
-        own_out: bool,
+        own_out: usize,
         to: &mut impl PassOn,
     ) -> bool {
         let mapped = &*self.mapped;
@@ -169,7 +169,7 @@ impl Lending {
         // These in this order, as the one includes the other.
         mapped.unclaimed.add((waiting.len() - waited) as u64);
         mapped.split.add(self.taken_apart.take().into());
-        let exclusive = mapped.is_exclusive() && !own_out;
+        let exclusive = mapped.is_exclusive() && own_out == 0;
         let most = if mapped.copies() {
             guest.ration(&mut waiting, most, KEEP_ALL)
         } else if !exclusive && mapped.keep() > KEEP {
@@ -177,7 +177,12 @@ impl Lending {
         } else {
             most
         };
-        let keep = if exclusive { 0 } else { KEEP };
+        let keep = match exclusive {
+            true => 0,
+            // When frames cease to be copied, those that come in the queue's own buffers until then still need one of the guest's each.
+            false if own_out > RESERVE.into() && mapped.unfit.get() == 0 => own_out as u32,
+            false => KEEP,
+        };
         let mut passed_on = PassedOn { to, last: None, misplaced: false };
         let again = pass_on_waiting(&mut waiting, guest, most, &mut passed_on);
         let terms = Terms { room: self.room + more, keep, most: most - again };

@@ -103,7 +103,7 @@ impl ZeroCopyRx for XdpReceive {
         let mut spare = self.spare.borrow_mut();
         spare.append(&mut self.taken.borrow_mut());
         // With the kernel, or held: frames in these will be copied.
-        let own_out = spare.len() < usize::from(self.pool.count());
+        let own_out = usize::from(self.pool.count()) - spare.len();
         drop(spare);
         let mut lent = self.lent.borrow_mut();
         let mut addresses = self.addresses.borrow_mut();

@@ -94,7 +94,7 @@ impl ZeroCopyRx for VirtioReceive {
             heads = usize::from(self.loans.borrow().len());
         }
         // With the device, or held: frames in these will be copied.
-        let own_out = spare.len() + heads < usize::from(end.queue.size());
+        let own_out = usize::from(end.queue.size()).saturating_sub(spare.len() + heads);
         let mut loans = self.loans.borrow_mut();
         let mut offer = Offer { port: self, end, loans: &mut loans, spare: &mut spare, guest };
         let any = lending.relend(guest, most, 0, own_out, &mut offer);
