@@ -177,10 +177,11 @@ impl Lending {
         } else {
             most
         };
+        let was_deep = own_out > RESERVE.into() && mapped.keep() <= KEEP && mapped.unfit.get() == 0;
         let keep = match exclusive {
             true => 0,
             // When frames cease to be copied, those that come in the queue's own buffers until then still need one of the guest's each.
-            false if own_out > RESERVE.into() && mapped.unfit.get() == 0 => own_out as u32,
+            false if was_deep => own_out as u32,
             false => KEEP,
         };
         let mut passed_on = PassedOn { to, last: None, misplaced: false };
