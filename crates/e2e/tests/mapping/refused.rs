@@ -85,7 +85,8 @@ fn a_guest_too_many_does_not_disturb_the_first() -> Result<()> {
     let (home, wire) = (Home::new(), Wire::start());
     let gate = Gate::open(&home.socket("gate"), wire.home.socket("wan"), Reaction::Refuse, 2, true);
     let ports = [vhost_user("near0"), vhost_user("near1")];
-    let mappings = [pass_through("wan.0", "near0"), pass_through("wan.1", "near1")];
+    let mappings = [("wan.0", "near0"), ("wan.1", "near1")]
+        .map(|(from, to)| RawMapping { copy_break: 0.into(), ..pass_through(from, to) });
     let millrace = home.start((wan(2), ports, mappings, e2e::poller()));
     millrace.wait_up(&["wan"]);
     let first = Options::new(home.socket("near0")).connect()?;

@@ -17,7 +17,8 @@ fn config(nic: &Home, mapping: RawMapping) -> RawFile {
 
 /// Returns a mapping to one guest that trusts the other one.
 fn trusting(to: &str, other: &str) -> RawMapping {
-    RawMapping { trust: Several::List(vec![other.to_owned().into()]).into(), ..mapping("wan", to) }
+    let trust = Several::List(vec![other.to_owned().into()]).into();
+    RawMapping { trust, copy_break: 0.into(), ..mapping("wan", to) }
 }
 
 fn start() -> (Home, Millrace, Home, Millrace) {
@@ -53,7 +54,7 @@ fn a_guest_whose_buffers_do_not_come_back_loses_its_device() -> Result<()> {
     millrace.wait_mapped();
     nic.daemon.signal(Signal::STOP)?;
     // Without trust, the guest's buffers must be returned.
-    home.configure(config(&nic_home, mapping("wan", "fw")));
+    home.configure(config(&nic_home, RawMapping { copy_break: 0.into(), ..mapping("wan", "fw") }));
     let mark = millrace.daemon.log().mark();
     millrace.reload();
     millrace.wait_said(mark, "could not be stopped");
