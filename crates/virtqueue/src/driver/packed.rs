@@ -1,7 +1,7 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, HostAddresses, Run, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, Run, Take, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -205,7 +205,7 @@ impl Run for PackedDriver {
     }
 
     #[inline(always)]
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+    fn take_back(&mut self, most: u16, take: impl Take) -> TakenBack {
         if self.exchanges {
             return TakenBack { chains: 0, stopped: true };
         }

@@ -33,7 +33,7 @@ pub trait Run {
     /// Passes the id and the bytes written, virtio header included, of up to `most` used chains to `take`, in the order in which the
     /// device returned them. Stops before one that `take` refuses, that is not of one buffer, or that breaks the rules. Takes none of a
     /// ring that exchanges buffers.
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack;
+    fn take_back(&mut self, most: u16, take: impl Take) -> TakenBack;
 
     /// Passes the ids of up to `most` of the chains that [`Run::take_back`] would take next to `look`, unchecked: as a hint. Passes
     /// none if it cannot read ahead.
@@ -43,6 +43,20 @@ pub trait Run {
     /// Adds chains of one buffer, up to `most` and as far as there is room: asks `next` for each, with the id that it will have, until
     /// there is none. A buffer has the address that [`Run::reach`] gave. Returns their number.
     fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16;
+}
+
+/// Takes chains that come back. Closures do. Where several rings call the same one, it is not inlined, and a type with a method that
+/// always is has to take its place.
+pub trait Take {
+    /// Takes the chain with this id, in which the device has written this number of bytes, or refuses it.
+    fn take(&mut self, id: u16, written: u32) -> bool;
+}
+
+impl<F: FnMut(u16, u32) -> bool> Take for F {
+    #[inline(always)]
+    fn take(&mut self, id: u16, written: u32) -> bool {
+        self(id, written)
+    }
 }
 
 /// Result of [`Run::take_back`].
@@ -96,14 +110,14 @@ pub(super) fn peek(used: &mut impl UsedEntries, ids: &Ids, most: u16, mut look: 
     }
 }
 
-/// See [`Run::take_back`]. `take` has one call, so that it becomes part of the loop.
+/// See [`Run::take_back`]. `take` has one call, so that a closure becomes part of the loop.
 #[inline(always)]
 pub(super) fn take_back(
     used: &mut impl UsedEntries,
     ids: &mut Ids,
     outstanding: &mut Outstanding,
     most: u16,
-    mut take: impl FnMut(u16, u32) -> bool,
+    mut take: impl Take,
 ) -> TakenBack {
     let mut batch = outstanding.batch;
     let (mut chains, mut stopped) = (0, false);
@@ -118,7 +132,7 @@ pub(super) fn take_back(
         };
         let id = id as u16;
         let len = if oldest.is_some() { chain.writable } else { last.len };
-        if chain.descriptors != 1 || last.id >= ids.size() || !take(id, len) {
+        if chain.descriptors != 1 || last.id >= ids.size() || !take.take(id, len) {
             stopped = true;
             break;
         }

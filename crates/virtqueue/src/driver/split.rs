@@ -1,7 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, HostAddresses, Run, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, Run, Take, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -222,7 +222,7 @@ impl Run for SplitDriver {
     }
 
     #[inline(always)]
-    fn take_back(&mut self, most: u16, take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+    fn take_back(&mut self, most: u16, take: impl Take) -> TakenBack {
         let Some(known) = self.known(most) else { return TakenBack { chains: 0, stopped: true } };
         let (areas, mask) = (&self.areas, self.mask);
         let mut used = UsedElements { areas, mask, at: self.used };

@@ -5,7 +5,7 @@ use super::in_flight::InFlight;
 use super::rings::{RxRings, TxRings};
 use super::{Pool, UmemView};
 use virtqueue::NET_HEADER;
-use virtqueue::driver::{Buffer, Reach, Run, TakenBack};
+use virtqueue::driver::{Buffer, Reach, Run, Take, TakenBack};
 use xsk::Descriptor;
 
 /// The kernel as it fills loans: they go by the fill ring, and come back by the receive ring.
@@ -62,12 +62,12 @@ impl<'s> Run for Filler<'s> {
     fn publish(&mut self) {}
 
     #[inline(always)]
-    fn take_back(&mut self, most: u16, mut take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+    fn take_back(&mut self, most: u16, mut take: impl Take) -> TakenBack {
         let umem = self.reach.view.umem();
         let (mut addresses, mut stopped) = (self.addresses.walk(), false);
         let chains = self.rings.rx.take_while(most.into(), |part| {
             let id = addresses.find(umem.filled_address(part.address)).filter(|_| !part.more());
-            stopped = !id.is_some_and(|id| take(id, NET_HEADER.saturating_add(part.len)));
+            stopped = !id.is_some_and(|id| take.take(id, NET_HEADER.saturating_add(part.len)));
             if !stopped {
                 addresses.pop();
             }
@@ -148,7 +148,7 @@ impl<'s> Run for Sender<'s> {
     fn publish(&mut self) {}
 
     #[inline(always)]
-    fn take_back(&mut self, most: u16, mut take: impl FnMut(u16, u32) -> bool) -> TakenBack {
+    fn take_back(&mut self, most: u16, mut take: impl Take) -> TakenBack {
         let Sender { rings, addresses, pool, free, .. } = self;
         let (mut addresses, mut own, mut stopped) = (addresses.walk(), 0, false);
         let sent = rings.completion.take_while(most.into(), |address| {
@@ -160,7 +160,7 @@ impl<'s> Run for Sender<'s> {
                 own += 1;
                 return true;
             }
-            stopped = !first.or_else(|| addresses.find(address)).is_some_and(|id| take(id, 0));
+            stopped = !first.or_else(|| addresses.find(address)).is_some_and(|id| take.take(id, 0));
             if !stopped {
                 addresses.pop();
             }

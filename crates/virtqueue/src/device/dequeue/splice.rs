@@ -9,7 +9,7 @@ use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Pass, Spliced, passes, single};
 use super::super::transmit::TransmitRing;
 use super::Dequeue;
-use crate::driver::{Buffer, Queue, Reach, Run, TakenBack};
+use crate::driver::{Buffer, Queue, Reach, Run, Take, TakenBack};
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory};
 use packet::copy::prefetch;
@@ -66,16 +66,9 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     SendTerms { most, shortest, kept: most_kept }: SendTerms,
     pass: &mut P,
 ) -> Spliced {
-    let mut used = ring.used();
-    let TakenBack { chains: back, stopped } = sender.take_back(u16::MAX, |id, _| {
-        let entry = chains.entry(id);
-        let Some((entry, chain)) = entry.and_then(|entry| kept.end(*entry).map(|chain| (entry, chain))) else {
-            return false;
-        };
-        *entry = NO_CHAIN;
-        ring.put_empty(&mut used, chain);
-        true
-    });
+    let mut sent = Sent { ring, kept, chains, used: ring.used() };
+    let TakenBack { chains: back, stopped } = sender.take_back(u16::MAX, &mut sent);
+    let Sent { chains, used, .. } = sent;
     let mut done = Spliced { back, stopped, ..Spliced::default() };
     kept.ended(back);
     chains.moved(back, 0);
@@ -120,6 +113,26 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     done.frames = frames.into();
     sender.publish();
     done
+}
+
+/// Chains that the sender has sent, which go back to the guest.
+struct Sent<'s, R: ReceiveRing> {
+    ring: &'s R,
+    kept: &'s Kept,
+    /// By id of the sender's chain.
+    chains: &'s mut Chains,
+    used: R::Used,
+}
+
+impl<R: ReceiveRing> Take for &mut Sent<'_, R> {
+    #[inline(always)]
+    fn take(&mut self, id: u16, _: u32) -> bool {
+        let Some(entry) = self.chains.entry(id) else { return false };
+        let Some(chain) = self.kept.end(*entry) else { return false };
+        *entry = NO_CHAIN;
+        self.ring.put_empty(&mut self.used, chain);
+        true
+    }
 }
 
 /// The frames that a guest sends next.

@@ -75,7 +75,7 @@ impl<L: DirtyLog> Enqueue<L> {
         }
         let (mut used, mut bytes, mut finished) = (ring.used(), 0, 0);
         let leaves_checksums = !F::WRITES_HEADERS && filler.leaves_checksums();
-        let TakenBack { chains: frames, mut stopped } = filler.take_back(most, |id, written| {
+        let TakenBack { chains: frames, mut stopped } = filler.take_back(most, |id: u16, written: u32| {
             let frame = written.wrapping_sub(NET_HEADER);
             let entry = entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
             let entry = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME);
