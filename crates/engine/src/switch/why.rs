@@ -159,6 +159,7 @@ fn port_of(queue: &str) -> &str {
 /// Returns the two ways of a mapped pair of queues.
 fn ways_of_mapping(stats: MappingStats) -> [WayWhy; 2] {
     let MappingStats { from, to, reason, in_place, elsewhere, split, copied, sent_in_place, sent_copied, .. } = stats;
+    let shorter = (stats.sent_in_place_from > 0).then(|| copied_below(stats.sent_in_place_from, stats.measured));
     [
         WayWhy {
             from: from.clone(),
@@ -173,12 +174,18 @@ fn ways_of_mapping(stats: MappingStats) -> [WayWhy; 2] {
             from: to,
             to: from,
             frames: Frames::SentInPlace,
-            now: None,
+            now: shorter,
             in_place: sent_in_place,
             copied: sent_copied,
             reasons: BTreeMap::new(),
         },
     ]
+}
+
+/// Explains that frames are copied which could stay in place.
+fn copied_below(bytes: u32, measured: bool) -> String {
+    let known = if measured { "measured" } else { "`copy-break`" };
+    format!("frames shorter than {bytes} bytes are copied, as that is faster ({known})")
 }
 
 /// Returns the way from one port of an exchange to another.
