@@ -93,7 +93,14 @@ impl Input {
         let (half, most) = (&self.ingress.half, most as u16);
         output.splice(queue, self.route.number, |to| {
             let done = if self.rx_buffers_from.is_some() {
-                half.zero_copy().zip(to.guest()).map(|(half, guest)| half.splice(guest, most, test))
+                half.zero_copy().zip(to.guest()).map(|(half, guest)| {
+                    let done = half.splice(guest, most, test);
+                    if done.stopped && done.frames == u32::from(most) {
+                        // No burst follows, whose end would lend what is lacking.
+                        half.relend(guest);
+                    }
+                    done
+                })
             } else {
                 let ring = half.chains().and_then(|chains| chains.ring());
                 ring.zip(to.zero_copy()).map(|(ring, to)| to.splice(ring, most, test))

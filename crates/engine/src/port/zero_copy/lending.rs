@@ -2,7 +2,7 @@
 
 use super::direction::Direction;
 use super::guest::GuestBuffers;
-use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped, RESERVE};
+use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped};
 use super::share::{Mix, Share};
 use super::timing::Timing;
 use std::cell::{Cell, RefCell};
@@ -21,6 +21,8 @@ pub(in crate::port) struct Lending {
     timed: Cell<Option<(u64, Instant)>>,
     share: Share,
     timing: Timing,
+    /// Whether frames were copied until a moment ago: more of the queue's own buffers are out than usual.
+    was_copying: Cell<bool>,
     /// Frames in loans that were taken apart, and are not counted yet.
     taken_apart: Cell<u32>,
 }
@@ -63,8 +65,9 @@ impl Lending {
         // touched.
         let waiting = RefCell::new(Vec::with_capacity(virtqueue::MAX_QUEUE_SIZE.into()));
         let timing = Timing::new(mapped.clone(), Direction::ToGuest);
-        let (share, timed, taken_apart) = (Share::default(), Cell::new(None), Cell::new(0));
-        Lending { mapped, room, waiting, timed, share, timing, taken_apart }
+        let (share, timed, was_copying, taken_apart) =
+            (Share::default(), Cell::new(None), Cell::new(false), Cell::new(0));
+        Lending { mapped, room, waiting, timed, share, timing, was_copying, taken_apart }
     }
 
     /// Returns the times of its bursts.
@@ -177,13 +180,7 @@ impl Lending {
         } else {
             most
         };
-        let was_deep = own_out > RESERVE.into() && mapped.keep() <= KEEP && mapped.unfit.get() == 0;
-        let keep = match exclusive {
-            true => 0,
-            // When frames cease to be copied, those that come in the queue's own buffers until then still need one of the guest's each.
-            false if was_deep => own_out as u32,
-            false => KEEP,
-        };
+        let keep = if exclusive { 0 } else { self.keep_beside(own_out as u32) };
         let mut passed_on = PassedOn { to, last: None, misplaced: false };
         let again = pass_on_waiting(&mut waiting, guest, most, &mut passed_on);
         let terms = Terms { room: self.room + more, keep, most: most - again };
@@ -200,6 +197,19 @@ impl Lending {
         }
         // Also if the guest's ring turned out to be broken after some were lent.
         last.is_some()
+    }
+
+    /// Returns how many of the guest's buffers stay with it beside this number of the queue's own that are out. Each frame that comes in
+    /// one of these needs one of the guest's: when frames cease to be copied, as many as are out, and later as many as a burst has.
+    #[inline(always)]
+    fn keep_beside(&self, own_out: u32) -> u32 {
+        let mapped = &*self.mapped;
+        if mapped.copies() {
+            self.was_copying.set(true);
+        } else if own_out <= KEEP || mapped.keep() > KEEP || mapped.unfit.get() != 0 {
+            self.was_copying.set(false);
+        }
+        if self.was_copying.get() { KEEP.max(own_out) } else { KEEP }
     }
 
     /// Returns all loans to the guest: `held`, and those that wait.

@@ -123,12 +123,7 @@ impl ZeroCopyRx for XdpReceive {
     }
 
     fn splice(&self, guest: &GuestBuffers, most: u16, test: Option<&mut HeaderTest<'_>>) -> Spliced {
-        let done = self.splice_to(guest, most, test);
-        if done.stopped && done.frames == u32::from(most) {
-            // No burst follows, whose end would lend what is lacking.
-            self.relend(guest);
-        }
-        done
+        self.splice_to(guest, most, test)
     }
 
     fn timing(&self) -> Option<&Timing> {
