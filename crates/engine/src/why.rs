@@ -30,7 +30,7 @@ pub struct PeerWhy {
     pub chosen_by: Option<String>,
     /// Reason for the choice, as a clause.
     pub why: String,
-    /// What users can do to have fewer frames copied.
+    /// Advice to users who want fewer frames copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// The ways of frames, in both directions. One for all queues if they are copied.

@@ -1,7 +1,8 @@
 //! Analyses of receive queue mapping, after the evaluation in Kawashima, "Software Physical/Virtual Rx Queue Mapping Toward
 //! High-Performance Containerized Networking", IEEE TNSM 18 (2021): the cost of copies (tables II and III, figures 9, 11 and
 //! 12), each part on a processor of its own (table IV), the effect of ring sizes, and a model of the caches (tables IV to VI).
-//! The same parts between two functions that exchange buffers. And ways to share a receive queue among threads, after the slides of static role assignment.
+//! The same parts between two functions that exchange buffers. And ways to share a receive queue among threads, after the slides of
+//! static role assignment.
 
 mod bench;
 mod cache;
@@ -9,6 +10,7 @@ mod error;
 mod exchange;
 mod files;
 mod findings;
+mod found;
 mod heat;
 mod measure;
 mod parts;

@@ -94,7 +94,7 @@ fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
     let channel = (forward == Forward::Openflow).then(|| RawOpenflow { listen, ..RawOpenflow::default() });
     let buffer_size = i64::from(longest.max(USUAL_BUFFER)).into();
     let group = forward.exchanges().then(|| RawExchange { buffer_size, ..exchange(all) });
-    // What is compared is chosen here.
+    // The comparison says what is mapped and exchanged, and not the switch.
     file((ports, joints, channel, group, idle.worker(cpu), Acceleration::Off))
 }
 

@@ -330,7 +330,7 @@ fn usual_bursts_are_spliced_whole() {
     }
 }
 
-/// What a run cannot take back is left to the general way, which is asked for it: a chain of several buffers, or a ring that the NIC broke.
+/// A run leaves a chain of several buffers, and a ring that the NIC broke, to the general way, and says so.
 #[test]
 fn the_general_way_is_asked_for_what_a_run_leaves() {
     for (packed, in_order) in [(false, false), (false, true), (true, false), (true, true)] {

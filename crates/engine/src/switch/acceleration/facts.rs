@@ -6,7 +6,7 @@ use crate::spec::{Acceleration, BridgeSpec, Idle, MappingSpec, PortQueues, PortS
 use crate::switch::layout::assignment;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What connects two ports.
+/// The connection of two ports.
 #[derive(Clone, Copy)]
 pub(in crate::switch) enum Joint<'s> {
     Patch,
@@ -66,7 +66,7 @@ impl<'s> Facts<'s> {
         self.exchanging.contains(port)
     }
 
-    /// Returns what connects two ports, if anything does.
+    /// Returns the connection of two ports, if they have one.
     pub(in crate::switch) fn joint(&self, a: &str, b: &str) -> Option<Joint<'s>> {
         let is_patch = |pair: &[String; 2]| [[a, b], [b, a]].contains(&[pair[0].as_str(), pair[1].as_str()]);
         let has = |bridge: &BridgeSpec, port: &str| bridge.ports.iter().any(|name| name == port);

@@ -3,15 +3,6 @@
 use super::super::turns::Timed;
 use super::setup::Setup;
 use crate::latency::Latency;
-use crate::machine::Machine;
-use crate::transfer::Transfer;
-
-/// All results.
-pub struct Found {
-    pub rig: Machine,
-    pub line_cycles: Transfer,
-    pub figures: Vec<Figure>,
-}
 
 /// Results of one setup: medians of all rounds, in cycles per frame of either way.
 pub struct Figure {

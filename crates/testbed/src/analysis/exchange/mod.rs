@@ -13,6 +13,7 @@ mod setup;
 mod show;
 
 use super::turns::{Processors, Timed, TurnError};
+use crate::analysis::found::Found;
 use crate::latency;
 use crate::machine::Machine;
 use crate::record::{RecordError, free_directory};
@@ -20,7 +21,7 @@ use crate::ring_format::RingFormat;
 use crate::statistics::Spread;
 use crate::transfer;
 use clap::Args;
-use found::{Figure, Found, Parts};
+use found::{Figure, Parts};
 use loadgen::cpu::PinError;
 use loadgen::load::{MAX_SIZE, MIN_SIZE, TouchLevel};
 use measure::{Cycles, Part};

@@ -1,8 +1,9 @@
 //! The results as a table, as a chart, and as they are kept.
 
 use super::super::turns::Timed;
-use super::found::{Figure, Found, Parts};
+use super::found::{Figure, Parts};
 use super::setup::{Setup, Way};
+use crate::analysis::found::Found;
 use crate::draw::{self, Line, Lines};
 use crate::record::{Record, rounded};
 use crate::ring_format::RingFormat;
@@ -41,7 +42,7 @@ impl OfParts {
 }
 
 /// Returns the results as they are kept.
-pub fn record(found: &Found) -> Record<Row> {
+pub fn record(found: &Found<Figure>) -> Record<Row> {
     let row = |figure: &Figure| {
         fn by_way<T>(figure: &Figure, value: impl Fn(&Parts) -> T) -> BTreeMap<Way, T> {
             Way::ALL.into_iter().zip(figure.ways.iter().map(value)).collect()
@@ -62,7 +63,7 @@ pub fn record(found: &Found) -> Record<Row> {
 }
 
 /// Formats the table: a row with copies and one with exchanges for each setup.
-pub fn text(found: &Found) -> String {
+pub fn text(found: &Found<Figure>) -> String {
     let mut table = Table::new();
     let header = ["RING", "SIZE", "TOUCH", "WAY", "FUNCTION ns", "SWITCH ns", "LINES", "Mpps", "SLOWEST", "RATIO"];
     table.load_style(NOTHING).set_header(header);
@@ -104,12 +105,12 @@ pub fn text(found: &Found) -> String {
 }
 
 /// Returns the rate with a processor for each part, in millions of frames per second.
-fn rate(found: &Found, parts: &Parts) -> f64 {
+fn rate(found: &Found<Figure>, parts: &Parts) -> f64 {
     1e3 * found.rig.tsc_ghz / parts.slowest().0
 }
 
 /// Draws the rates over the sizes of frames, a panel per ring format and touched part.
-pub fn chart(found: &Found, marks: &[u16]) -> String {
+pub fn chart(found: &Found<Figure>, marks: &[u16]) -> String {
     let mut panels: Vec<(RingFormat, TouchLevel)> = Vec::new();
     for Setup { ring, touch, .. } in found.figures.iter().map(|figure| figure.setup) {
         if !panels.contains(&(ring, touch)) {

@@ -4,15 +4,6 @@ use super::measure::Part;
 use crate::analysis::setup::Setup;
 use crate::analysis::turns::Timed;
 use crate::latency::Latency;
-use crate::machine::Machine;
-use crate::transfer::Transfer;
-
-/// All results.
-pub struct Found {
-    pub rig: Machine,
-    pub line_cycles: Transfer,
-    pub figures: Vec<Figure>,
-}
 
 /// Results of one setup: medians of all rounds, in cycles per frame.
 pub struct Figure {

@@ -3,7 +3,8 @@
 use super::super::pattern::Pattern;
 use super::super::setup::{Setup, sizes};
 use super::super::turns::Timed;
-use super::found::{Figure, Found};
+use super::found::Figure;
+use crate::analysis::found::Found;
 use crate::draw::{self, Line, Lines};
 use crate::record::{Record, rounded};
 use crate::ring_format::RingFormat;
@@ -34,7 +35,7 @@ pub struct Row {
 }
 
 /// Returns the results as they are kept.
-pub fn record(found: &Found) -> Record<Row> {
+pub fn record(found: &Found<Figure>) -> Record<Row> {
     let row = |figure: &Figure| {
         let of_parts = |value: &dyn Fn(&Timed) -> f64| {
             figure.parts.iter().map(|(part, timed)| (part.to_string(), rounded(value(timed), 1))).collect()
@@ -57,7 +58,7 @@ pub fn record(found: &Found) -> Record<Row> {
 }
 
 /// Formats the table: nanoseconds and moved lines per frame of each part, and the rate of the pipeline.
-pub fn text(found: &Found) -> String {
+pub fn text(found: &Found<Figure>) -> String {
     let mut table = Table::new();
     let header =
         ["PATTERN", "RING", "SIZE", "TOUCH", "VIRTUAL", "SW_R ns", "NF ns", "SW_T ns", "LINES", "Mpps", "SLOWEST"];
@@ -91,16 +92,16 @@ pub fn text(found: &Found) -> String {
 }
 
 /// Returns the rate of a pipeline with a processor for each part, in millions of frames per second.
-fn rate(found: &Found, figure: &Figure) -> f64 {
+fn rate(found: &Found<Figure>, figure: &Figure) -> f64 {
     1e3 * found.rig.tsc_ghz / figure.slowest().1.alone
 }
 
-fn without_switch(found: &Found, figure: &Figure) -> f64 {
+fn without_switch(found: &Found<Figure>, figure: &Figure) -> f64 {
     1e3 * found.rig.tsc_ghz / figure.without_switch
 }
 
 /// Draws the rates over the sizes of frames, a panel per ring format and touched part.
-pub fn chart(found: &Found, marks: &[u16]) -> String {
+pub fn chart(found: &Found<Figure>, marks: &[u16]) -> String {
     let mut panels: Vec<(RingFormat, TouchLevel)> = Vec::new();
     for Setup { ring, touch, .. } in found.figures.iter().map(|figure| figure.setup) {
         if !panels.contains(&(ring, touch)) {
