@@ -70,7 +70,6 @@
 #![deny(unsafe_code)]
 #![warn(unreachable_pub)]
 
-mod depth;
 mod parent;
 #[allow(unsafe_code)]
 mod ring;
@@ -86,10 +85,8 @@ use sync::Arc;
 
 /// Returns the parent and the workers of one receive queue.
 ///
-/// At most `room` batches are published and not released, rounded up to a power of two, and usually no more than two beside one for
-/// each worker: then the one that is filled next is still in a cache. There are more where a batch takes so much longer than the next
-/// ones that workers would have nothing to do. `batch` makes all of these, and one more for each worker, which takes the place of
-/// a batch that is left behind.
+/// At most `room` batches are published and not released, rounded up to a power of two; `batch` makes these, and one more
+/// for each worker, which takes the place of a batch that is left behind.
 ///
 /// # Panics
 /// If `room` is 0, or if that makes 65,536 batches or more.
@@ -98,6 +95,6 @@ pub fn share<B: Send>(room: usize, workers: usize, batch: impl FnMut() -> B) -> 
     let room = room.next_power_of_two();
     let (ring, keys) = Ring::new(room, room + workers, batch);
     let ring = Arc::new(ring);
-    let parent = Parent::new(ring.clone(), keys, room, workers);
-    (parent, (0..workers).map(|_| Worker::new(ring.clone())).collect())
+    let workers = (0..workers).map(|_| Worker::new(ring.clone())).collect();
+    (Parent::new(ring, keys, room), workers)
 }

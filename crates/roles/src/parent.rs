@@ -1,6 +1,5 @@
 //! The parent's side: fills batches, publishes them, and releases them in order.
 
-use crate::depth::Depth;
 use crate::ring::{Key, Outcome, Ring};
 use crate::sync::Arc;
 use std::ops::{Deref, DerefMut};
@@ -21,8 +20,6 @@ pub struct Parent<B> {
     next: u64,
     /// Batches left behind that have not come back.
     left_behind: Vec<u16>,
-    /// How far `next` may be ahead of `front`.
-    depth: Depth,
 }
 
 /// A free batch, to be filled. If it is dropped without being published, it keeps its content.
@@ -31,10 +28,9 @@ pub struct Filling<'a, B> {
 }
 
 impl<B> Parent<B> {
-    pub(crate) fn new(ring: Arc<Ring<B>>, free: Vec<Key<B>>, room: usize, workers: usize) -> Self {
+    pub(crate) fn new(ring: Arc<Ring<B>>, free: Vec<Key<B>>, room: usize) -> Self {
         let left_behind = Vec::with_capacity(free.len());
-        let depth = Depth::new(workers, room);
-        Parent { ring, free, order: vec![0; room].into(), front: 0, next: 0, left_behind, depth }
+        Parent { ring, free, order: vec![0; room].into(), front: 0, next: 0, left_behind }
     }
 
     #[inline(always)]
@@ -42,17 +38,12 @@ impl<B> Parent<B> {
         number as usize & (self.order.len() - 1)
     }
 
-    #[inline(always)]
-    fn ahead(&self) -> usize {
-        (self.next - self.front) as usize
-    }
-
-    /// Returns a batch to fill. If there is none, workers have enough until [`Parent::release`] frees one: leave frames to the
+    /// Returns a batch to fill. If there is none, all are in use until [`Parent::release`] frees one: leave frames to the
     /// hardware.
     #[inline]
     pub fn free(&mut self) -> Option<Filling<'_, B>> {
-        // Never more than the entries: the one that is written again belongs to a batch before the front, which was claimed.
-        let is_full = !self.depth.allows(self.ahead());
+        // The entry that is written again belongs to a batch before the front: that was claimed.
+        let is_full = self.next - self.front == self.order.len() as u64;
         if is_full || self.free.is_empty() { None } else { Some(Filling { parent: self }) }
     }
 
@@ -67,7 +58,6 @@ impl<B> Parent<B> {
             released += 1;
             visit(self.ring.get_mut(self.free.push_mut(key)), outcome);
         }
-        self.depth.released(released, self.ahead());
         let mut at = 0;
         while at < self.left_behind.len() {
             let Some((key, outcome)) = self.ring.take_back(self.left_behind[at]) else {
@@ -109,7 +99,7 @@ impl<B> Parent<B> {
     /// Returns the number of batches that are published and not released, with those left behind. If it is 0, no worker
     /// holds a batch.
     pub fn outstanding(&self) -> usize {
-        self.ahead() + self.left_behind.len()
+        (self.next - self.front) as usize + self.left_behind.len()
     }
 }
 

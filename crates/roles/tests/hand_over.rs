@@ -35,60 +35,13 @@ fn batches_are_released_in_the_order_of_publication() {
 
 #[test]
 fn a_full_queue_has_no_free_batch() {
-    let (mut parent, mut workers) = share(3, 2, || 0);
+    let (mut parent, mut workers) = share(3, 1, || 0);
     assert_eq!((0..9).filter(|&value| publish(&mut parent, value)).count(), 4, "the next power of two");
     assert_eq!(parent.outstanding(), 4);
     workers[0].claim().unwrap().complete();
     assert!(!publish(&mut parent, 9), "complete is not released");
     assert_eq!(release(&mut parent), [(0, Outcome::Complete)]);
     assert!(publish(&mut parent, 9) && !publish(&mut parent, 10));
-}
-
-#[test]
-fn workers_have_two_batches_more_than_they_process() {
-    let (mut parent, mut workers) = share(32, 3, || 0);
-    let worker = &mut workers[0];
-    for _ in 0..100 {
-        while publish(&mut parent, 0) {}
-        assert_eq!(parent.outstanding(), 5);
-        assert_eq!(release(&mut parent), [], "they are the limit");
-        worker.claim().unwrap().complete();
-        assert_eq!(release(&mut parent).len(), 1);
-    }
-    // The parent is the limit: all are complete as soon as it asks.
-    for _ in 0..100 {
-        while publish(&mut parent, 0) {}
-        assert_eq!(parent.outstanding(), 5);
-        while let Some(claim) = worker.claim() {
-            claim.complete();
-        }
-        assert_eq!(release(&mut parent).len(), 5);
-    }
-}
-
-#[test]
-fn a_slow_batch_lets_others_have_more_for_a_while() {
-    let (mut parent, mut workers) = share(32, 3, || 0);
-    let (slow, other) = workers.split_at_mut(1);
-    let mut most = Vec::new();
-    for _ in 0..4 {
-        while publish(&mut parent, 0) {}
-        most.push(parent.outstanding());
-        let claim = slow[0].claim().unwrap();
-        while let Some(claim) = other[0].claim() {
-            claim.complete();
-        }
-        assert_eq!(release(&mut parent), [], "all others wait for the slow one");
-        claim.complete();
-        assert_eq!(release(&mut parent).len(), *most.last().unwrap());
-    }
-    assert_eq!(most, [5, 10, 20, 32]);
-    for _ in 0..100 {
-        while publish(&mut parent, 0) {}
-        other[0].claim().unwrap().complete();
-        assert_eq!(release(&mut parent).len(), 1);
-    }
-    assert_eq!(parent.outstanding(), 4, "as few as before, without the last one");
 }
 
 #[test]

@@ -45,7 +45,7 @@ use std::sync::Arc;
 /// Maximum number of workers of a queue.
 pub const MOST_WORKERS: usize = 16;
 
-/// Most batches for each lane: one that it processes, and some that wait for an earlier batch, which takes longer.
+/// Batches for each lane: one that it processes, and some that wait for it, or for an earlier batch.
 const BATCHES: usize = 4;
 
 /// Shares a queue by static roles: returns its parent, and as many lanes as there are alarms. Returns the half if its frames

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Maximum number of workers: their batches must leave buffers to the ports.
 const MOST: u16 = 64;
-/// Most batches for each worker: one that it processes, and some that wait for an earlier batch, which takes longer.
+/// Batches for each worker: one that it processes, and some that wait for it or for an earlier batch.
 const BATCHES: u16 = 4;
 
 /// Ways for workers to share the ports.

@@ -22,8 +22,8 @@ fn forget(claim: Claim<'_, u64>) {
 fn share(room: usize, workers: usize) -> (Parent<u64>, Vec<Worker<u64>>) {
     let (ring, keys) = Ring::new(room, room + workers, || 0);
     let ring = Arc::new(ring);
-    let parent = Parent::new(ring.clone(), keys, room, workers);
-    (parent, (0..workers).map(|_| Worker::new(ring.clone())).collect())
+    let workers = (0..workers).map(|_| Worker::new(ring.clone())).collect();
+    (Parent::new(ring, keys, room), workers)
 }
 
 /// Claims a batch, if there is one, changes it, and ends the claim; returns its number.
