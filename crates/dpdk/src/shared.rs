@@ -88,7 +88,14 @@ impl State {
 
 impl Shared {
     pub fn new(dpdk: Dpdk, device: String, port: u16) -> Shared {
-        let state = State { port: Some(port), epoch: 0, queues: Vec::new(), are_set_up: false, areas: Vec::new(), parked: Vec::new() };
+        let state = State {
+            port: Some(port),
+            epoch: 0,
+            queues: Vec::new(),
+            are_set_up: false,
+            areas: Vec::new(),
+            parked: Vec::new(),
+        };
         Shared { dpdk, device, state: Mutex::new(state) }
     }
 
