@@ -82,7 +82,7 @@ impl Receive {
 
     /// Lends buffers. Returns how many of them, from the first: it ends when there is no more [`room`](Receive::room), or at one that
     /// can't be lent: it is shorter than [`least`](Receive::least), or it and the room that was declared for the device are not in
-    /// one live [`Region`](crate::Region).
+    /// one live [`Region`](crate::Region). While a control function uses the device, it takes none.
     #[inline]
     pub fn lend(&mut self, kind: Kind, loans: &[Loan]) -> usize {
         let Some(queue) = self.queue.half.try_claim() else { return 0 };
