@@ -39,6 +39,8 @@ struct driver {
     bool writes_headroom;
     // It asks for as many buffers at once as its ring has, or its ring has twice as many.
     bool takes_many;
+    // It keeps a ring full that it receives nothing into, but for long frames.
+    bool keeps_ring;
     // It leaves the headroom alone when it cuts a frame to pieces.
     bool cuts;
 };

@@ -41,6 +41,7 @@ static int prepare(struct mr_receive *receive, const struct mr_config *config, s
         .capacity = receive->capacity,
         .least = receive->least,
         // A full ring, and the most that is asked for at once.
+        .idle = driver->keeps_ring ? ring - 1u : 0,
         .reserve = (driver->takes_many ? 2u * ring : ring) + 2 * BURST,
     };
     return pool_open(&receive->pool, RECEIVE_OPS, receive, 4u * ring + 8 * BURST, config->room, error);

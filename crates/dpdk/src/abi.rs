@@ -69,6 +69,7 @@ pub struct RawSizes {
     pub capacity: u32,
     pub least: u32,
     pub reserve: u32,
+    pub idle: u32,
 }
 
 #[repr(C)]
@@ -151,6 +152,7 @@ pub struct Table {
     pub receive_within: unsafe extern "C" fn(*mut RawReceive, *const RawRegion) -> u32,
     pub receive_burst: unsafe extern "C" fn(*mut RawReceive, *mut Frame, u32) -> u32,
     pub receive_lend: unsafe extern "C" fn(*mut RawReceive, u32, *const Loan, u32) -> u32,
+    pub receive_takes: unsafe extern "C" fn(*mut RawReceive, u32, *const Loan) -> bool,
     pub receive_reclaim: unsafe extern "C" fn(*mut RawReceive, u32, *mut u32, u32) -> u32,
     pub receive_out: unsafe extern "C" fn(*const RawReceive) -> RawOut,
     pub receive_counts: unsafe extern "C" fn(*const RawReceive) -> RawCounts,
