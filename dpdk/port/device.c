@@ -4,6 +4,7 @@
 
 #include <rte_bus.h>
 #include <rte_dev.h>
+#include <rte_devargs.h>
 #include <rte_errno.h>
 
 #include "receive.h"
@@ -57,9 +58,12 @@ int device_remove(uint16_t port, char *error)
     return failed ? fail(error, failed, "port %u can't be detached: %s", port, rte_strerror(-failed)) : 0;
 }
 
-static void refusal(uint16_t port, const struct driver *driver, char *text, size_t room)
+static void refusal(uint16_t port, const struct rte_eth_dev_info *info, char *text, size_t room)
 {
-    if (driver->refusal != NULL)
+    const struct driver *driver = driver_of(info->driver_name == NULL ? "" : info->driver_name);
+    const struct rte_devargs *arguments = rte_dev_devargs(info->device);
+    bool is_blamed = driver->blame == NULL || (arguments != NULL && arguments->args != NULL && strstr(arguments->args, driver->blame));
+    if (driver->refusal != NULL && is_blamed)
         snprintf(text, room, "%s", driver->refusal);
     else if (rte_eth_dev_pool_ops_supported(port, RECEIVE_OPS) < 0)
         snprintf(text, room, "it receives only into buffers that its hardware keeps");
@@ -72,7 +76,6 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
     int failed = rte_eth_dev_info_get(port, &from);
     if (failed)
         return fail(error, failed, "%s does not describe itself: %s", port_name(port), rte_strerror(-failed));
-    const char *driver = from.driver_name == NULL ? "" : from.driver_name;
     *info = (struct mr_info){
         .receive_queues = from.max_rx_queues,
         .transmit_queues = from.max_tx_queues,
@@ -88,9 +91,9 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
                  (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0),
     };
     snprintf(info->name, sizeof info->name, "%s", port_name(port));
-    snprintf(info->driver, sizeof info->driver, "%s", driver);
+    snprintf(info->driver, sizeof info->driver, "%s", from.driver_name == NULL ? "" : from.driver_name);
     snprintf(info->bus, sizeof info->bus, "%s", rte_bus_name(rte_dev_bus(from.device)));
-    refusal(port, driver_of(driver), info->refusal, sizeof info->refusal);
+    refusal(port, &from, info->refusal, sizeof info->refusal);
     return 0;
 }
 

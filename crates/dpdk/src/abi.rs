@@ -173,3 +173,31 @@ pub struct Table {
     pub transmit_out: unsafe extern "C" fn(*const RawTransmit) -> u32,
     pub transmit_counts: unsafe extern "C" fn(*const RawTransmit) -> RawCounts,
 }
+
+const _: () = {
+    assert!(size_of::<Loan>() == 24);
+    assert!(size_of::<Frame>() == 16);
+    assert!(size_of::<ToSend>() == 16);
+    assert!(size_of::<RawRegion>() == 32);
+    assert!(size_of::<RawInfo>() == 348);
+    assert!(size_of::<RawConfig>() == 16);
+    assert!(size_of::<RawSizes>() == 20);
+    assert!(size_of::<RawOut>() == 16);
+    assert!(size_of::<RawLink>() == 8);
+    assert!(size_of::<RawStats>() == 64);
+    assert!(size_of::<RawCounts>() == 24);
+};
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn functions_are_in_the_order_of_the_header() {
+        let header = include_str!("../../../dpdk/port/port.h");
+        let table = include_str!("abi.rs").split_once("pub struct Table").unwrap().1;
+        let fields = table.split("pub ").filter_map(|field| field.split_once(':'));
+        let functions = fields.filter(|(_, form)| form.trim_start().starts_with("unsafe extern")).map(|(name, _)| name);
+        let expected = header.split("(*").skip(1).filter_map(|rest| rest.split_once(")(")).map(|(name, _)| name);
+        assert_eq!(functions.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        assert!(header.contains(&format!("#define MR_ABI {}\n", super::ABI)));
+    }
+}
