@@ -4,7 +4,6 @@
 
 #include <rte_bus.h>
 #include <rte_dev.h>
-#include <rte_devargs.h>
 #include <rte_errno.h>
 
 #include "receive.h"
@@ -58,12 +57,9 @@ int device_remove(uint16_t port, char *error)
     return failed ? fail(error, failed, "port %u can't be detached: %s", port, rte_strerror(-failed)) : 0;
 }
 
-static void refusal(uint16_t port, const struct rte_eth_dev_info *info, char *text, size_t room)
+static void refusal(uint16_t port, const struct driver *driver, char *text, size_t room)
 {
-    const struct driver *driver = driver_of(info->driver_name == NULL ? "" : info->driver_name);
-    const struct rte_devargs *arguments = rte_dev_devargs(info->device);
-    bool is_blamed = driver->blame == NULL || (arguments != NULL && arguments->args != NULL && strstr(arguments->args, driver->blame));
-    if (driver->refusal != NULL && is_blamed)
+    if (driver->refusal != NULL)
         snprintf(text, room, "%s", driver->refusal);
     else if (rte_eth_dev_pool_ops_supported(port, RECEIVE_OPS) < 0)
         snprintf(text, room, "it receives only into buffers that its hardware keeps");
@@ -93,7 +89,7 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
     snprintf(info->name, sizeof info->name, "%s", port_name(port));
     snprintf(info->driver, sizeof info->driver, "%s", from.driver_name == NULL ? "" : from.driver_name);
     snprintf(info->bus, sizeof info->bus, "%s", rte_bus_name(rte_dev_bus(from.device)));
-    refusal(port, &from, info->refusal, sizeof info->refusal);
+    refusal(port, driver_of(info->driver), info->refusal, sizeof info->refusal);
     return 0;
 }
 

@@ -13,7 +13,6 @@ static const struct driver DRIVERS[] = {
     {.name = "net_bonding", .refusal = STACKED},
     {.name = "net_failsafe", .refusal = STACKED},
     {.name = "net_vdev_netvsc", .refusal = STACKED},
-    {.name = "net_memif", .refusal = "with zero-copy=yes it receives only into DPDK's own memory", .blame = "zero-copy=yes"},
     {.name = "net_mlx4", .refusal = MEMORY},
     {.name = "mlx5_pci", .refusal = MEMORY},
     {.name = "mlx5_auxiliary", .refusal = MEMORY},

@@ -31,8 +31,8 @@ bool eal_is_virtual(void);
 // drivers.c
 struct driver {
     const char *name;
-    // Why it can't receive into buffers of others, and the argument that is to blame, if there is one.
-    const char *refusal, *blame;
+    // Why it can't receive into buffers of others.
+    const char *refusal;
     // It writes no more than a buffer has; others write what they were told that all buffers have, and NICs as much as a frame may have.
     bool obeys_length;
     // It writes to the headroom of the buffers after a frame's first.

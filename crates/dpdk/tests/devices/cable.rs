@@ -88,6 +88,8 @@ fn frames_pass_a_memif() {
         let mut server = Port::started(&dpdk, &format!("net_memif0,role=server,{socket}"));
         let mut client = Port::started(&dpdk, &format!("net_memif1,role=client,{socket}"));
         wait("the connection", || server.device.link().up && client.device.link().up);
+        // The client brings the server's buffers, when it receives.
+        client.burst();
         let guests = [Memory::new(64, GUEST_SIZE), Memory::new(64, GUEST_SIZE)];
         let _regions = [guests[0].share(&client.device), guests[1].share(&server.device)];
         pass(&mut server, &mut client, &guests[0], 1000, |_, _| {});
