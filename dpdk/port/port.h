@@ -1,7 +1,8 @@
 // The interface of the plugin: what crates/dpdk/src/abi.rs repeats. A change of it changes MR_ABI.
 //
-// Functions that can fail return 0 or a negative errno, and write a sentence to `error`, which has room for MR_ERROR bytes.
-// A queue is used by one thread at a time, with everything that its device does to it: the caller sees to that.
+// Functions that can fail return 0 or a negative errno, and write a sentence to `error`, which has room for MR_ERROR bytes. They are
+// called by one thread at a time. So is everything that uses a queue, or its device, which may give buffers back or take more: the
+// caller sees to that, but for functions whose argument is const, which only read counters.
 #pragma once
 
 #include <stdbool.h>
@@ -115,6 +116,7 @@ struct millrace_dpdk {
     int (*remove)(uint16_t port, char *error);
     int (*info)(uint16_t port, struct mr_info *info, char *error);
     int (*configure)(uint16_t port, const struct mr_config *config, char *error);
+    // Its queues have been set up.
     int (*start_port)(uint16_t port, char *error);
     int (*stop_port)(uint16_t port, char *error);
     int (*link)(uint16_t port, struct mr_link *link);
@@ -133,7 +135,9 @@ struct millrace_dpdk {
 
     int (*receive_open)(uint16_t port, uint16_t queue, const struct mr_config *config, struct mr_receive **receive,
                         struct mr_sizes *sizes, char *error);
-    // The device has been removed, or its queue set up again.
+    // Once after each `configure` of the device; drivers may ask for buffers here.
+    int (*receive_setup)(struct mr_receive *receive, char *error);
+    // The device has been removed, or its queue is set up again.
     void (*receive_close)(struct mr_receive *receive);
     int (*receive_start)(struct mr_receive *receive, char *error);
     int (*receive_stop)(struct mr_receive *receive, char *error);
@@ -143,7 +147,7 @@ struct millrace_dpdk {
     // Forgets a region: the device gets no more buffers in it, though they wait.
     void (*receive_forget)(struct mr_receive *receive, const struct mr_region *region);
     // Returns the number of buffers in the region that the device has.
-    uint32_t (*receive_within)(const struct mr_receive *receive, const struct mr_region *region);
+    uint32_t (*receive_within)(struct mr_receive *receive, const struct mr_region *region);
     uint32_t (*receive_burst)(struct mr_receive *receive, struct mr_frame *frames, uint32_t room);
     uint32_t (*receive_lend)(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loans, uint32_t count);
     uint32_t (*receive_reclaim)(struct mr_receive *receive, uint32_t kind, uint32_t *ids, uint32_t room);
@@ -157,10 +161,11 @@ struct millrace_dpdk {
 
     int (*transmit_open)(uint16_t port, uint16_t queue, const struct mr_config *config, struct mr_transmit **transmit,
                          struct mr_sizes *sizes, char *error);
+    int (*transmit_setup)(struct mr_transmit *transmit, char *error);
     void (*transmit_close)(struct mr_transmit *transmit);
     int (*transmit_region)(struct mr_transmit *transmit, const struct mr_region *region, char *error);
     void (*transmit_forget)(struct mr_transmit *transmit, const struct mr_region *region);
-    uint32_t (*transmit_within)(const struct mr_transmit *transmit, const struct mr_region *region);
+    uint32_t (*transmit_within)(struct mr_transmit *transmit, const struct mr_region *region);
     uint32_t (*transmit_send)(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count);
     uint32_t (*transmit_done)(struct mr_transmit *transmit, uint32_t *ids, uint32_t room);
     bool (*transmit_clean)(struct mr_transmit *transmit);

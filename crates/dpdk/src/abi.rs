@@ -141,13 +141,14 @@ pub struct Table {
 
     pub receive_open:
         unsafe extern "C" fn(u16, u16, *const RawConfig, *mut *mut RawReceive, *mut RawSizes, Sentence) -> c_int,
+    pub receive_setup: unsafe extern "C" fn(*mut RawReceive, Sentence) -> c_int,
     pub receive_close: unsafe extern "C" fn(*mut RawReceive),
     pub receive_start: unsafe extern "C" fn(*mut RawReceive, Sentence) -> c_int,
     pub receive_stop: unsafe extern "C" fn(*mut RawReceive, Sentence) -> c_int,
     pub receive_flush: unsafe extern "C" fn(*mut RawReceive),
     pub receive_region: unsafe extern "C" fn(*mut RawReceive, *const RawRegion, Sentence) -> c_int,
     pub receive_forget: unsafe extern "C" fn(*mut RawReceive, *const RawRegion),
-    pub receive_within: unsafe extern "C" fn(*const RawReceive, *const RawRegion) -> u32,
+    pub receive_within: unsafe extern "C" fn(*mut RawReceive, *const RawRegion) -> u32,
     pub receive_burst: unsafe extern "C" fn(*mut RawReceive, *mut Frame, u32) -> u32,
     pub receive_lend: unsafe extern "C" fn(*mut RawReceive, u32, *const Loan, u32) -> u32,
     pub receive_reclaim: unsafe extern "C" fn(*mut RawReceive, u32, *mut u32, u32) -> u32,
@@ -159,10 +160,11 @@ pub struct Table {
 
     pub transmit_open:
         unsafe extern "C" fn(u16, u16, *const RawConfig, *mut *mut RawTransmit, *mut RawSizes, Sentence) -> c_int,
+    pub transmit_setup: unsafe extern "C" fn(*mut RawTransmit, Sentence) -> c_int,
     pub transmit_close: unsafe extern "C" fn(*mut RawTransmit),
     pub transmit_region: unsafe extern "C" fn(*mut RawTransmit, *const RawRegion, Sentence) -> c_int,
     pub transmit_forget: unsafe extern "C" fn(*mut RawTransmit, *const RawRegion),
-    pub transmit_within: unsafe extern "C" fn(*const RawTransmit, *const RawRegion) -> u32,
+    pub transmit_within: unsafe extern "C" fn(*mut RawTransmit, *const RawRegion) -> u32,
     pub transmit_send: unsafe extern "C" fn(*mut RawTransmit, *const ToSend, u32) -> u32,
     pub transmit_done: unsafe extern "C" fn(*mut RawTransmit, *mut u32, u32) -> u32,
     pub transmit_clean: unsafe extern "C" fn(*mut RawTransmit) -> bool,

@@ -125,10 +125,21 @@ impl Device {
 
     /// Starts the device. It takes buffers for its rings: lend the reserve before ([`Receive::reserve`]).
     pub fn start(&self) -> Result<()> {
-        let state = self.shared.state();
+        let mut state = self.shared.state();
         let port = self.shared.port(&state)?;
         let table = self.shared.dpdk.table();
         let _control = self.shared.dpdk.control();
+        if !state.are_set_up {
+            let claims = state.claims();
+            for (receive, transmit) in claims.receive.iter().zip(&claims.transmit) {
+                // SAFETY: the claim gives sole use of the half.
+                call(|error| unsafe { (table.receive_setup)(receive.raw(), error) })?;
+                // SAFETY: as above.
+                call(|error| unsafe { (table.transmit_setup)(transmit.raw(), error) })?;
+            }
+            drop(claims);
+            state.are_set_up = true;
+        }
         let claims = state.claims();
         // SAFETY: the port is this device's, and the claims keep others from its queues.
         call(|error| unsafe { (table.start_port)(port, error) })?;

@@ -31,6 +31,8 @@ pub struct State {
     /// Increases when the device is set up, stopped or closed: rules of before are gone.
     pub epoch: u64,
     pub queues: Queues,
+    /// Whether DPDK has set up the queues, which the first start does.
+    pub are_set_up: bool,
     pub areas: Vec<Area>,
     /// Areas that were taken away while loans in them were out.
     parked: Vec<Area>,
@@ -86,7 +88,14 @@ impl State {
 
 impl Shared {
     pub fn new(dpdk: Dpdk, device: String, port: u16) -> Shared {
-        let state = State { port: Some(port), epoch: 0, queues: Vec::new(), areas: Vec::new(), parked: Vec::new() };
+        let state = State {
+            port: Some(port),
+            epoch: 0,
+            queues: Vec::new(),
+            are_set_up: false,
+            areas: Vec::new(),
+            parked: Vec::new(),
+        };
         Shared { dpdk, device, state: Mutex::new(state) }
     }
 
@@ -173,6 +182,7 @@ impl Shared {
             forget(table, &state.claims(), &area.range.raw());
         }
         state.queues.clear();
+        state.are_set_up = false;
     }
 }
 
