@@ -92,7 +92,8 @@ fn a_mapping_comes_and_goes() -> Result<()> {
     let (cable, home) = (Cable::new()?, Home::new());
     let wire = cable.wire();
     let with = |joint: RawFile| {
-        let ports = (wan(), dpdk_devices(&[DPDK]), vhost_user("fw"), Acceleration::Off, patched("c", "d"), e2e::poller());
+        let ports =
+            (wan(), dpdk_devices(&[DPDK]), vhost_user("fw"), Acceleration::Off, patched("c", "d"), e2e::poller());
         file((ports, joint))
     };
     let (copied, mapped) = (file(patch("wan", "fw")), file(one_wire()));
@@ -224,7 +225,8 @@ fn a_reload_adds_and_removes_it() -> Result<()> {
     let millrace = home.start_inside(&cable.here, &rest);
     home.configure(&config);
     assert_eq!(millrace.reload().needs_restart, ["dpdk"]);
-    let detail = wait_for("the reason", || Some(millrace.port("wan").0.detail).filter(|detail| detail.contains("[dpdk]")));
+    let detail =
+        wait_for("the reason", || Some(millrace.port("wan").0.detail).filter(|detail| detail.contains("[dpdk]")));
     assert!(detail.contains("start it again"), "{detail}");
     millrace.stop();
     Ok(())
