@@ -46,8 +46,8 @@ impl Transmit {
         (self.queue.sizes.capacity as usize).saturating_sub(self.out() as usize)
     }
 
-    /// Sends frames. Returns how many of the records were taken, from the first: frames are taken whole. The bytes must stay as they
-    /// are until [`done`](Transmit::done) names the record.
+    /// Sends frames. Returns how many of the records were taken, from the first: frames are taken whole, so that one of more than 1024
+    /// pieces never is. The bytes must stay as they are until [`done`](Transmit::done) names the record.
     ///
     /// A frame that the device can't take is finished without being sent, and counted: it is shorter than 17 bytes or longer than the
     /// device allows, has too many pieces, or does not lie in live [`Region`](crate::Region)s.
