@@ -184,7 +184,6 @@ fn mappings_that_cannot_be_made_copy_and_say_why() -> Result<()> {
 fn devices_that_cannot_be_opened_are_named() -> Result<()> {
     let wan = |device: &str| dpdk_port("wan", device);
     for (config, says) in [
-        ((wan("net_ring0"), dpdk_devices(&["net_ring0"])), "net_ring0"),
         ((wan("net_nothing0"), dpdk_devices(&["net_nothing0"])), "net_nothing0"),
         (
             (wan_with(Dpdk { queues: 2.into(), ..Dpdk::default() }), dpdk_devices(&["net_af_packet0,iface=lo"])),
