@@ -131,10 +131,7 @@ impl Receive {
 
     /// Returns counts of the queue.
     pub fn counts(&self) -> ReceiveCounts {
-        let half = &self.queue.half;
-        // SAFETY: the half is open; the plugin reads its counters as atomics.
-        let counts = unsafe { (half.table().receive_counts)(half.peek()) };
-        ReceiveCounts { frames: counts.frames, dropped: counts.dropped, no_buffer: counts.no_buffer }
+        counts(&self.queue.half)
     }
 
     /// Returns a descriptor that becomes readable when frames arrive, after [`arm`](Receive::arm). There is one if the configuration
@@ -170,4 +167,11 @@ pub(crate) fn out(half: &Half<RawReceive>) -> Out {
         guest_at_device: out.guest.saturating_sub(out.guest_waiting),
         own_at_device: out.own.saturating_sub(out.own_waiting),
     }
+}
+
+/// Returns counts of a half.
+pub(crate) fn counts(half: &Half<RawReceive>) -> ReceiveCounts {
+    // SAFETY: the half is open; the plugin reads its counters as atomics.
+    let counts = unsafe { (half.table().receive_counts)(half.peek()) };
+    ReceiveCounts { frames: counts.frames, dropped: counts.dropped, no_buffer: counts.no_buffer }
 }

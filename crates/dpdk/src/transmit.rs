@@ -82,10 +82,7 @@ impl Transmit {
 
     /// Returns counts of the queue.
     pub fn counts(&self) -> TransmitCounts {
-        let half = &self.queue.half;
-        // SAFETY: the half is open; the plugin reads its counters as atomics.
-        let counts = unsafe { (half.table().transmit_counts)(half.peek()) };
-        TransmitCounts { frames: counts.frames, dropped: counts.dropped }
+        counts(&self.queue.half)
     }
 }
 
@@ -93,4 +90,11 @@ impl Transmit {
 pub(crate) fn out(half: &Half<RawTransmit>) -> u32 {
     // SAFETY: the half is open; the plugin reads its counters as atomics.
     unsafe { (half.table().transmit_out)(half.peek()) }
+}
+
+/// Returns counts of a half.
+pub(crate) fn counts(half: &Half<RawTransmit>) -> TransmitCounts {
+    // SAFETY: the half is open; the plugin reads its counters as atomics.
+    let counts = unsafe { (half.table().transmit_counts)(half.peek()) };
+    TransmitCounts { frames: counts.frames, dropped: counts.dropped }
 }

@@ -6,7 +6,7 @@
 //! - [`cable`], [`wire`], [`functions`]: the other side of its physical ports, and [`gate`] in front of it;
 //! - [`live`]: honest traffic during an attack; [`mapped`]: guests of mapped ports that come and go;
 //! - [`stream`], [`aggregate`]: packets that are joined, and aggregates made by hand;
-//! - [`flows`], [`host`], [`transfer`], [`plugin`]: switches that forward by flows, hosts, files, the driver for DPDK.
+//! - [`flows`], [`host`], [`transfer`], [`plugin`]: switches that forward by flows, hosts, files, the driver and the plugin for DPDK.
 //!
 //! The processes and namespaces around them are those of [`lab`]. Two cores are enough: a poller needs a core to itself, so
 //! [`lab::cpu::Plan`] gives one to the switch and the rest to everything else.

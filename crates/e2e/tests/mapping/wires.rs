@@ -23,7 +23,7 @@ const FRAMES: u64 = 20_000;
 fn traffic(kind: Kind) -> (RangeInclusive<usize>, u64) {
     match kind {
         Kind::VirtioUser => (60..=1500, 64),
-        Kind::AfXdp => (60..=1514, 32),
+        Kind::AfXdp | Kind::Dpdk => (60..=1514, 32),
     }
 }
 
@@ -116,7 +116,9 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
             }
         }
         let mapping = millrace.mapping();
-        assert!(mapping.in_place > 0 && mapping.elsewhere > 0 && mapping.copied > 0, "{mapping:?}");
+        assert!(mapping.in_place > 0 && mapping.elsewhere > 0, "{mapping:?}");
+        // A device of DPDK gets buffers of the switch only while there are none of the guest's.
+        assert!(mapping.copied > 0 || kind == Kind::Dpdk, "{mapping:?}");
         millrace.stop();
     }
     Ok(())
