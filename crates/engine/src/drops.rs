@@ -33,7 +33,7 @@ reasons! {
     WorkerStalled = "worker-stalled",
     /// Another worker that sends to the destination hangs there.
     Stuck = "stuck",
-    /// The kernel refused the frame at the destination.
+    /// The kernel, or the device of a dpdk port, refused the frame at the destination.
     Refused = "refused",
     /// The capture file can't be opened, or it is a pipe without a reader.
     NoFile = "no-file",
@@ -123,7 +123,8 @@ reasons! {
     Injected = "injected",
     /// More frames are to be delayed by fault injection than it holds.
     DelayFull = "delay-full",
-    /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.
+    /// The kernel, or the device of a dpdk port, lost frames before the switch could take them, or they are longer than the buffers it has
+    /// for them.
     KernelLoss = "kernel-loss",
 }
 
