@@ -10,6 +10,7 @@ mod latency;
 mod list;
 mod machine;
 mod millrace;
+mod nic;
 mod peers;
 mod record;
 mod redis;
@@ -39,7 +40,7 @@ struct Arguments {
 
 /// Hints for beginners.
 const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
-both. `load`, `wire` and `app` need a running switch; all others start the programs that they measure. `compare`, `analyse`, `aggregation`, `simulate`, \
+both. `load`, `wire`, `echo` and `app` need a running switch; all others start the programs that they measure. `compare`, `analyse`, `aggregation`, `simulate`, \
 `reload` and `latency` write tables, charts and figures to a new directory below bench/results, or to the one that --out names. \
 docs/performance.md has the published figures.";
 
@@ -49,6 +50,8 @@ enum Command {
     Load(LoadArguments),
     /// Act as a NIC in front of a switch and a network function behind it: frames go from one to the other and back
     Wire(WireArguments),
+    /// Act as a network function behind a switch that has a NIC: it sends back what comes
+    Echo(EchoArguments),
     /// Act as a sender, a receiver, a client or a server of packets, or pairs of these; `testbed run` starts such processes
     ///
     /// It prints "ready" on standard error, and waits for "go" (if it sends) or "stop" (if it only receives) on standard
@@ -138,10 +141,20 @@ struct WireArguments {
     json: bool,
 }
 
+#[derive(Args)]
+struct EchoArguments {
+    #[command(flatten)]
+    function: wire::FunctionOptions,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Load(arguments) => load::run(&arguments.load).map_err(Into::into).map(|r| print(&r, arguments.json)),
         Command::Wire(arguments) => wire::run(&arguments.wire).map_err(Into::into).map(|r| print(&r, arguments.json)),
+        Command::Echo(echo) => wire::echo(&echo.function).map_err(Into::into).map(|r| print(&r, echo.json)),
         Command::App(options) => run_app(&options),
         Command::Compare(arguments) => compare::run(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Chart(charts) => compare::run_chart(&charts).map(|()| ExitCode::SUCCESS).map_err(Into::into),

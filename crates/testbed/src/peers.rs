@@ -1,5 +1,6 @@
 //! The peers that Millrace is measured with, and their setup.
 
+use crate::nic::{NULL, Nic, null_arguments};
 use crate::ring_format::RingFormat;
 use lab::dpdk::{self, AnyPort, Lcores, Pages, Port, Testpmd, VhostPort};
 use lab::netns::Namespace;
@@ -21,11 +22,11 @@ pub struct TestpmdSetup<'i> {
     pub interrupt: &'i Interrupt,
 }
 
-/// Returns the ports of a switch on these sockets: vhost-user ports. With a wire, the first one is the driver of the NIC there,
-/// with rings of this format.
-pub fn switch_ports(sockets: &[PathBuf], wire: Option<RingFormat>) -> Vec<AnyPort> {
-    let port = |(index, socket): (usize, &PathBuf)| match wire {
-        Some(ring) if index == 0 => driver(socket, ring).into(),
+/// Returns the ports of a switch on these sockets: vhost-user ports. With a NIC, the first one is its driver.
+pub fn switch_ports(sockets: &[PathBuf], nic: Option<Nic>) -> Vec<AnyPort> {
+    let port = |(index, socket): (usize, &PathBuf)| match nic {
+        Some(Nic::Virtio(ring)) if index == 0 => driver(socket, ring).into(),
+        Some(Nic::Null(size)) if index == 0 => AnyPort::Alone(NULL, null_arguments(size)),
         _ => VhostPort::new(socket).into(),
     };
     sockets.iter().enumerate().map(port).collect()

@@ -146,6 +146,8 @@ pub enum AnyPort {
     Driver(Port),
     /// The device.
     Switch(VhostPort),
+    /// A device without a peer, by its driver and that one's arguments.
+    Alone(&'static str, String),
 }
 
 impl From<Port> for AnyPort {
@@ -165,13 +167,15 @@ impl AnyPort {
         match self {
             AnyPort::Driver(port) => port.devices(number, queues),
             AnyPort::Switch(port) => vec![port.device(number, queues)],
+            AnyPort::Alone(driver, arguments) => vec![format!("{driver}{number},{arguments}")],
         }
     }
 
-    pub(crate) fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> Option<&Path> {
         match self {
-            AnyPort::Driver(port) => &port.socket,
-            AnyPort::Switch(port) => &port.socket,
+            AnyPort::Driver(port) => Some(&port.socket),
+            AnyPort::Switch(port) => Some(&port.socket),
+            AnyPort::Alone(..) => None,
         }
     }
 
@@ -179,6 +183,7 @@ impl AnyPort {
         match self {
             AnyPort::Driver(port) => port.socket = socket,
             AnyPort::Switch(port) => port.socket = socket,
+            AnyPort::Alone(..) => {}
         }
     }
 
@@ -186,7 +191,7 @@ impl AnyPort {
     pub(super) fn queue_size(&self) -> Option<u16> {
         match self {
             AnyPort::Driver(port) => Some(port.queue_size),
-            AnyPort::Switch(_) => None,
+            AnyPort::Switch(_) | AnyPort::Alone(..) => None,
         }
     }
 }

@@ -157,7 +157,7 @@ impl Builder {
     /// Returns its command, and the line that a reader could type. Its files are in `directory`, so that none of them stay on
     /// the host.
     fn command(&self, sandbox: Sandbox, directory: &Path) -> Result<(Command, String)> {
-        let sockets = self.ports.iter().map(AnyPort::socket);
+        let sockets = self.ports.iter().filter_map(AnyPort::socket);
         let files: Vec<&Path> = sockets.chain(self.plugin.as_deref()).collect();
         let (mut command, mut files) = sandbox.enter(&files)?;
         let plugin = self.plugin.as_ref().and_then(|_| files.pop());
@@ -174,9 +174,12 @@ impl Builder {
         line.extend(["--no-pci", "--no-telemetry", "-v"].map(str::to_owned));
         line.extend(self.pages.arguments().iter().map(|&argument| argument.to_owned()));
         line.extend(["-m".to_owned(), self.megabytes.to_string()]);
-        for (number, (port, socket)) in self.ports.iter().zip(sockets).enumerate() {
+        let mut sockets = sockets.into_iter();
+        for (number, port) in self.ports.iter().enumerate() {
             let mut port = port.clone();
-            port.set_socket(socket);
+            if port.socket().is_some() {
+                port.set_socket(sockets.next().expect("a path for each socket"));
+            }
             line.extend(port.devices(number, self.queues).into_iter().flat_map(|device| ["--vdev".to_owned(), device]));
         }
         let (queues, ring) = (self.queues, self.ports.iter().filter_map(AnyPort::queue_size).max().unwrap_or(256));

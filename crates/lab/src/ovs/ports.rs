@@ -61,9 +61,11 @@ impl Port {
     /// Returns its name. A vhost-user port's socket has the name of the port, and an interface without DPDK is named.
     fn name(&self, index: usize, with_dpdk: bool) -> String {
         match self {
-            Port::Dpdk(port) => port.socket().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            Port::Dpdk(port) if let Some(socket) = port.socket() => {
+                socket.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
             Port::Interface(interface) if !with_dpdk => interface.clone(),
-            Port::Interface(_) => format!("port{index}"),
+            Port::Dpdk(_) | Port::Interface(_) => format!("port{index}"),
         }
     }
 
@@ -73,6 +75,9 @@ impl Port {
         match self {
             Port::Dpdk(AnyPort::Driver(port)) => [dpdk(port.device(index, 1)), rings.to_vec()].concat(),
             Port::Dpdk(AnyPort::Switch(_)) => vec!["type=dpdkvhostuser".to_owned()],
+            Port::Dpdk(AnyPort::Alone(driver, arguments)) => {
+                [dpdk(format!("{driver}{index},{arguments}")), rings.to_vec()].concat()
+            }
             // DPDK's guide on this driver: to send past the interface's queueing discipline costs less.
             Port::Interface(interface) if with_dpdk => {
                 dpdk(format!("net_af_packet{index},iface={interface},qdisc_bypass=1"))
@@ -84,7 +89,7 @@ impl Port {
     /// Returns its socket, if the switch makes one.
     pub(super) fn socket(&self) -> Option<&Path> {
         match self {
-            Port::Dpdk(port @ AnyPort::Switch(_)) => Some(port.socket()),
+            Port::Dpdk(port @ AnyPort::Switch(_)) => port.socket(),
             _ => None,
         }
     }

@@ -1,7 +1,7 @@
 //! A network function that sends every frame back in the buffer in which it came, or keeps it.
 
 use super::arrivals::Arrivals;
-use super::options::WireOptions;
+use super::options::FunctionOptions;
 use crate::load::{Shape, Touch, describe};
 use nf::memory::Buffers;
 use std::path::PathBuf;
@@ -52,20 +52,20 @@ pub struct Connected {
 
 impl Connected {
     /// Connects to the switch and posts all its receive buffers.
-    pub fn connect(wire: &WireOptions) -> Result<Connected, FunctionError> {
-        let packed = if wire.packed { features::RING_PACKED } else { 0 };
-        let mut arena = Arena::new(Function::footprint(Negotiated(packed), wire.queue_size, wire.size), true)?;
+    pub fn connect(at: &FunctionOptions) -> Result<Connected, FunctionError> {
+        let packed = if at.packed { features::RING_PACKED } else { 0 };
+        let mut arena = Arena::new(Function::footprint(Negotiated(packed), at.queue_size, at.size), true)?;
         let options = FrontendOptions {
-            socket: wire.function.clone(),
+            socket: at.function.clone(),
             mode: Mode::Client,
             queue_pairs: 1,
-            queue_sizes: wire.queue_size,
+            queue_sizes: at.queue_size,
             features: features::MRG_RXBUF | features::IN_ORDER | packed,
             exchange: None,
         };
         let (link, mut pairs) = Link::establish(&options, &mut arena, Some(CONNECT), &AtomicBool::new(false))
-            .map_err(|source| FunctionError::Link { socket: wire.function.clone(), source })?;
-        let function = Function::new(&mut arena, pairs.remove(0), wire.size);
+            .map_err(|source| FunctionError::Link { socket: at.function.clone(), source })?;
+        let function = Function::new(&mut arena, pairs.remove(0), at.size);
         Ok(Connected { function, huge: arena.is_huge(), link })
     }
 

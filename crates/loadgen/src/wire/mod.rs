@@ -2,19 +2,21 @@
 //! thread. Frames go from the wire through the switch to the function, and back unless the function keeps them.
 //!
 //! The NIC is the device side of a vhost-user socket and writes straight into the buffers that it gets, as the DMA engine of a
-//! real one does.
+//! real one does. [`echo`] is the network function by itself, for a switch that has a NIC of its own.
 
 mod arrivals;
 mod device;
+mod echo;
 mod function;
 mod nic;
 mod options;
 mod tunnel;
 
 pub use device::{Broken, Device};
+pub use echo::echo;
 pub use function::{Function, FunctionError};
 pub use nic::{Nic, NicRings};
-pub use options::{WireOptions, queue_sizes};
+pub use options::{FunctionOptions, WireOptions, queue_sizes};
 
 use crate::cpu::{self, PinError};
 use crate::cycles;
@@ -50,13 +52,13 @@ pub enum WireError {
 
 /// Connects both ends, runs, and reports.
 pub fn run(wire: &WireOptions) -> Result<Report, WireError> {
-    let device = Device::serve(&wire.device, wire.size, !wire.unchecked)?;
+    let device = Device::serve(&wire.device, wire.behind.size, !wire.unchecked)?;
     let device = if wire.vxlan { device.inside_vxlan() } else { device };
-    let connected = Connected::connect(wire)?;
-    if let Some(cpu) = wire.cpu {
+    let connected = Connected::connect(&wire.behind)?;
+    if let Some(cpu) = wire.behind.cpu {
         cpu::pin(cpu)?;
     }
-    match wire.touch {
+    match wire.behind.touch {
         TouchLevel::None => measure::<Nothing>(wire, device, connected),
         TouchLevel::Header => measure::<Header>(wire, device, connected),
         TouchLevel::Payload => measure::<Payload>(wire, device, connected),
@@ -65,12 +67,8 @@ pub fn run(wire: &WireOptions) -> Result<Report, WireError> {
 
 fn measure<T: Touch>(wire: &WireOptions, device: Device, connected: Connected) -> Result<Report, WireError> {
     let hz = cycles::frequency();
-    let conditions = Conditions {
-        size: wire.size,
-        touch: wire.touch,
-        features: connected.describe(),
-        memory: connected.memory().to_owned(),
-    };
+    let FunctionOptions { warmup, seconds, .. } = wire.behind;
+    let conditions = conditions(&wire.behind, &connected);
     let mut ends = Ends { device, connected, window: wire.window, is_sink: wire.sink };
     let mut tally = Tally::default();
     let began = Instant::now();
@@ -83,13 +81,13 @@ fn measure<T: Touch>(wire: &WireOptions, device: Device, connected: Connected) -
         }
     }
     eprintln!("{RUNNING}");
-    ends.pump::<T>((wire.warmup * hz) as u64, &mut tally)?;
+    ends.pump::<T>((warmup * hz) as u64, &mut tally)?;
     ends.drain::<T>(hz)?;
     let began = Instant::now();
     loop {
         let before = Accounts { counts: vec![ends.device.counts()], tally };
         let mark = cycles::Mark::now();
-        ends.pump::<T>((wire.seconds * hz) as u64, &mut tally)?;
+        ends.pump::<T>((seconds * hz) as u64, &mut tally)?;
         let elapsed = mark.elapsed();
         let received = ends.device.counts().received;
         ends.drain::<T>(hz)?;
@@ -102,6 +100,10 @@ fn measure<T: Touch>(wire: &WireOptions, device: Device, connected: Connected) -
             _ => return Ok(report),
         }
     }
+}
+
+fn conditions(at: &FunctionOptions, connected: &Connected) -> Conditions {
+    Conditions { size: at.size, touch: at.touch, features: connected.describe(), memory: connected.memory().to_owned() }
 }
 
 /// Both ends of the wire.

@@ -5,17 +5,15 @@ use clap::Args;
 use std::path::PathBuf;
 use vhost_user::frontend::QueueSizes;
 
-/// One wire.
+/// A network function behind a switch, and how it is measured.
 #[derive(Clone, Debug, Args)]
-pub struct WireOptions {
-    /// Socket of the NIC, which is created; the switch connects to it by a virtio-user port
-    pub device: PathBuf,
+pub struct FunctionOptions {
     /// Socket of the switch that the network function connects to; the NIC's own, to measure without a switch
     pub function: PathBuf,
     /// Bytes of a frame, without its checksum
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(i64::from(MIN_SIZE)..=i64::from(MAX_SIZE)))]
     pub size: u16,
-    /// Part of every frame that the network function touches and the wire checks
+    /// Part of every frame that the network function touches, and that a wire checks
     #[arg(long, value_enum, default_value_t = TouchLevel::Header)]
     pub touch: TouchLevel,
     /// Ask for packed rings for the network function
@@ -25,6 +23,25 @@ pub struct WireOptions {
     /// it sends to, or of both
     #[arg(long, value_name = "RX[:TX]", default_value = "256", value_parser = queue_sizes)]
     pub queue_size: QueueSizes,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 3.0)]
+    pub seconds: f64,
+    /// Seconds to run before that
+    #[arg(long, default_value_t = 0.5)]
+    pub warmup: f64,
+    /// Processor to run on
+    #[arg(long)]
+    pub cpu: Option<usize>,
+}
+
+/// One wire.
+#[derive(Clone, Debug, Args)]
+pub struct WireOptions {
+    /// Socket of the NIC, which is created; the switch connects to it by a virtio-user port
+    pub device: PathBuf,
+    /// The network function at its other end.
+    #[command(flatten)]
+    pub behind: FunctionOptions,
     /// Count the frames that come back without checking them: for switches that leave copies out
     #[arg(long)]
     pub unchecked: bool,
@@ -38,15 +55,6 @@ pub struct WireOptions {
     /// Let the network function keep the frames that it gets, and check them there
     #[arg(long)]
     pub sink: bool,
-    /// Seconds to measure
-    #[arg(long, default_value_t = 3.0)]
-    pub seconds: f64,
-    /// Seconds to run before that
-    #[arg(long, default_value_t = 0.5)]
-    pub warmup: f64,
-    /// Processor to run on
-    #[arg(long)]
-    pub cpu: Option<usize>,
 }
 
 /// Largest queue of a function: buffers are counted in 16 bits.

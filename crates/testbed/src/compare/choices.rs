@@ -53,4 +53,7 @@ pub enum LoadKind {
     Testpmd,
     /// `testbed wire`: a NIC before the switch, which is its driver, and a network function behind it
     Wire,
+    /// `testbed echo`: a network function behind the switch, which has DPDK's net_null for a NIC, with frames as fast as it takes
+    /// them
+    Null,
 }

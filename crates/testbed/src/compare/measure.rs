@@ -7,6 +7,7 @@ use super::results::{Counted, Run};
 use super::scenario::{Contestant, Scenario};
 use crate::latency::{self, Latency};
 use crate::millrace::{Idle, MillraceError};
+use crate::nic::Nic;
 use crate::peers::{TestpmdSetup, ovs_switch, switch_ports, testpmd_load, testpmd_switch};
 use crate::ring_format::RingFormat;
 use engine::stats::Snapshot;
@@ -95,7 +96,7 @@ impl Bench<'_> {
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(MeasureError::Directory)?;
         let ports = 2 * (usize::from(scenario.functions) - 1);
         let sockets: Vec<_> = (0..ports).map(|port| directory.path().join(format!("{port}.sock"))).collect();
-        let start = |wire| self.switch(contestant, directory.path(), &sockets, scenario.size, wire);
+        let start = |nic| self.switch(contestant, directory.path(), &sockets, scenario.size, nic);
         let (mut switch, found);
         match self.compare.load {
             LoadKind::Testbed => {
@@ -109,8 +110,12 @@ impl Bench<'_> {
             LoadKind::Wire => {
                 // The NIC must exist before its driver.
                 let wire = self.program("wire", &sockets, scenario, contestant)?;
-                switch = start(Some(scenario.ring))?;
+                switch = start(Some(Nic::Virtio(scenario.ring)))?;
                 found = self.own_load(&mut switch, wire)?;
+            }
+            LoadKind::Null => {
+                switch = start(Some(Nic::Null(scenario.size)))?;
+                found = self.own_load(&mut switch, self.program("echo", &sockets[1..], scenario, contestant)?)?;
             }
         }
         if found.mpps <= 0.0 {
@@ -144,7 +149,7 @@ impl Bench<'_> {
         directory: &Path,
         sockets: &[PathBuf],
         longest: u16,
-        wire: Option<RingFormat>,
+        nic: Option<Nic>,
     ) -> Result<SwitchUnderTest, MeasureError> {
         let cpu = self.compare.switch_cpu;
         let lcores = Lcores { forwarding: cpu, others: Some(self.compare.load_cpu) };
@@ -157,15 +162,15 @@ impl Bench<'_> {
                         .unwrap_or(&self.millrace),
                     directory,
                     sockets,
-                    millrace::Setup { forward, longest, wire, tunnel: self.compare.vxlan, cpu, idle: Idle::Poll },
+                    millrace::Setup { forward, longest, nic, tunnel: self.compare.vxlan, cpu, idle: Idle::Poll },
                     self.interrupt,
                 )?))
             }
             Contestant::Testpmd => {
-                SwitchUnderTest::Testpmd(testpmd_switch(switch_ports(sockets, wire), self.testpmd_setup(lcores))?)
+                SwitchUnderTest::Testpmd(testpmd_switch(switch_ports(sockets, nic), self.testpmd_setup(lcores))?)
             }
             Contestant::Ovs => {
-                let ports = switch_ports(sockets, wire);
+                let ports = switch_ports(sockets, nic);
                 SwitchUnderTest::Ovs(Box::new(ovs_switch(directory, ports, lcores, self.interrupt)?))
             }
         })

@@ -2,11 +2,12 @@
 
 use super::choices::Forward;
 use crate::millrace::{self, Idle, MillraceError};
+use crate::nic::{NULL, Nic, null_arguments};
 use crate::ring_format::RingFormat;
 use crate::surroundings::Surroundings;
 use lab::millrace::config::{
     Acceleration, RawBridge, RawExchange, RawFile, RawOpenflow, RawPort, RawTunnelEnd, RawVxlan, VhostUser, VirtioUser,
-    bridge, exchange, file, mapping, pass_through, patch, port, socket,
+    bridge, dpdk_devices, dpdk_port, exchange, file, mapping, pass_through, patch, port, socket,
 };
 use lab::millrace::{Files, Millrace, SOON};
 use lab::process::Interrupt;
@@ -20,8 +21,8 @@ pub struct Setup {
     pub forward: Forward,
     /// Bytes of the longest frame.
     pub longest: u16,
-    /// With a wire, the first port is the driver of the NIC there, with rings of this format.
-    pub wire: Option<RingFormat>,
+    /// The NIC that the first port drives, if there is one.
+    pub nic: Option<Nic>,
     /// Whether that port is the end of the wire's tunnel.
     pub tunnel: bool,
     /// Processor of its worker.
@@ -41,7 +42,7 @@ pub fn start(
     let files = Files::named(directory, "millrace");
     let mut millrace = millrace::start(path, files, configuration(sockets, setup), Surroundings::default(), interrupt)?;
     // A wire creates the first socket, and removes it if it ends.
-    let own = &sockets[usize::from(setup.wire.is_some())..];
+    let own = &sockets[usize::from(setup.nic.is_some())..];
     let there = || own.iter().all(|socket| socket.exists()).then_some(());
     millrace.daemon.wait_for("its sockets", SOON, there)?;
     if setup.forward == Forward::Openflow {
@@ -74,12 +75,13 @@ fn names(pair: usize) -> [String; 2] {
 }
 
 fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
-    let Setup { forward, longest, wire, tunnel, cpu, idle } = setup;
+    let Setup { forward, longest, nic, tunnel, cpu, idle } = setup;
     let (mut ports, mut joints, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for (pair, sockets) in sockets.chunks(2).enumerate() {
         for (name, path) in names(pair).into_iter().zip(sockets) {
-            ports.push(match wire {
-                Some(ring) if name == "a" => {
+            ports.push(match nic {
+                Some(Nic::Null(_)) if name == "a" => dpdk_port(&name, &null_device()),
+                Some(Nic::Virtio(ring)) if name == "a" => {
                     let packed = (ring == RingFormat::Packed).into();
                     let nic = port(&name, VirtioUser { socket: socket(path), packed, ..VirtioUser::default() });
                     if tunnel { RawPort { vxlan: tunnel_end().into(), ..nic } } else { nic }
@@ -94,8 +96,17 @@ fn configuration(sockets: &[PathBuf], setup: Setup) -> RawFile {
     let channel = (forward == Forward::Openflow).then(|| RawOpenflow { listen, ..RawOpenflow::default() });
     let buffer_size = i64::from(longest.max(USUAL_BUFFER)).into();
     let group = forward.exchanges().then(|| RawExchange { buffer_size, ..exchange(all) });
+    let dpdk = match nic {
+        Some(Nic::Null(size)) => Some(dpdk_devices(&[&format!("{},{}", null_device(), null_arguments(size))])),
+        _ => None,
+    };
     // The comparison says what is mapped and exchanged, and not the switch.
-    file((ports, joints, channel, group, idle.worker(cpu), Acceleration::Off))
+    file((ports, joints, channel, group, dpdk, idle.worker(cpu), Acceleration::Off))
+}
+
+/// Returns the name of the device of [`Nic::Null`].
+fn null_device() -> String {
+    format!("{NULL}0")
 }
 
 /// Returns the switch's end of the wire's tunnel.
@@ -130,11 +141,13 @@ mod tests {
     fn millrace_takes_the_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("m.toml");
-        for (forward, idle, wire) in [
+        let (split, packed) = (Some(Nic::Virtio(RingFormat::Split)), Some(Nic::Virtio(RingFormat::Packed)));
+        for (forward, idle, nic) in [
             (Forward::Patch, Idle::Poll, None),
-            (Forward::Bridge, Idle::Sleep, Some(RingFormat::Split)),
-            (Forward::Map, Idle::Backoff, Some(RingFormat::Packed)),
-            (Forward::BridgeMap, Idle::Poll, Some(RingFormat::Split)),
+            (Forward::Bridge, Idle::Sleep, split),
+            (Forward::Map, Idle::Backoff, packed),
+            (Forward::BridgeMap, Idle::Poll, split),
+            (Forward::Map, Idle::Poll, Some(Nic::Null(64))),
             (Forward::Openflow, Idle::Poll, None),
             (Forward::Exchange, Idle::Poll, None),
             (Forward::BridgeExchange, Idle::Poll, None),
@@ -142,8 +155,8 @@ mod tests {
             // An OpenFlow switch has one bridge, and a wire is one pair.
             let count = if forward.exchanges() { 6 } else { 2 };
             let sockets: Vec<_> = (0..count).map(|number| directory.path().join(format!("{number}.sock"))).collect();
-            for tunnel in [false, wire.is_some()] {
-                let setup = Setup { forward, longest: 9014, wire, tunnel, cpu: 0, idle };
+            for tunnel in [false, nic == split || nic == packed] {
+                let setup = Setup { forward, longest: 9014, nic, tunnel, cpu: 0, idle };
                 std::fs::write(&file, configuration(&sockets, setup).text()).unwrap();
                 let read = ::millrace::config::Config::load(&file);
                 assert!(read.is_ok(), "{read:?}");

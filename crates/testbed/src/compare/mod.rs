@@ -64,7 +64,7 @@ pub enum CompareError {
         "--vxlan ends a tunnel at Millrace's port, and at no other switch's: name two ways by --forward, or --peer millrace"
     )]
     Tunnel,
-    #[error("receiving into a network function's buffers needs a NIC: --load wire")]
+    #[error("receiving into a network function's buffers needs a NIC: --load wire or null")]
     Mapped,
     #[error("{scenario}, {contestant}: {source}")]
     Measure { scenario: Scenario, contestant: Contestant, source: MeasureError },
@@ -83,7 +83,8 @@ pub fn run(compare: &Compare) -> Result<(), CompareError> {
     if compare.load != LoadKind::Testbed && !plain {
         return Err(CompareError::Functions);
     }
-    if compare.load != LoadKind::Wire && compare.forward.iter().any(|forward| forward.is_mapped()) {
+    let has_nic = matches!(compare.load, LoadKind::Wire | LoadKind::Null);
+    if !has_nic && compare.forward.iter().any(|forward| forward.is_mapped()) {
         return Err(CompareError::Mapped);
     }
     if compare.load != LoadKind::Wire && (compare.vxlan || compare.sink) {

@@ -33,7 +33,7 @@ pub struct Compare {
     #[arg(long, value_delimiter = ',', default_value = "2", value_parser = clap::value_parser!(u16).range(2..=32))]
     pub functions: Vec<u16>,
     /// Ways for Millrace to join its ports: one is compared with a peer, two with each other. `map` and `bridge-map` are
-    /// for `--load wire`, `exchange` and `bridge-exchange` for `--load testbed`
+    /// for `--load wire` and `null`, `exchange` and `bridge-exchange` for `--load testbed`
     #[arg(long, value_enum, value_delimiter = ',', default_value = "patch")]
     pub forward: Vec<Forward>,
     /// The other switch, if --forward names one way [default: testpmd]

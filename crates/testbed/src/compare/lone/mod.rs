@@ -180,7 +180,7 @@ fn measure(options: &LoneFrames, program: &Path, idle: Idle, interrupt: &Interru
     let setup = millrace::Setup {
         forward: Forward::Patch,
         longest: 0,
-        wire: None,
+        nic: None,
         tunnel: false,
         cpu: options.switch_cpu,
         idle,
