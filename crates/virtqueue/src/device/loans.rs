@@ -25,16 +25,17 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Notes that the loan with this id came back.
+    /// Looks whether the watched loan has come back, before others are lent.
     #[inline(always)]
-    pub(super) fn returned(&mut self, id: u16) {
-        self.is_back |= self.watched == Some(id);
+    pub(super) fn look(&mut self, entries: &[Posted]) {
+        let entry = self.watched.and_then(|id| entries.get(usize::from(id)));
+        self.is_back = entry.is_some_and(|entry| entry.slots == 0);
     }
 
-    /// Notes that a loan got this id.
+    /// Notes the id of the last loan.
     #[inline(always)]
-    pub(super) fn lent(&mut self, id: u16) {
-        self.last = Some(id);
+    pub(super) fn lent(&mut self, last: u16) {
+        self.last = Some(last);
     }
 }
 
@@ -110,7 +111,7 @@ impl Loans {
         self.watch = Watch { watched: id, is_back: false, last: None };
     }
 
-    /// Reports whether the splice returned the watched loan.
+    /// Reports whether the watched loan has come back.
     #[inline(always)]
     pub fn watched_is_back(&self) -> bool {
         self.watch.is_back

@@ -3,34 +3,26 @@
 use super::Buffer;
 use crate::config::Returns;
 use crate::exchange::Instead;
+use std::hint::cold_path;
 
 /// Free numbers below a ring's size, which name descriptors or chains.
+///
+/// They lie in a ring of their own: first those that are free, in the order in which they came back, and then those that are taken. If they
+/// come back in sequence, as a device that works in order requires (virtio 1.2 §2.7.9, §2.8.9), each stays at its place.
 pub(super) struct Ids {
-    size: u16,
+    returns: Returns,
     free: u16,
-    order: Order,
-}
-
-/// Order in which numbers are taken and come back.
-enum Order {
-    /// In sequence, as a device that works in order requires (virtio 1.2 §2.7.9, §2.8.9): the next one to take, and the
-    /// next one to come back.
-    Sequence { next: u16, oldest: u16 },
-    /// In the order in which they came back.
-    Returned { fifo: Box<[u16]>, head: u32, tail: u32 },
+    places: Box<[u16]>,
+    /// Place of the next one to take; the number of places stands for the first of them.
+    head: usize,
+    /// Place of the next one to come back, likewise.
+    tail: usize,
 }
 
 impl Ids {
     /// Returns all numbers below `size`.
     pub(super) fn new(size: u16, returns: Returns) -> Ids {
-        let order = match returns {
-            Returns::InOrder => Order::Sequence { next: 0, oldest: 0 },
-            Returns::AnyOrder => {
-                let fifo: Box<[u16]> = (0..size.next_power_of_two()).collect();
-                Order::Returned { fifo, head: 0, tail: size.into() }
-            }
-        };
-        Ids { size, free: size, order }
+        Ids { returns, free: size, places: (0..size).collect(), head: 0, tail: 0 }
     }
 
     /// Returns how many are free.
@@ -39,70 +31,88 @@ impl Ids {
         self.free
     }
 
-    /// Returns how many there are, free or not.
-    #[inline(always)]
-    pub(super) fn size(&self) -> u32 {
-        self.size.into()
-    }
-
     /// Takes the next one, if there is any.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
-        let free = self.free.checked_sub(1)?;
-        self.free = free;
-        Some(match &mut self.order {
-            Order::Sequence { next, .. } => std::mem::replace(next, after(*next, self.size)),
-            Order::Returned { fifo, head, .. } => {
-                let id = fifo[*head as usize & (fifo.len() - 1)];
-                *head = head.wrapping_add(1);
-                id
-            }
-        })
-    }
-
-    /// Undoes the last [`Ids::take`], which returned `id`.
-    #[cold]
-    pub(super) fn put_back(&mut self, id: u16) {
-        self.free += 1;
-        match &mut self.order {
-            Order::Sequence { next, .. } => *next = id,
-            Order::Returned { head, .. } => *head = head.wrapping_sub(1),
-        }
+        self.free = self.free.checked_sub(1)?;
+        let mut walk = Walk { places: &mut self.places, at: self.head };
+        let id = *walk.place();
+        walk.pass();
+        self.head = walk.at;
+        Some(id)
     }
 
     /// Takes back `id`: the oldest one, if they come back in sequence.
     #[inline(always)]
     pub(super) fn give_back(&mut self, id: u16) {
         self.free += 1;
-        match &mut self.order {
-            Order::Sequence { oldest, .. } => *oldest = after(*oldest, self.size),
-            Order::Returned { fifo, tail, .. } => {
-                let mask = fifo.len() - 1;
-                fifo[*tail as usize & mask] = id;
-                *tail = tail.wrapping_add(1);
-            }
-        }
-    }
-
-    /// Returns the one that comes back after `id` in sequence.
-    #[inline(always)]
-    pub(super) fn after(&self, id: u16) -> u16 {
-        after(id, self.size)
+        let mut walk = Walk { places: &mut self.places, at: self.tail };
+        *walk.place() = id;
+        walk.pass();
+        self.tail = walk.at;
     }
 
     /// Returns the one to come back next, if they come back in sequence.
     #[inline(always)]
     pub(super) fn oldest(&self) -> Option<u16> {
-        match self.order {
-            Order::Sequence { oldest, .. } => Some(oldest),
-            Order::Returned { .. } => None,
-        }
+        self.in_sequence().then(|| self.places[if self.tail < self.places.len() { self.tail } else { 0 }])
+    }
+
+    /// Reports whether they come back in sequence.
+    #[inline(always)]
+    pub(super) fn in_sequence(&self) -> bool {
+        self.returns == Returns::InOrder
+    }
+
+    /// Walks over the free ones, from the next one to take on.
+    #[inline(always)]
+    pub(super) fn to_take(&mut self) -> Walk<'_> {
+        Walk { places: &mut self.places, at: self.head }
+    }
+
+    /// Ends a walk over free ones, which passed `count` of them: these are taken.
+    #[inline(always)]
+    pub(super) fn taken(&mut self, head: usize, count: u16) {
+        self.head = head;
+        self.free -= count;
+    }
+
+    /// Walks over the places of those to come back, from the next one on. In sequence, they hold them.
+    #[inline(always)]
+    pub(super) fn to_give_back(&mut self) -> Walk<'_> {
+        Walk { places: &mut self.places, at: self.tail }
+    }
+
+    /// Ends a walk over places, which put `count` numbers there: these are free.
+    #[inline(always)]
+    pub(super) fn given_back(&mut self, tail: usize, count: u16) {
+        self.tail = tail;
+        self.free += count;
     }
 }
 
-#[inline(always)]
-fn after(id: u16, size: u16) -> u16 {
-    if id + 1 == size { 0 } else { id + 1 }
+/// A walk over the places of [`Ids`], in locals.
+pub(super) struct Walk<'i> {
+    places: &'i mut [u16],
+    pub(super) at: usize,
+}
+
+impl Walk<'_> {
+    /// Returns the present place.
+    #[inline(always)]
+    pub(super) fn place(&mut self) -> &mut u16 {
+        if self.at >= self.places.len() {
+            cold_path();
+            self.at = 0;
+        }
+        &mut self.places[self.at]
+    }
+
+    /// Passes the present place.
+    #[inline(always)]
+    pub(super) fn pass(&mut self) {
+        self.at += 1;
+    }
 }
 
 /// The chains that a device holds.
@@ -239,7 +249,7 @@ mod tests {
                     assert!(ids.oldest().is_none_or(|oldest| oldest == id));
                     ids.give_back(id);
                 });
-                assert!(taken.windows(2).all(|pair| pair[1] == after(pair[0], size)), "{taken:?} of {size}");
+                assert!(taken.windows(2).all(|pair| pair[1] == (pair[0] + 1) % size), "{taken:?} of {size}");
             }
             assert_eq!(ids.free(), size);
         }

@@ -1,7 +1,7 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, HostAddresses, Run, Take, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, Offer, Run, Take, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -201,7 +201,7 @@ impl Run for PackedDriver {
         }
         let (areas, at) = (&self.areas, self.used);
         let mut used = UsedDescriptors { areas, at, bits: packed_used_bits(at.wrap) };
-        run::peek(&mut used, &self.ids, most.min(self.areas.size - self.free), look);
+        run::peek(&mut used, &mut self.ids, most.min(self.areas.size - self.free), look);
     }
 
     #[inline(always)]
@@ -219,7 +219,7 @@ impl Run for PackedDriver {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16 {
         let (areas, mut avail, mut first) = (&self.areas, self.avail, self.first.take());
         let mut bits = packed_available_bits(avail.wrap);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
@@ -236,7 +236,7 @@ impl Run for PackedDriver {
             }
             avail = at;
         };
-        let added = run::add(&mut self.ids, &mut self.outstanding, most.min(self.free), next, put);
+        let added = run::add(&mut self.ids, &mut self.outstanding, most.min(self.free), offer, put);
         self.avail = avail;
         self.first = first;
         self.free -= added;

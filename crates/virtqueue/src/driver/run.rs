@@ -40,9 +40,9 @@ pub trait Run {
     #[inline(always)]
     fn peek(&mut self, _most: u16, _look: impl FnMut(u16)) {}
 
-    /// Adds chains of one buffer, up to `most` and as far as there is room: asks `next` for each, with the id that it will have, until
+    /// Adds chains of one buffer, up to `most` and as far as there is room: asks `offer` for each, with the id that it will have, until
     /// there is none. A buffer has the address that [`Run::reach`] gave. Returns their number.
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16;
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16;
 }
 
 /// Takes chains that come back. Closures do. Where several rings call the same one, it is not inlined, and a type with a method that
@@ -56,6 +56,19 @@ impl<F: FnMut(u16, u32) -> bool> Take for F {
     #[inline(always)]
     fn take(&mut self, id: u16, written: u32) -> bool {
         self(id, written)
+    }
+}
+
+/// Offers buffers. Closures do, as far as they can for [`Take`].
+pub trait Offer {
+    /// Returns the next buffer, of the chain that will have this id, if there is one.
+    fn offer(&mut self, id: u16) -> Option<Buffer>;
+}
+
+impl<F: FnMut(u16) -> Option<Buffer>> Offer for F {
+    #[inline(always)]
+    fn offer(&mut self, id: u16) -> Option<Buffer> {
+        self(id)
     }
 }
 
@@ -100,12 +113,13 @@ pub(super) trait UsedEntries {
 
 /// See [`Run::peek`].
 #[inline(always)]
-pub(super) fn peek(used: &mut impl UsedEntries, ids: &Ids, most: u16, mut look: impl FnMut(u16)) {
-    let mut oldest = ids.oldest();
+pub(super) fn peek(used: &mut impl UsedEntries, ids: &mut Ids, most: u16, mut look: impl FnMut(u16)) {
+    let in_sequence = ids.in_sequence();
+    let mut walk = ids.to_give_back();
     for _ in 0..most {
         let Some(entry) = used.read() else { break };
-        look(oldest.unwrap_or(entry.id as u16));
-        oldest = oldest.map(|id| ids.after(id));
+        look(if in_sequence { *walk.place() } else { entry.id as u16 });
+        walk.pass();
         used.pass();
     }
 }
@@ -119,32 +133,38 @@ pub(super) fn take_back(
     most: u16,
     mut take: impl Take,
 ) -> TakenBack {
+    let in_sequence = ids.in_sequence();
+    let (mut walk, chains) = (ids.to_give_back(), &mut *outstanding.chains);
     let mut batch = outstanding.batch;
-    let (mut chains, mut stopped) = (0, false);
-    while chains < most {
+    let (mut count, mut stopped) = (0, false);
+    while count < most {
         // In order, an entry may stand for all chains up to the one that it names.
         let Some(last) = batch.or_else(|| used.read()) else { break };
-        let oldest = ids.oldest().filter(|&oldest| u32::from(oldest) != last.id);
-        let id = oldest.map_or(last.id, u32::from);
-        let Some(chain) = outstanding.chains.get_mut(id as usize) else {
+        let place = walk.place();
+        let id = if in_sequence { (*place).into() } else { last.id };
+        let is_last = id == last.id;
+        let is_known = is_last || (last.id as usize) < chains.len();
+        let Some(chain) = chains.get_mut(id as usize).filter(|chain| chain.descriptors == 1 && is_known) else {
             stopped = true;
             break;
         };
-        let id = id as u16;
-        let len = if oldest.is_some() { chain.writable } else { last.len };
-        if chain.descriptors != 1 || last.id >= ids.size() || !take.take(id, len) {
+        let (id, len) = (id as u16, if is_last { last.len } else { chain.writable });
+        if !take.take(id, len) {
             stopped = true;
             break;
         }
         chain.descriptors = 0;
-        batch = oldest.map(|_| last);
-        ids.give_back(id);
+        batch = (!is_last).then_some(last);
+        *place = id;
+        walk.pass();
         used.prepare(id);
         used.pass();
-        chains += 1;
+        count += 1;
     }
     outstanding.batch = batch;
-    TakenBack { chains, stopped }
+    let tail = walk.at;
+    ids.given_back(tail, count);
+    TakenBack { chains: count, stopped }
 }
 
 /// See [`Run::add_each`]; `put` writes a chain's descriptor.
@@ -153,21 +173,22 @@ pub(super) fn add(
     ids: &mut Ids,
     outstanding: &mut Outstanding,
     most: u16,
-    mut next: impl FnMut(u16) -> Option<Buffer>,
+    mut offer: impl Offer,
     mut put: impl FnMut(u16, Buffer),
 ) -> u16 {
+    let most = most.min(ids.free());
+    let (mut walk, chains) = (ids.to_take(), &mut *outstanding.chains);
     let mut added = 0;
-    while added < most
-        && let Some(id) = ids.take()
-    {
-        let Some(buffer) = next(id) else {
-            ids.put_back(id);
-            break;
-        };
+    while added < most {
+        let id = *walk.place();
+        let Some(buffer) = offer.offer(id) else { break };
         let writable = if buffer.writable { buffer.len } else { 0 };
-        outstanding.chains[usize::from(id)] = OutstandingChain { descriptors: 1, writable };
+        chains[usize::from(id)] = OutstandingChain { descriptors: 1, writable };
         put(id, buffer);
+        walk.pass();
         added += 1;
     }
+    let head = walk.at;
+    ids.taken(head, added);
     added
 }

@@ -1,7 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, HostAddresses, Run, Take, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, Offer, Run, Take, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -235,11 +235,11 @@ impl Run for SplitDriver {
     fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
         let Some(known) = self.known(most) else { return };
         let mut used = UsedElements { areas: &self.areas, mask: self.mask, at: self.used };
-        run::peek(&mut used, &self.ids, most.min(known), look);
+        run::peek(&mut used, &mut self.ids, most.min(known), look);
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16 {
         let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
             put(areas.addr(id), addr);
@@ -247,7 +247,7 @@ impl Run for SplitDriver {
             put_changed(areas.avail_entry(avail & mask), id);
             avail = avail.wrapping_add(1);
         };
-        let added = run::add(&mut self.ids, &mut self.outstanding, most, next, put);
+        let added = run::add(&mut self.ids, &mut self.outstanding, most, offer, put);
         self.avail = avail;
         self.moves |= added > 0;
         added

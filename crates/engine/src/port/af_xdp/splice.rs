@@ -5,7 +5,7 @@ use super::in_flight::InFlight;
 use super::rings::{RxRings, TxRings};
 use super::{Pool, UmemView};
 use virtqueue::NET_HEADER;
-use virtqueue::driver::{Buffer, Reach, Run, Take, TakenBack};
+use virtqueue::driver::{Buffer, Offer, Reach, Run, Take, TakenBack};
 use xsk::Descriptor;
 
 /// The kernel as it fills loans: they go by the fill ring, and come back by the receive ring.
@@ -78,10 +78,10 @@ impl<'s> Run for Filler<'s> {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, mut offer: impl Offer) -> u16 {
         let mut addresses = self.addresses.walk();
         let filled = std::iter::from_fn(|| {
-            let Buffer { addr, .. } = next(addresses.free_id()?)?;
+            let Buffer { addr, .. } = offer.offer(addresses.free_id()?)?;
             addresses.push(addr);
             Some(addr)
         });
@@ -171,10 +171,10 @@ impl<'s> Run for Sender<'s> {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, mut offer: impl Offer) -> u16 {
         let mut addresses = self.addresses.walk();
         let frames = std::iter::from_fn(|| {
-            let Buffer { addr, len, .. } = next(addresses.free_id()?)?;
+            let Buffer { addr, len, .. } = offer.offer(addresses.free_id()?)?;
             addresses.push(addr);
             Some(Descriptor::new(addr, len - NET_HEADER))
         });

@@ -207,18 +207,24 @@ impl<L: DirtyLog> DeviceRing for PackedRing<L> {
     type Available = Scan;
 
     #[inline(always)]
-    fn read_available(&self, _: u16) -> Result<Scan, Fatal> {
-        Ok(self.scan())
+    fn read_available(&self, _: u16) -> Result<(Scan, u16), Fatal> {
+        let scan = self.scan();
+        Ok((scan, scan.slots_left))
     }
 
     #[inline(always)]
-    fn head_at(&self, scan: &Scan) -> Result<Option<Head>, Fatal> {
-        Ok(if scan.slots_left > 0 { self.available(scan) } else { None })
+    fn next_available(&self, scan: &Scan, access: Access) -> (&Slot, Usual) {
+        (self.slot(scan), scan.usual(access))
     }
 
     #[inline(always)]
-    fn pass_available(&self, scan: &mut Scan, slots: u16) {
-        scan.pass(slots, self.common.areas.size);
+    fn has_available(&self, scan: &Scan) -> bool {
+        self.available(scan).is_some()
+    }
+
+    #[inline(always)]
+    fn pass_available(&self, scan: &mut Scan) {
+        scan.pass(1, self.common.areas.size);
     }
 
     #[inline(always)]

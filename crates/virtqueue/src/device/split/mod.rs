@@ -117,36 +117,34 @@ impl<L: DirtyLog> SplitRing<L> {
     }
 }
 
-/// Available chains that a call may read: from this index of the available ring on, this number.
-#[derive(Clone, Copy)]
-pub(in crate::device) struct SplitAvailable {
-    at: u16,
-    left: u16,
-}
-
 impl<L: DirtyLog> DeviceRing for SplitRing<L> {
     type Log = L;
-    type Available = SplitAvailable;
+    /// Next index of the available ring.
+    type Available = u16;
 
     #[inline(always)]
-    fn read_available(&self, wanted: u16) -> Result<SplitAvailable, Fatal> {
-        Ok(SplitAvailable { at: self.next_avail.get(), left: self.available(wanted)? })
+    fn read_available(&self, wanted: u16) -> Result<(u16, u16), Fatal> {
+        Ok((self.next_avail.get(), self.available(wanted)?))
     }
 
     #[inline(always)]
-    fn head_at(&self, available: &SplitAvailable) -> Result<Option<Head>, Fatal> {
-        if available.left == 0 { Ok(None) } else { self.head(available.at).map(Some) }
+    fn next_available(&self, at: &u16, access: Access) -> (&AtomicU16, Usual) {
+        (self.common.areas.avail_entry(at & self.mask), Self::usual(access))
     }
 
     #[inline(always)]
-    fn pass_available(&self, available: &mut SplitAvailable, _: u16) {
-        available.at = available.at.wrapping_add(1);
-        available.left -= 1;
+    fn has_available(&self, _: &u16) -> bool {
+        true
     }
 
     #[inline(always)]
-    fn set_available(&self, available: SplitAvailable) {
-        self.next_avail.set(available.at);
+    fn pass_available(&self, at: &mut u16) {
+        *at = at.wrapping_add(1);
+    }
+
+    #[inline(always)]
+    fn set_available(&self, at: u16) {
+        self.next_avail.set(at);
     }
 
     #[inline(always)]
