@@ -39,9 +39,10 @@ impl Watch {
     }
 }
 
-/// The entries of [`Loans`], to splice.
+/// The entries of [`Loans`] and their number, to splice.
 pub(super) struct Entries<'l> {
     pub(super) entries: &'l mut [Posted],
+    pub(super) count: &'l mut u16,
     pub(super) watch: &'l mut Watch,
 }
 
@@ -96,13 +97,17 @@ impl Loans {
         (0..self.entries.len() as u16).filter_map(|id| self.take(id))
     }
 
-    /// Returns the entries, to splice loans of `queue`; `None` if they are of another queue. The caller counts: [`Loans::moved`].
+    /// Returns the entries, to splice loans of `queue`; `None` if they are of another queue. The caller counts.
     #[inline(always)]
     pub(super) fn of(&mut self, queue: u64) -> Option<Entries<'_>> {
         if self.count == 0 {
             self.queue = queue;
         }
-        (self.queue == queue).then_some(Entries { entries: &mut self.entries, watch: &mut self.watch })
+        (self.queue == queue).then_some(Entries {
+            entries: &mut self.entries,
+            count: &mut self.count,
+            watch: &mut self.watch,
+        })
     }
 
     /// Watches the loan with this id in the next splice.
@@ -121,12 +126,6 @@ impl Loans {
     #[inline(always)]
     pub fn last(&self) -> Option<u16> {
         self.watch.last
-    }
-
-    /// Counts loans that were spliced.
-    #[inline(always)]
-    pub(super) fn moved(&mut self, returned: u16, lent: u16) {
-        self.count = self.count + lent - returned;
     }
 }
 

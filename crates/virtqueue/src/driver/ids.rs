@@ -7,22 +7,21 @@ use std::hint::cold_path;
 
 /// Free numbers below a ring's size, which name descriptors or chains.
 ///
-/// They lie in a ring of their own: first those that are free, in the order in which they came back, and then those that are taken. If they
-/// come back in sequence, as a device that works in order requires (virtio 1.2 §2.7.9, §2.8.9), each stays at its place.
+/// They lie in a ring of their own: those that are free in the order in which they came back, and behind them those that are taken. If they
+/// come back in sequence, as a device that works in order requires (virtio 1.2 §2.7.9, §2.8.9), each stays at the place that it names.
 pub(super) struct Ids {
     returns: Returns,
     free: u16,
-    places: Box<[u16]>,
-    /// Place of the next one to take; the number of places stands for the first of them.
+    ring: Box<[u16]>,
+    /// Place of the next one to take, and of the next one to come back. The number of places stands for the first of them.
     head: usize,
-    /// Place of the next one to come back, likewise.
     tail: usize,
 }
 
 impl Ids {
     /// Returns all numbers below `size`.
     pub(super) fn new(size: u16, returns: Returns) -> Ids {
-        Ids { returns, free: size, places: (0..size).collect(), head: 0, tail: 0 }
+        Ids { returns, free: size, ring: (0..size).collect(), head: 0, tail: 0 }
     }
 
     /// Returns how many are free.
@@ -31,87 +30,87 @@ impl Ids {
         self.free
     }
 
-    /// Takes the next one, if there is any.
-    #[inline(always)]
-    pub(super) fn take(&mut self) -> Option<u16> {
-        self.free = self.free.checked_sub(1)?;
-        let mut walk = Walk { places: &mut self.places, at: self.head };
-        let id = *walk.place();
-        walk.pass();
-        self.head = walk.at;
-        Some(id)
-    }
-
-    /// Takes back `id`: the oldest one, if they come back in sequence.
-    #[inline(always)]
-    pub(super) fn give_back(&mut self, id: u16) {
-        self.free += 1;
-        let mut walk = Walk { places: &mut self.places, at: self.tail };
-        *walk.place() = id;
-        walk.pass();
-        self.tail = walk.at;
-    }
-
-    /// Returns the one to come back next, if they come back in sequence.
-    #[inline(always)]
-    pub(super) fn oldest(&self) -> Option<u16> {
-        self.in_sequence().then(|| self.places[if self.tail < self.places.len() { self.tail } else { 0 }])
-    }
-
     /// Reports whether they come back in sequence.
     #[inline(always)]
     pub(super) fn in_sequence(&self) -> bool {
         self.returns == Returns::InOrder
     }
 
-    /// Walks over the free ones, from the next one to take on.
+    /// Takes the next one, if there is any.
     #[inline(always)]
-    pub(super) fn to_take(&mut self) -> Walk<'_> {
-        Walk { places: &mut self.places, at: self.head }
+    pub(super) fn take(&mut self) -> Option<u16> {
+        self.free = self.free.checked_sub(1)?;
+        let (place, id) = self.at(self.head);
+        self.head = place + 1;
+        Some(id)
     }
 
-    /// Ends a walk over free ones, which passed `count` of them: these are taken.
+    /// Takes back `id`: the oldest one, if they come back in sequence.
+    #[inline(always)]
+    pub(super) fn give_back(&mut self, id: u16) {
+        let tail = self.put(self.tail, id);
+        self.given_back(tail, 1);
+    }
+
+    /// Returns the one to come back next, if they come back in sequence.
+    #[inline(always)]
+    pub(super) fn oldest(&self) -> Option<u16> {
+        self.in_sequence().then(|| self.at(self.tail).1)
+    }
+
+    /// Returns the place of the next one to take. Those from there on that are free can be read by [`Ids::at`] until [`Ids::taken`].
+    #[inline(always)]
+    pub(super) fn head(&self) -> usize {
+        self.head
+    }
+
+    /// Returns the place of the next one to come back. Those that come back can be set from there on, by [`Ids::put`] until
+    /// [`Ids::given_back`].
+    #[inline(always)]
+    pub(super) fn tail(&self) -> usize {
+        self.tail
+    }
+
+    /// Returns a place, and the number that lies there.
+    #[inline(always)]
+    pub(super) fn at(&self, place: usize) -> (usize, u16) {
+        match self.ring.get(place) {
+            Some(&id) => (place, id),
+            None => {
+                cold_path();
+                (0, self.ring[0])
+            }
+        }
+    }
+
+    /// Puts a number at a place. Returns the next place.
+    #[inline(always)]
+    pub(super) fn put(&mut self, place: usize, id: u16) -> usize {
+        match self.ring.get_mut(place) {
+            Some(at) => {
+                *at = id;
+                place + 1
+            }
+            None => {
+                cold_path();
+                self.ring[0] = id;
+                1
+            }
+        }
+    }
+
+    /// Notes that `count` were taken, up to this place.
     #[inline(always)]
     pub(super) fn taken(&mut self, head: usize, count: u16) {
         self.head = head;
         self.free -= count;
     }
 
-    /// Walks over the places of those to come back, from the next one on. In sequence, they hold them.
-    #[inline(always)]
-    pub(super) fn to_give_back(&mut self) -> Walk<'_> {
-        Walk { places: &mut self.places, at: self.tail }
-    }
-
-    /// Ends a walk over places, which put `count` numbers there: these are free.
+    /// Notes that `count` came back, up to this place.
     #[inline(always)]
     pub(super) fn given_back(&mut self, tail: usize, count: u16) {
         self.tail = tail;
         self.free += count;
-    }
-}
-
-/// A walk over the places of [`Ids`], in locals.
-pub(super) struct Walk<'i> {
-    places: &'i mut [u16],
-    pub(super) at: usize,
-}
-
-impl Walk<'_> {
-    /// Returns the present place.
-    #[inline(always)]
-    pub(super) fn place(&mut self) -> &mut u16 {
-        if self.at >= self.places.len() {
-            cold_path();
-            self.at = 0;
-        }
-        &mut self.places[self.at]
-    }
-
-    /// Passes the present place.
-    #[inline(always)]
-    pub(super) fn pass(&mut self) {
-        self.at += 1;
     }
 }
 

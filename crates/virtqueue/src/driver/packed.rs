@@ -201,7 +201,7 @@ impl Run for PackedDriver {
         }
         let (areas, at) = (&self.areas, self.used);
         let mut used = UsedDescriptors { areas, at, bits: packed_used_bits(at.wrap) };
-        run::peek(&mut used, &mut self.ids, most.min(self.areas.size - self.free), look);
+        run::peek(&mut used, &self.ids, most.min(self.areas.size - self.free), look);
     }
 
     #[inline(always)]

@@ -5,6 +5,7 @@
 
 use super::Buffer;
 use super::ids::{Entry, Ids, Outstanding, OutstandingChain};
+use std::hint::cold_path;
 
 /// A ring whose chains of one buffer are taken back and added in runs: that of a virtio driver ([`super::Queue`] has one of two), or any
 /// other of a driver that is given buffers and returns them. Its methods should be inlined: what they are passed is called for every frame.
@@ -113,58 +114,128 @@ pub(super) trait UsedEntries {
 
 /// See [`Run::peek`].
 #[inline(always)]
-pub(super) fn peek(used: &mut impl UsedEntries, ids: &mut Ids, most: u16, mut look: impl FnMut(u16)) {
-    let in_sequence = ids.in_sequence();
-    let mut walk = ids.to_give_back();
+pub(super) fn peek(used: &mut impl UsedEntries, ids: &Ids, most: u16, mut look: impl FnMut(u16)) {
+    let (in_sequence, mut next) = (ids.in_sequence(), ids.tail());
     for _ in 0..most {
         let Some(entry) = used.read() else { break };
-        look(if in_sequence { *walk.place() } else { entry.id as u16 });
-        walk.pass();
+        let (place, oldest) = ids.at(next);
+        look(if in_sequence { oldest } else { entry.id as u16 });
+        next = place + 1;
         used.pass();
     }
 }
 
-/// See [`Run::take_back`]. `take` has one call, so that a closure becomes part of the loop.
+/// See [`Run::take_back`].
 #[inline(always)]
 pub(super) fn take_back(
     used: &mut impl UsedEntries,
     ids: &mut Ids,
     outstanding: &mut Outstanding,
     most: u16,
-    mut take: impl Take,
+    take: impl Take,
 ) -> TakenBack {
-    let in_sequence = ids.in_sequence();
-    let (mut walk, chains) = (ids.to_give_back(), &mut *outstanding.chains);
-    let mut batch = outstanding.batch;
-    let (mut count, mut stopped) = (0, false);
-    while count < most {
-        // In order, an entry may stand for all chains up to the one that it names.
-        let Some(last) = batch.or_else(|| used.read()) else { break };
-        let place = walk.place();
-        let id = if in_sequence { (*place).into() } else { last.id };
-        let is_last = id == last.id;
-        let is_known = is_last || (last.id as usize) < chains.len();
-        let Some(chain) = chains.get_mut(id as usize).filter(|chain| chain.descriptors == 1 && is_known) else {
-            stopped = true;
-            break;
+    let Outstanding { chains, batch, .. } = outstanding;
+    let mut returning = Returning { used, chains, take, tail: ids.tail(), left: most };
+    let stopped = if ids.in_sequence() { returning.in_sequence(batch) } else { returning.in_any_order(ids) };
+    let (tail, chains) = (returning.tail, most - returning.left);
+    ids.given_back(tail, chains);
+    TakenBack { chains, stopped }
+}
+
+/// Chains that come back.
+struct Returning<'r, U, T> {
+    used: &'r mut U,
+    chains: &'r mut [OutstandingChain],
+    take: T,
+    /// Place of the next one's id ([`Ids::tail`]).
+    tail: usize,
+    /// Maximum number of those to take.
+    left: u16,
+}
+
+impl<U: UsedEntries, T: Take> Returning<'_, U, T> {
+    /// Takes chains in any order. Reports whether it stopped before one.
+    #[inline(always)]
+    fn in_any_order(&mut self, ids: &mut Ids) -> bool {
+        while self.left > 0
+            && let Some(Entry { id, len, .. }) = self.used.read()
+        {
+            if !self.take(id as usize, len) {
+                return true;
+            }
+            self.tail = ids.put(self.tail, id as u16);
+        }
+        false
+    }
+
+    /// Takes chains in sequence. Reports whether it stopped before one. An entry may stand for all chains up to the one that it names:
+    /// `batch` is one that stands for the next ones. Such chains have a loop of their own.
+    #[inline(always)]
+    fn in_sequence(&mut self, batch: &mut Option<Entry>) -> bool {
+        let mut present = *batch;
+        let stopped = 'run: loop {
+            let last = match present {
+                Some(last) => last,
+                None => loop {
+                    let entry = if self.left > 0 { self.used.read() } else { None };
+                    let Some(entry) = entry else { break 'run false };
+                    let oldest = self.oldest();
+                    if entry.id as usize != oldest {
+                        break entry;
+                    }
+                    if !self.take(oldest, entry.len) {
+                        break 'run true;
+                    }
+                    self.tail = oldest + 1;
+                },
+            };
+            if last.id as usize >= self.chains.len() {
+                break true;
+            }
+            loop {
+                if self.left == 0 {
+                    break 'run false;
+                }
+                let oldest = self.oldest();
+                let is_last = last.id as usize == oldest;
+                let len = if is_last { last.len } else { self.chains[oldest].writable };
+                if !self.take(oldest, len) {
+                    break 'run true;
+                }
+                self.tail = oldest + 1;
+                present = (!is_last).then_some(last);
+                if is_last {
+                    break;
+                }
+            }
         };
-        let (id, len) = (id as u16, if is_last { last.len } else { chain.writable });
-        if !take.take(id, len) {
-            stopped = true;
-            break;
+        *batch = present;
+        stopped
+    }
+
+    /// Returns the chain that comes back next in sequence.
+    #[inline(always)]
+    fn oldest(&self) -> usize {
+        if self.tail < self.chains.len() {
+            return self.tail;
+        }
+        cold_path();
+        0
+    }
+
+    /// Takes the chain with this id. Returns false if it is not of one buffer, or is refused.
+    #[inline(always)]
+    fn take(&mut self, id: usize, len: u32) -> bool {
+        let Some(chain) = self.chains.get_mut(id).filter(|chain| chain.descriptors == 1) else { return false };
+        if !self.take.take(id as u16, len) {
+            return false;
         }
         chain.descriptors = 0;
-        batch = (!is_last).then_some(last);
-        *place = id;
-        walk.pass();
-        used.prepare(id);
-        used.pass();
-        count += 1;
+        self.used.prepare(id as u16);
+        self.used.pass();
+        self.left -= 1;
+        true
     }
-    outstanding.batch = batch;
-    let tail = walk.at;
-    ids.given_back(tail, count);
-    TakenBack { chains: count, stopped }
 }
 
 /// See [`Run::add_each`]; `put` writes a chain's descriptor.
@@ -176,19 +247,18 @@ pub(super) fn add(
     mut offer: impl Offer,
     mut put: impl FnMut(u16, Buffer),
 ) -> u16 {
+    let chains = &mut *outstanding.chains;
     let most = most.min(ids.free());
-    let (mut walk, chains) = (ids.to_take(), &mut *outstanding.chains);
-    let mut added = 0;
-    while added < most {
-        let id = *walk.place();
+    let (mut next, mut left) = (ids.head(), most);
+    while left > 0 {
+        let (place, id) = ids.at(next);
         let Some(buffer) = offer.offer(id) else { break };
         let writable = if buffer.writable { buffer.len } else { 0 };
         chains[usize::from(id)] = OutstandingChain { descriptors: 1, writable };
         put(id, buffer);
-        walk.pass();
-        added += 1;
+        next = place + 1;
+        left -= 1;
     }
-    let head = walk.at;
-    ids.taken(head, added);
-    added
+    ids.taken(next, most - left);
+    most - left
 }

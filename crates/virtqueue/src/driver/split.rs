@@ -235,15 +235,16 @@ impl Run for SplitDriver {
     fn peek(&mut self, most: u16, look: impl FnMut(u16)) {
         let Some(known) = self.known(most) else { return };
         let mut used = UsedElements { areas: &self.areas, mask: self.mask, at: self.used };
-        run::peek(&mut used, &mut self.ids, most.min(known), look);
+        run::peek(&mut used, &self.ids, most.min(known), look);
     }
 
     #[inline(always)]
     fn add_each(&mut self, most: u16, offer: impl Offer) -> u16 {
         let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
         let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
-            put(areas.addr(id), addr);
-            put_changed(areas.tail(id), Tail::split(len, if writable { F_WRITE } else { 0 }, 0).0);
+            let slot = areas.slot(id);
+            put(&slot.addr, addr);
+            put_changed(&slot.tail, Tail::split(len, if writable { F_WRITE } else { 0 }, 0).0);
             put_changed(areas.avail_entry(avail & mask), id);
             avail = avail.wrapping_add(1);
         };

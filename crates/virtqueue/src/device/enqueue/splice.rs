@@ -9,7 +9,7 @@ use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
 use super::super::splice::{Pass, Spliced, next, passes};
 use super::{Enqueue, Lends};
-use crate::driver::{Buffer, Offer, Queue, Reach, Run, TakenBack};
+use crate::driver::{Buffer, Offer, Queue, Reach, Run, Take, TakenBack};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory};
@@ -62,7 +62,7 @@ impl<L: DirtyLog> Enqueue<L> {
         ReceiveTerms { most, room, keep }: ReceiveTerms,
         pass: &mut P,
     ) -> Spliced {
-        let Some(Entries { entries, watch }) = loans.of(self.id) else { return Spliced::NOTHING };
+        let Some(Entries { entries, count, watch }) = loans.of(self.id) else { return Spliced::NOTHING };
         if P::LOOKS {
             // The filler's processor wrote them.
             filler.peek(most, |id| {
@@ -71,30 +71,19 @@ impl<L: DirtyLog> Enqueue<L> {
                 }
             });
         }
-        let (mut used, mut bytes, mut finished) = (ring.used(), 0, 0);
-        let leaves_checksums = !F::WRITES_HEADERS && filler.leaves_checksums();
-        let TakenBack { chains: frames, stopped } = filler.take_back(most, |id: u16, written: u32| {
-            let frame = written.wrapping_sub(NET_HEADER);
-            let entry = entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
-            let entry = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME);
-            // SAFETY: this queue lent the buffer after checking that it is mapped for its length, which is `written` or more.
-            let Some(entry) = entry.filter(|entry| unsafe { passes(pass, entry, frame) }) else {
-                return false;
-            };
-            self.mark_returned(entry);
-            if !F::WRITES_HEADERS {
-                // SAFETY: this queue lent the buffer after checking that it is mapped for its length, in which `written` lies, by a
-                // memory that the queue holds.
-                unsafe { write_header(self.writer(), entry.ptr) };
-            }
-            if leaves_checksums {
-                finished += u32::from(self.finish(*entry, frame));
-            }
-            ring.put_used(&mut used, *entry, written, Instead::OWN);
-            entry.slots = 0;
-            bytes += u64::from(frame);
-            true
-        });
+        let mut delivery = Delivery {
+            queue: self,
+            ring,
+            entries,
+            used: ring.used(),
+            pass,
+            writes_headers: F::WRITES_HEADERS,
+            leaves_checksums: !F::WRITES_HEADERS && filler.leaves_checksums(),
+            bytes: 0,
+            finished: 0,
+        };
+        let TakenBack { chains: frames, stopped } = filler.take_back(most, &mut delivery);
+        let Delivery { entries, used, bytes, finished, .. } = delivery;
         ring.set_used(used);
         ring.publish();
         watch.look(entries);
@@ -105,7 +94,7 @@ impl<L: DirtyLog> Enqueue<L> {
             self.lends.set(Lends::Now);
             filler.publish();
         }
-        loans.moved(frames, lent.count);
+        *count = *count + lent.count - frames;
         Spliced { frames: frames.into(), bytes, back: lent.count, finished, stopped: stopped || lent.stopped }
     }
 
@@ -158,6 +147,48 @@ impl<L: DirtyLog> Enqueue<L> {
             Some(lent)
         });
         Lent { count, last: lend.last, stopped: count < most }
+    }
+}
+
+/// Filled buffers that go back to the guest.
+struct Delivery<'d, R: ReceiveRing, L: DirtyLog, P> {
+    queue: &'d Enqueue<L>,
+    ring: &'d R,
+    /// Loans by id.
+    entries: &'d mut [Posted],
+    used: R::Used,
+    pass: &'d mut P,
+    /// See [`Run`].
+    writes_headers: bool,
+    leaves_checksums: bool,
+    /// Bytes of the frames so far, and number of those whose checksum was finished.
+    bytes: u64,
+    finished: u32,
+}
+
+impl<R: ReceiveRing, L: DirtyLog, P: Pass> Take for &mut Delivery<'_, R, L, P> {
+    #[inline(always)]
+    fn take(&mut self, id: u16, written: u32) -> bool {
+        let frame = written.wrapping_sub(NET_HEADER);
+        let entry = self.entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
+        let entry = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME);
+        // SAFETY: this queue lent the buffer after checking that it is mapped for its length, which is `written` or more.
+        let Some(entry) = entry.filter(|entry| unsafe { passes(self.pass, entry, frame) }) else {
+            return false;
+        };
+        self.queue.mark_returned(entry);
+        if !self.writes_headers {
+            // SAFETY: this queue lent the buffer after checking that it is mapped for its length, in which `written` lies, by a
+            // memory that the queue holds.
+            unsafe { write_header(self.queue.writer(), entry.ptr) };
+        }
+        if self.leaves_checksums {
+            self.finished += u32::from(self.queue.finish(*entry, frame));
+        }
+        self.ring.put_used(&mut self.used, *entry, written, Instead::OWN);
+        entry.slots = 0;
+        self.bytes += u64::from(frame);
+        true
     }
 }
 
