@@ -92,11 +92,11 @@ pub(super) trait DeviceRing {
     /// Chains that the guest made available, as a call reads them.
     type Available: Copy;
 
-    /// Starts to read chains; `wanted` of them are enough. Also returns how many may be read at most.
-    fn read_available(&self, wanted: u16) -> Result<(Self::Available, u16), Fatal>;
+    /// Starts to read chains of this direction; `wanted` of them are enough. Also returns how many may be read at most.
+    fn read_available(&self, wanted: u16, access: Access) -> Result<(Self::Available, u16), Fatal>;
 
     /// Returns where the next chain starts, if there is one, and how it looks if it is a usual one.
-    fn next_available(&self, available: &Self::Available, access: Access) -> (&Self::Entry, Usual);
+    fn next_available(&self, available: &Self::Available) -> (&Self::Entry, Usual);
 
     /// Reports whether there is a next chain, after the one that was returned turned out not to be a usual one.
     fn has_available(&self, available: &Self::Available) -> bool;

@@ -112,6 +112,12 @@ pub(super) trait UsedEntries {
     fn pass(&mut self);
 }
 
+/// Entries that a call makes available, behind those before.
+pub(super) trait NewEntries {
+    /// Writes that of the chain with this id.
+    fn put(&mut self, id: u16, buffer: Buffer);
+}
+
 /// See [`Run::peek`].
 #[inline(always)]
 pub(super) fn peek(used: &mut impl UsedEntries, ids: &Ids, most: u16, mut look: impl FnMut(u16)) {
@@ -238,27 +244,56 @@ impl<U: UsedEntries, T: Take> Returning<'_, U, T> {
     }
 }
 
-/// See [`Run::add_each`]; `put` writes a chain's descriptor.
+/// See [`Run::add_each`]. Each order of ids has a loop of its own.
 #[inline(always)]
 pub(super) fn add(
+    entries: &mut impl NewEntries,
     ids: &mut Ids,
     outstanding: &mut Outstanding,
     most: u16,
-    mut offer: impl Offer,
-    mut put: impl FnMut(u16, Buffer),
+    offer: impl Offer,
 ) -> u16 {
-    let chains = &mut *outstanding.chains;
     let most = most.min(ids.free());
-    let (mut next, mut left) = (ids.head(), most);
-    while left > 0 {
-        let (place, id) = ids.at(next);
-        let Some(buffer) = offer.offer(id) else { break };
-        let writable = if buffer.writable { buffer.len } else { 0 };
-        chains[usize::from(id)] = OutstandingChain { descriptors: 1, writable };
-        put(id, buffer);
-        next = place + 1;
-        left -= 1;
+    let (mut head, mut left) = (ids.head(), most);
+    let mut adding = Adding { entries, chains: &mut outstanding.chains, offer };
+    if ids.in_sequence() {
+        while left > 0 {
+            let place = if head < adding.chains.len() { head } else { 0 };
+            if !adding.add(place) {
+                break;
+            }
+            head = place + 1;
+            left -= 1;
+        }
+    } else {
+        while left > 0 {
+            let (place, id) = ids.at(head);
+            if !adding.add(id.into()) {
+                break;
+            }
+            head = place + 1;
+            left -= 1;
+        }
     }
-    ids.taken(next, most - left);
+    ids.taken(head, most - left);
     most - left
+}
+
+/// Chains to add.
+struct Adding<'a, E, O> {
+    entries: &'a mut E,
+    chains: &'a mut [OutstandingChain],
+    offer: O,
+}
+
+impl<E: NewEntries, O: Offer> Adding<'_, E, O> {
+    /// Adds the next chain, which gets this id. Returns false if there is none.
+    #[inline(always)]
+    fn add(&mut self, id: usize) -> bool {
+        let Some(buffer) = self.offer.offer(id as u16) else { return false };
+        let writable = if buffer.writable { buffer.len } else { 0 };
+        self.chains[id] = OutstandingChain { descriptors: 1, writable };
+        self.entries.put(id as u16, buffer);
+        true
+    }
 }

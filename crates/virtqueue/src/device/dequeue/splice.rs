@@ -11,7 +11,7 @@ use super::super::transmit::TransmitRing;
 use super::Dequeue;
 use crate::driver::{Buffer, Offer, Queue, Reach, Run, Take, TakenBack};
 use crate::layout::NET_HEADER;
-use crate::memory::{DirtyLog, Memory};
+use crate::memory::{DirtyLog, Lookup};
 use packet::copy::prefetch;
 use packet::{MAX_BURST, MAX_FRAME, MIN_FRAME};
 use std::hint::cold_path;
@@ -79,12 +79,12 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     if most == 0 {
         return done;
     }
-    let Ok((available, known)) = ring.read_available(most) else {
+    let Ok((available, known)) = ring.read_available(most, Access::Read) else {
         return Spliced { stopped: true, ..done };
     };
     let most = most.min(known);
     let lengths = shortest.max(MIN_FRAME)..=MAX_FRAME;
-    let mut next = Next { ring, memory: &ring.common().areas.memory, lengths, available, stopped: false };
+    let mut next = Next { ring, memory: ring.common().areas.memory.lookup(), lengths, available, stopped: false };
     // The guest's processor wrote the frames that are looked at: all are on their way before the first one is.
     let mut fetched = [Posted::NONE; MAX_BURST];
     let most = if P::LOOKS { next.fetch(most, &mut fetched) } else { most };
@@ -122,7 +122,7 @@ impl<R: ReceiveRing> Take for &mut Sent<'_, R> {
 /// The frames that a guest sends next.
 struct Next<'r, R: DeviceRing> {
     ring: &'r R,
-    memory: &'r Memory,
+    memory: Lookup<'r>,
     /// Lengths of frames, without the virtio header.
     lengths: RangeInclusive<u32>,
     available: R::Available,
@@ -134,7 +134,7 @@ impl<R: DeviceRing> Next<'_, R> {
     /// Returns the frame at `available`, if there is one, in one buffer and of these lengths.
     #[inline(always)]
     fn frame(&mut self, available: &R::Available) -> Option<Posted> {
-        let buffer = next(self.ring, self.memory, available, Access::Read);
+        let buffer = next(self.ring, self.memory, available);
         let frame = buffer.filter(|buffer| self.lengths.contains(&buffer.len.wrapping_sub(NET_HEADER)));
         if frame.is_none() {
             cold_path();

@@ -12,7 +12,7 @@ use super::{Enqueue, Lends};
 use crate::driver::{Buffer, Offer, Queue, Reach, Run, Take, TakenBack};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
-use crate::memory::{DirtyLog, Memory};
+use crate::memory::{DirtyLog, Lookup};
 use packet::copy::prefetch;
 use packet::{MAX_FRAME, MIN_FRAME};
 use std::hint::cold_path;
@@ -127,9 +127,10 @@ impl<L: DirtyLog> Enqueue<L> {
         if most == 0 || before.stopped {
             return before;
         }
-        let Ok((available, known)) = ring.read_available(most) else { return before.and(Lent::STOPPED) };
+        let Ok((available, known)) = ring.read_available(most, Access::Write) else { return before.and(Lent::STOPPED) };
         let lend = Lend { entries, reach: filler.reach(), room, last: 0 };
-        let mut buffers = Available { ring, memory: &ring.common().areas.memory, available, stopped: false, lend };
+        let mut buffers =
+            Available { ring, memory: ring.common().areas.memory.lookup(), available, stopped: false, lend };
         let count = filler.add_each(most.min(known), &mut buffers);
         let Available { available, stopped, lend: Lend { last, .. }, .. } = buffers;
         ring.set_available(available);
@@ -239,7 +240,7 @@ impl<C: Reach> Lend<'_, C> {
 /// Available buffers of the ring.
 struct Available<'r, R: DeviceRing, C> {
     ring: &'r R,
-    memory: &'r Memory,
+    memory: Lookup<'r>,
     available: R::Available,
     /// Whether the next one has to go the general way.
     stopped: bool,
@@ -249,7 +250,7 @@ struct Available<'r, R: DeviceRing, C> {
 impl<R: DeviceRing, C: Reach> Offer for &mut Available<'_, R, C> {
     #[inline(always)]
     fn offer(&mut self, id: u16) -> Option<Buffer> {
-        let buffer = next(self.ring, self.memory, &self.available, Access::Write);
+        let buffer = next(self.ring, self.memory, &self.available);
         let Some(lent) = buffer.and_then(|buffer| self.lend.lend(id, buffer)) else {
             cold_path();
             self.stopped = self.ring.has_available(&self.available);

@@ -117,34 +117,41 @@ impl<L: DirtyLog> SplitRing<L> {
     }
 }
 
+/// Where a call stands in reading available chains: at this index of the available ring.
+#[derive(Clone, Copy)]
+pub(in crate::device) struct SplitAvailable {
+    at: u16,
+    usual: Usual,
+}
+
 impl<L: DirtyLog> DeviceRing for SplitRing<L> {
     type Log = L;
-    /// Next index of the available ring.
-    type Available = u16;
+    type Available = SplitAvailable;
 
     #[inline(always)]
-    fn read_available(&self, wanted: u16) -> Result<(u16, u16), Fatal> {
-        Ok((self.next_avail.get(), self.available(wanted)?))
+    fn read_available(&self, wanted: u16, access: Access) -> Result<(SplitAvailable, u16), Fatal> {
+        let known = self.available(wanted)?;
+        Ok((SplitAvailable { at: self.next_avail.get(), usual: Self::usual(access) }, known))
     }
 
     #[inline(always)]
-    fn next_available(&self, at: &u16, access: Access) -> (&AtomicU16, Usual) {
-        (self.common.areas.avail_entry(at & self.mask), Self::usual(access))
+    fn next_available(&self, available: &SplitAvailable) -> (&AtomicU16, Usual) {
+        (self.common.areas.avail_entry(available.at & self.mask), available.usual)
     }
 
     #[inline(always)]
-    fn has_available(&self, _: &u16) -> bool {
+    fn has_available(&self, _: &SplitAvailable) -> bool {
         true
     }
 
     #[inline(always)]
-    fn pass_available(&self, at: &mut u16) {
-        *at = at.wrapping_add(1);
+    fn pass_available(&self, available: &mut SplitAvailable) {
+        available.at = available.at.wrapping_add(1);
     }
 
     #[inline(always)]
-    fn set_available(&self, at: u16) {
-        self.next_avail.set(at);
+    fn set_available(&self, available: SplitAvailable) {
+        self.next_avail.set(available.at);
     }
 
     #[inline(always)]
