@@ -48,14 +48,17 @@ impl Ids {
     /// Takes back `id`: the oldest one, if they come back in sequence.
     #[inline(always)]
     pub(super) fn give_back(&mut self, id: u16) {
-        let tail = self.put(self.tail, id);
+        let tail = match self.oldest() {
+            Some(oldest) => usize::from(oldest) + 1,
+            None => self.put(self.tail, id),
+        };
         self.given_back(tail, 1);
     }
 
     /// Returns the one to come back next, if they come back in sequence.
     #[inline(always)]
     pub(super) fn oldest(&self) -> Option<u16> {
-        self.in_sequence().then(|| self.at(self.tail).1)
+        self.in_sequence().then(|| if self.tail < self.ring.len() { self.tail as u16 } else { 0 })
     }
 
     /// Returns the place of the next one to take. Those from there on that are free can be read by [`Ids::at`] until [`Ids::taken`].
