@@ -71,18 +71,24 @@ impl Areas {
     /// Returns the descriptor at `index`. Reads each word once.
     #[inline(always)]
     pub(crate) fn descriptor(&self, index: u16) -> Descriptor {
-        let slot = &self.slots(index, 1)[0];
+        let slot = self.slot(index);
         Descriptor { addr: get(&slot.addr), tail: Tail(get(&slot.tail)) }
     }
 
     #[inline(always)]
     pub(crate) fn addr(&self, index: u16) -> &AtomicU64 {
-        &self.slots(index, 1)[0].addr
+        &self.slot(index).addr
     }
 
     #[inline(always)]
     pub(crate) fn tail(&self, index: u16) -> &AtomicU64 {
-        &self.slots(index, 1)[0].tail
+        &self.slot(index).tail
+    }
+
+    /// Returns the slot at `index`.
+    #[inline(always)]
+    pub(crate) fn slot(&self, index: u16) -> &Slot {
+        &self.slots(index, 1)[0]
     }
 
     /// Returns `count` slots from `start` on, within the ring.

@@ -25,22 +25,24 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Notes that the loan with this id came back.
+    /// Looks whether the watched loan has come back, before others are lent.
     #[inline(always)]
-    pub(super) fn returned(&mut self, id: u16) {
-        self.is_back |= self.watched == Some(id);
+    pub(super) fn look(&mut self, entries: &[Posted]) {
+        let entry = self.watched.and_then(|id| entries.get(usize::from(id)));
+        self.is_back = entry.is_some_and(|entry| entry.slots == 0);
     }
 
-    /// Notes that a loan got this id.
+    /// Notes the id of the last loan.
     #[inline(always)]
-    pub(super) fn lent(&mut self, id: u16) {
-        self.last = Some(id);
+    pub(super) fn lent(&mut self, last: u16) {
+        self.last = Some(last);
     }
 }
 
-/// The entries of [`Loans`], to splice.
+/// The entries of [`Loans`] and their number, to splice.
 pub(super) struct Entries<'l> {
     pub(super) entries: &'l mut [Posted],
+    pub(super) count: &'l mut u16,
     pub(super) watch: &'l mut Watch,
 }
 
@@ -95,13 +97,17 @@ impl Loans {
         (0..self.entries.len() as u16).filter_map(|id| self.take(id))
     }
 
-    /// Returns the entries, to splice loans of `queue`; `None` if they are of another queue. The caller counts: [`Loans::moved`].
+    /// Returns the entries, to splice loans of `queue`; `None` if they are of another queue. The caller counts.
     #[inline(always)]
     pub(super) fn of(&mut self, queue: u64) -> Option<Entries<'_>> {
         if self.count == 0 {
             self.queue = queue;
         }
-        (self.queue == queue).then_some(Entries { entries: &mut self.entries, watch: &mut self.watch })
+        (self.queue == queue).then_some(Entries {
+            entries: &mut self.entries,
+            count: &mut self.count,
+            watch: &mut self.watch,
+        })
     }
 
     /// Watches the loan with this id in the next splice.
@@ -110,7 +116,7 @@ impl Loans {
         self.watch = Watch { watched: id, is_back: false, last: None };
     }
 
-    /// Reports whether the splice returned the watched loan.
+    /// Reports whether the watched loan has come back.
     #[inline(always)]
     pub fn watched_is_back(&self) -> bool {
         self.watch.is_back
@@ -120,12 +126,6 @@ impl Loans {
     #[inline(always)]
     pub fn last(&self) -> Option<u16> {
         self.watch.last
-    }
-
-    /// Counts loans that were spliced.
-    #[inline(always)]
-    pub(super) fn moved(&mut self, returned: u16, lent: u16) {
-        self.count = self.count + lent - returned;
     }
 }
 

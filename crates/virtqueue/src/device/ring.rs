@@ -92,14 +92,17 @@ pub(super) trait DeviceRing {
     /// Chains that the guest made available, as a call reads them.
     type Available: Copy;
 
-    /// Starts to read chains; `wanted` of them are enough.
-    fn read_available(&self, wanted: u16) -> Result<Self::Available, Fatal>;
+    /// Starts to read chains of this direction; `wanted` of them are enough. Also returns how many may be read at most.
+    fn read_available(&self, wanted: u16, access: Access) -> Result<(Self::Available, u16), Fatal>;
 
-    /// Returns the head of the next chain, if there is one.
-    fn head_at(&self, available: &Self::Available) -> Result<Option<Head>, Fatal>;
+    /// Returns where the next chain starts, if there is one, and how it looks if it is a usual one.
+    fn next_available(&self, available: &Self::Available) -> (&Self::Entry, Usual);
 
-    /// Passes a chain of one buffer, which takes this number of slots.
-    fn pass_available(&self, available: &mut Self::Available, slots: u16);
+    /// Reports whether there is a next chain, after the one that was returned turned out not to be a usual one.
+    fn has_available(&self, available: &Self::Available) -> bool;
+
+    /// Passes a chain of one buffer.
+    fn pass_available(&self, available: &mut Self::Available);
 
     /// Ends to read chains: those passed are taken.
     fn set_available(&self, available: Self::Available);

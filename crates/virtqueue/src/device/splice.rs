@@ -12,12 +12,10 @@
 //! ([`Pass`]). It moves chains of one buffer. At any other it stops, and leaves it to the general way: [`super::Enqueue::receive_filled`] and [`super::Enqueue::lend`], or
 //! [`super::Dequeue::receive`] and [`super::Dequeue::keep`]. Both ways keep the same books, so that each burst can go by either.
 
-use super::chain::Access;
 use super::posted::Posted;
-use super::ring::{DeviceRing, Head};
-use super::taken::TakenChain;
+use super::ring::DeviceRing;
 use crate::layout::NET_HEADER;
-use crate::memory::Memory;
+use crate::memory::Lookup;
 use packet::{Ethernet, Segment};
 
 /// Result of a splice.
@@ -106,11 +104,12 @@ pub(super) unsafe fn passes<P: Pass>(pass: &mut P, buffer: &Posted, len: u32) ->
     Ethernet::in_place(frame).is_some_and(|header| pass.passes(header))
 }
 
-/// Returns the buffer of a chain of one, if it is mapped.
+/// Returns the buffer of the next chain, if that is a usual one and its buffer mapped.
 #[inline(always)]
-pub(super) fn single<R: DeviceRing>(memory: &Memory, head: Head, access: Access) -> Option<Posted> {
-    let TakenChain { id, slots } = R::single(head, access)?;
-    let len = head.descriptor.tail.len();
-    let ptr = memory.translate(head.descriptor.addr, len.into())?.as_ptr();
-    Some(Posted { ptr, len, id, slots })
+pub(super) fn next<R: DeviceRing>(ring: &R, memory: Lookup<'_>, available: &R::Available) -> Option<Posted> {
+    let (entry, usual) = ring.next_available(available);
+    let (descriptor, id) = ring.read(entry).filter(|&(descriptor, _)| usual.is(descriptor))?;
+    let len = descriptor.tail.len();
+    let ptr = memory.translate(descriptor.addr, len.into())?.as_ptr();
+    Some(Posted { ptr, len, id, slots: 1 })
 }

@@ -3,34 +3,25 @@
 use super::Buffer;
 use crate::config::Returns;
 use crate::exchange::Instead;
+use std::hint::cold_path;
 
 /// Free numbers below a ring's size, which name descriptors or chains.
+///
+/// They lie in a ring of their own: those that are free in the order in which they came back, and behind them those that are taken. If they
+/// come back in sequence, as a device that works in order requires (virtio 1.2 §2.7.9, §2.8.9), each stays at the place that it names.
 pub(super) struct Ids {
-    size: u16,
+    returns: Returns,
     free: u16,
-    order: Order,
-}
-
-/// Order in which numbers are taken and come back.
-enum Order {
-    /// In sequence, as a device that works in order requires (virtio 1.2 §2.7.9, §2.8.9): the next one to take, and the
-    /// next one to come back.
-    Sequence { next: u16, oldest: u16 },
-    /// In the order in which they came back.
-    Returned { fifo: Box<[u16]>, head: u32, tail: u32 },
+    ring: Box<[u16]>,
+    /// Place of the next one to take, and of the next one to come back. The number of places stands for the first of them.
+    head: usize,
+    tail: usize,
 }
 
 impl Ids {
     /// Returns all numbers below `size`.
     pub(super) fn new(size: u16, returns: Returns) -> Ids {
-        let order = match returns {
-            Returns::InOrder => Order::Sequence { next: 0, oldest: 0 },
-            Returns::AnyOrder => {
-                let fifo: Box<[u16]> = (0..size.next_power_of_two()).collect();
-                Order::Returned { fifo, head: 0, tail: size.into() }
-            }
-        };
-        Ids { size, free: size, order }
+        Ids { returns, free: size, ring: (0..size).collect(), head: 0, tail: 0 }
     }
 
     /// Returns how many are free.
@@ -39,70 +30,91 @@ impl Ids {
         self.free
     }
 
-    /// Returns how many there are, free or not.
+    /// Reports whether they come back in sequence.
     #[inline(always)]
-    pub(super) fn size(&self) -> u32 {
-        self.size.into()
+    pub(super) fn in_sequence(&self) -> bool {
+        self.returns == Returns::InOrder
     }
 
     /// Takes the next one, if there is any.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
-        let free = self.free.checked_sub(1)?;
-        self.free = free;
-        Some(match &mut self.order {
-            Order::Sequence { next, .. } => std::mem::replace(next, after(*next, self.size)),
-            Order::Returned { fifo, head, .. } => {
-                let id = fifo[*head as usize & (fifo.len() - 1)];
-                *head = head.wrapping_add(1);
-                id
-            }
-        })
-    }
-
-    /// Undoes the last [`Ids::take`], which returned `id`.
-    #[cold]
-    pub(super) fn put_back(&mut self, id: u16) {
-        self.free += 1;
-        match &mut self.order {
-            Order::Sequence { next, .. } => *next = id,
-            Order::Returned { head, .. } => *head = head.wrapping_sub(1),
-        }
+        self.free = self.free.checked_sub(1)?;
+        let (place, id) = self.at(self.head);
+        self.head = place + 1;
+        Some(id)
     }
 
     /// Takes back `id`: the oldest one, if they come back in sequence.
     #[inline(always)]
     pub(super) fn give_back(&mut self, id: u16) {
-        self.free += 1;
-        match &mut self.order {
-            Order::Sequence { oldest, .. } => *oldest = after(*oldest, self.size),
-            Order::Returned { fifo, tail, .. } => {
-                let mask = fifo.len() - 1;
-                fifo[*tail as usize & mask] = id;
-                *tail = tail.wrapping_add(1);
-            }
-        }
-    }
-
-    /// Returns the one that comes back after `id` in sequence.
-    #[inline(always)]
-    pub(super) fn after(&self, id: u16) -> u16 {
-        after(id, self.size)
+        let tail = match self.oldest() {
+            Some(oldest) => usize::from(oldest) + 1,
+            None => self.put(self.tail, id),
+        };
+        self.given_back(tail, 1);
     }
 
     /// Returns the one to come back next, if they come back in sequence.
     #[inline(always)]
     pub(super) fn oldest(&self) -> Option<u16> {
-        match self.order {
-            Order::Sequence { oldest, .. } => Some(oldest),
-            Order::Returned { .. } => None,
+        self.in_sequence().then(|| if self.tail < self.ring.len() { self.tail as u16 } else { 0 })
+    }
+
+    /// Returns the place of the next one to take. Those from there on that are free can be read by [`Ids::at`] until [`Ids::taken`].
+    #[inline(always)]
+    pub(super) fn head(&self) -> usize {
+        self.head
+    }
+
+    /// Returns the place of the next one to come back. Those that come back can be set from there on, by [`Ids::put`] until
+    /// [`Ids::given_back`].
+    #[inline(always)]
+    pub(super) fn tail(&self) -> usize {
+        self.tail
+    }
+
+    /// Returns a place, and the number that lies there.
+    #[inline(always)]
+    pub(super) fn at(&self, place: usize) -> (usize, u16) {
+        match self.ring.get(place) {
+            Some(&id) => (place, id),
+            None => {
+                cold_path();
+                (0, self.ring[0])
+            }
         }
     }
-}
 
-#[inline(always)]
-fn after(id: u16, size: u16) -> u16 {
-    if id + 1 == size { 0 } else { id + 1 }
+    /// Puts a number at a place. Returns the next place.
+    #[inline(always)]
+    pub(super) fn put(&mut self, place: usize, id: u16) -> usize {
+        match self.ring.get_mut(place) {
+            Some(at) => {
+                *at = id;
+                place + 1
+            }
+            None => {
+                cold_path();
+                self.ring[0] = id;
+                1
+            }
+        }
+    }
+
+    /// Notes that `count` were taken, up to this place.
+    #[inline(always)]
+    pub(super) fn taken(&mut self, head: usize, count: u16) {
+        self.head = head;
+        self.free -= count;
+    }
+
+    /// Notes that `count` came back, up to this place.
+    #[inline(always)]
+    pub(super) fn given_back(&mut self, tail: usize, count: u16) {
+        self.tail = tail;
+        self.free += count;
+    }
 }
 
 /// The chains that a device holds.
@@ -239,7 +251,7 @@ mod tests {
                     assert!(ids.oldest().is_none_or(|oldest| oldest == id));
                     ids.give_back(id);
                 });
-                assert!(taken.windows(2).all(|pair| pair[1] == after(pair[0], size)), "{taken:?} of {size}");
+                assert!(taken.windows(2).all(|pair| pair[1] == (pair[0] + 1) % size), "{taken:?} of {size}");
             }
             assert_eq!(ids.free(), size);
         }

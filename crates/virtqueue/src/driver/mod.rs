@@ -11,7 +11,7 @@ use crate::error::{Fatal, SetupError};
 use crate::memory::Arena;
 
 pub use packed::PackedDriver;
-pub use run::{HostAddresses, Reach, Run, Take, TakenBack};
+pub use run::{HostAddresses, Offer, Reach, Run, Take, TakenBack};
 pub use split::SplitDriver;
 
 /// A run of the driver's memory that a descriptor points to.

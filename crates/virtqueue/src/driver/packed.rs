@@ -1,13 +1,13 @@
 //! Packed rings, driver side (virtio 1.2 §2.8).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, HostAddresses, Run, Take, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, NewEntries, Offer, Run, Take, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::{Instead, PACKED_LEN_BITS};
-use crate::layout::{F_NEXT, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
+use crate::layout::{F_AVAIL, F_NEXT, F_USED, F_WRITE, Tail, event, packed_available_bits, packed_used_bits};
 use crate::memory::Memory;
 use crate::ordering::{consume, crosses, get, publish, put};
 use crate::position::Position;
@@ -163,11 +163,36 @@ impl UsedEntries for UsedDescriptors<'_> {
 
     #[inline(always)]
     fn pass(&mut self) {
-        let next = self.at.advance(1, self.areas.size);
-        if next.wrap != self.at.wrap {
-            self.bits = packed_used_bits(next.wrap);
+        if self.at.pass(1, self.areas.size) {
+            self.bits ^= F_AVAIL | F_USED;
         }
-        self.at = next;
+    }
+}
+
+/// Descriptors that are made available.
+struct NewDescriptors<'a> {
+    areas: &'a Areas,
+    at: Position,
+    /// The bits of an available descriptor in the lap of `at`.
+    bits: u16,
+    /// See [`PackedDriver::first`].
+    first: Option<FirstAdded>,
+}
+
+impl NewEntries for NewDescriptors<'_> {
+    #[inline(always)]
+    fn put(&mut self, id: u16, Buffer { addr, len, writable }: Buffer) {
+        let slot = self.areas.slot(self.at.slot);
+        put(&slot.addr, addr);
+        let tail = Tail::packed(len, id, self.bits | if writable { F_WRITE } else { 0 });
+        if self.first.is_none() {
+            self.first = Some(FirstAdded { slot: self.at.slot, tail });
+        } else {
+            put(&slot.tail, tail.0);
+        }
+        if self.at.pass(1, self.areas.size) {
+            self.bits ^= F_AVAIL | F_USED;
+        }
     }
 }
 
@@ -219,26 +244,11 @@ impl Run for PackedDriver {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
-        let (areas, mut avail, mut first) = (&self.areas, self.avail, self.first.take());
-        let mut bits = packed_available_bits(avail.wrap);
-        let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
-            put(areas.addr(avail.slot), addr);
-            let tail = Tail::packed(len, id, bits | if writable { F_WRITE } else { 0 });
-            if first.is_none() {
-                first = Some(FirstAdded { slot: avail.slot, tail });
-            } else {
-                put(areas.tail(avail.slot), tail.0);
-            }
-            let at = avail.advance(1, areas.size);
-            if at.wrap != avail.wrap {
-                bits = packed_available_bits(at.wrap);
-            }
-            avail = at;
-        };
-        let added = run::add(&mut self.ids, &mut self.outstanding, most.min(self.free), next, put);
-        self.avail = avail;
-        self.first = first;
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16 {
+        let (at, first) = (self.avail, self.first.take());
+        let mut entries = NewDescriptors { areas: &self.areas, at, bits: packed_available_bits(at.wrap), first };
+        let added = run::add(&mut entries, &mut self.ids, &mut self.outstanding, most.min(self.free), offer);
+        (self.avail, self.first) = (entries.at, entries.first);
         self.free -= added;
         added
     }

@@ -5,6 +5,7 @@
 
 use super::Buffer;
 use super::ids::{Entry, Ids, Outstanding, OutstandingChain};
+use std::hint::cold_path;
 
 /// A ring whose chains of one buffer are taken back and added in runs: that of a virtio driver ([`super::Queue`] has one of two), or any
 /// other of a driver that is given buffers and returns them. Its methods should be inlined: what they are passed is called for every frame.
@@ -40,9 +41,9 @@ pub trait Run {
     #[inline(always)]
     fn peek(&mut self, _most: u16, _look: impl FnMut(u16)) {}
 
-    /// Adds chains of one buffer, up to `most` and as far as there is room: asks `next` for each, with the id that it will have, until
+    /// Adds chains of one buffer, up to `most` and as far as there is room: asks `offer` for each, with the id that it will have, until
     /// there is none. A buffer has the address that [`Run::reach`] gave. Returns their number.
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16;
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16;
 }
 
 /// Takes chains that come back. Closures do. Where several rings call the same one, it is not inlined, and a type with a method that
@@ -56,6 +57,19 @@ impl<F: FnMut(u16, u32) -> bool> Take for F {
     #[inline(always)]
     fn take(&mut self, id: u16, written: u32) -> bool {
         self(id, written)
+    }
+}
+
+/// Offers buffers. Closures do, as far as they can for [`Take`].
+pub trait Offer {
+    /// Returns the next buffer, of the chain that will have this id, if there is one.
+    fn offer(&mut self, id: u16) -> Option<Buffer>;
+}
+
+impl<F: FnMut(u16) -> Option<Buffer>> Offer for F {
+    #[inline(always)]
+    fn offer(&mut self, id: u16) -> Option<Buffer> {
+        self(id)
     }
 }
 
@@ -98,76 +112,188 @@ pub(super) trait UsedEntries {
     fn pass(&mut self);
 }
 
+/// Entries that a call makes available, behind those before.
+pub(super) trait NewEntries {
+    /// Writes that of the chain with this id.
+    fn put(&mut self, id: u16, buffer: Buffer);
+}
+
 /// See [`Run::peek`].
 #[inline(always)]
 pub(super) fn peek(used: &mut impl UsedEntries, ids: &Ids, most: u16, mut look: impl FnMut(u16)) {
-    let mut oldest = ids.oldest();
+    let (in_sequence, mut next) = (ids.in_sequence(), ids.tail());
     for _ in 0..most {
         let Some(entry) = used.read() else { break };
-        look(oldest.unwrap_or(entry.id as u16));
-        oldest = oldest.map(|id| ids.after(id));
+        let (place, oldest) = ids.at(next);
+        look(if in_sequence { oldest } else { entry.id as u16 });
+        next = place + 1;
         used.pass();
     }
 }
 
-/// See [`Run::take_back`]. `take` has one call, so that a closure becomes part of the loop.
+/// See [`Run::take_back`].
 #[inline(always)]
 pub(super) fn take_back(
     used: &mut impl UsedEntries,
     ids: &mut Ids,
     outstanding: &mut Outstanding,
     most: u16,
-    mut take: impl Take,
+    take: impl Take,
 ) -> TakenBack {
-    let mut batch = outstanding.batch;
-    let (mut chains, mut stopped) = (0, false);
-    while chains < most {
-        // In order, an entry may stand for all chains up to the one that it names.
-        let Some(last) = batch.or_else(|| used.read()) else { break };
-        let oldest = ids.oldest().filter(|&oldest| u32::from(oldest) != last.id);
-        let id = oldest.map_or(last.id, u32::from);
-        let Some(chain) = outstanding.chains.get_mut(id as usize) else {
-            stopped = true;
-            break;
-        };
-        let id = id as u16;
-        let len = if oldest.is_some() { chain.writable } else { last.len };
-        if chain.descriptors != 1 || last.id >= ids.size() || !take.take(id, len) {
-            stopped = true;
-            break;
-        }
-        chain.descriptors = 0;
-        batch = oldest.map(|_| last);
-        ids.give_back(id);
-        used.prepare(id);
-        used.pass();
-        chains += 1;
-    }
-    outstanding.batch = batch;
+    let Outstanding { chains, batch, .. } = outstanding;
+    let mut returning = Returning { used, chains, take, tail: ids.tail(), left: most };
+    let stopped = if ids.in_sequence() { returning.in_sequence(batch) } else { returning.in_any_order(ids) };
+    let (tail, chains) = (returning.tail, most - returning.left);
+    ids.given_back(tail, chains);
     TakenBack { chains, stopped }
 }
 
-/// See [`Run::add_each`]; `put` writes a chain's descriptor.
+/// Chains that come back.
+struct Returning<'r, U, T> {
+    used: &'r mut U,
+    chains: &'r mut [OutstandingChain],
+    take: T,
+    /// Place of the next one's id ([`Ids::tail`]).
+    tail: usize,
+    /// Maximum number of those to take.
+    left: u16,
+}
+
+impl<U: UsedEntries, T: Take> Returning<'_, U, T> {
+    /// Takes chains in any order. Reports whether it stopped before one.
+    #[inline(always)]
+    fn in_any_order(&mut self, ids: &mut Ids) -> bool {
+        while self.left > 0
+            && let Some(Entry { id, len, .. }) = self.used.read()
+        {
+            if !self.take(id as usize, len) {
+                return true;
+            }
+            self.tail = ids.put(self.tail, id as u16);
+        }
+        false
+    }
+
+    /// Takes chains in sequence. Reports whether it stopped before one. An entry may stand for all chains up to the one that it names:
+    /// `batch` is one that stands for the next ones. Such chains have a loop of their own.
+    #[inline(always)]
+    fn in_sequence(&mut self, batch: &mut Option<Entry>) -> bool {
+        let mut present = *batch;
+        let stopped = 'run: loop {
+            let last = match present {
+                Some(last) => last,
+                None => loop {
+                    let entry = if self.left > 0 { self.used.read() } else { None };
+                    let Some(entry) = entry else { break 'run false };
+                    let oldest = self.oldest();
+                    if entry.id as usize != oldest {
+                        break entry;
+                    }
+                    if !self.take(oldest, entry.len) {
+                        break 'run true;
+                    }
+                    self.tail = oldest + 1;
+                },
+            };
+            if last.id as usize >= self.chains.len() {
+                break true;
+            }
+            loop {
+                if self.left == 0 {
+                    break 'run false;
+                }
+                let oldest = self.oldest();
+                let is_last = last.id as usize == oldest;
+                let len = if is_last { last.len } else { self.chains[oldest].writable };
+                if !self.take(oldest, len) {
+                    break 'run true;
+                }
+                self.tail = oldest + 1;
+                present = (!is_last).then_some(last);
+                if is_last {
+                    break;
+                }
+            }
+        };
+        *batch = present;
+        stopped
+    }
+
+    /// Returns the chain that comes back next in sequence.
+    #[inline(always)]
+    fn oldest(&self) -> usize {
+        if self.tail < self.chains.len() {
+            return self.tail;
+        }
+        cold_path();
+        0
+    }
+
+    /// Takes the chain with this id. Returns false if it is not of one buffer, or is refused.
+    #[inline(always)]
+    fn take(&mut self, id: usize, len: u32) -> bool {
+        let Some(chain) = self.chains.get_mut(id).filter(|chain| chain.descriptors == 1) else { return false };
+        if !self.take.take(id as u16, len) {
+            return false;
+        }
+        chain.descriptors = 0;
+        self.used.prepare(id as u16);
+        self.used.pass();
+        self.left -= 1;
+        true
+    }
+}
+
+/// See [`Run::add_each`]. Each order of ids has a loop of its own.
 #[inline(always)]
 pub(super) fn add(
+    entries: &mut impl NewEntries,
     ids: &mut Ids,
     outstanding: &mut Outstanding,
     most: u16,
-    mut next: impl FnMut(u16) -> Option<Buffer>,
-    mut put: impl FnMut(u16, Buffer),
+    offer: impl Offer,
 ) -> u16 {
-    let mut added = 0;
-    while added < most
-        && let Some(id) = ids.take()
-    {
-        let Some(buffer) = next(id) else {
-            ids.put_back(id);
-            break;
-        };
-        let writable = if buffer.writable { buffer.len } else { 0 };
-        outstanding.chains[usize::from(id)] = OutstandingChain { descriptors: 1, writable };
-        put(id, buffer);
-        added += 1;
+    let most = most.min(ids.free());
+    let (mut head, mut left) = (ids.head(), most);
+    let mut adding = Adding { entries, chains: &mut outstanding.chains, offer };
+    if ids.in_sequence() {
+        while left > 0 {
+            let place = if head < adding.chains.len() { head } else { 0 };
+            if !adding.add(place) {
+                break;
+            }
+            head = place + 1;
+            left -= 1;
+        }
+    } else {
+        while left > 0 {
+            let (place, id) = ids.at(head);
+            if !adding.add(id.into()) {
+                break;
+            }
+            head = place + 1;
+            left -= 1;
+        }
     }
-    added
+    ids.taken(head, most - left);
+    most - left
+}
+
+/// Chains to add.
+struct Adding<'a, E, O> {
+    entries: &'a mut E,
+    chains: &'a mut [OutstandingChain],
+    offer: O,
+}
+
+impl<E: NewEntries, O: Offer> Adding<'_, E, O> {
+    /// Adds the next chain, which gets this id. Returns false if there is none.
+    #[inline(always)]
+    fn add(&mut self, id: usize) -> bool {
+        let Some(buffer) = self.offer.offer(id as u16) else { return false };
+        let writable = if buffer.writable { buffer.len } else { 0 };
+        self.chains[id] = OutstandingChain { descriptors: 1, writable };
+        self.entries.put(id as u16, buffer);
+        true
+    }
 }

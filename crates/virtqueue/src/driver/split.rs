@@ -1,7 +1,7 @@
 //! Split rings, driver side (virtio 1.2 §2.7).
 
 use super::ids::{Entry, Ids, Outstanding};
-use super::run::{self, HostAddresses, Run, Take, TakenBack, UsedEntries};
+use super::run::{self, HostAddresses, NewEntries, Offer, Run, Take, TakenBack, UsedEntries};
 use super::{Buffer, UsedBuffer};
 use crate::areas::Areas;
 use crate::config::{QueueConfig, features};
@@ -175,6 +175,25 @@ impl UsedEntries for UsedElements<'_> {
     }
 }
 
+/// Descriptors that are made available.
+struct NewDescriptors<'a> {
+    areas: &'a Areas,
+    mask: u16,
+    /// Next index of the available ring.
+    avail: u16,
+}
+
+impl NewEntries for NewDescriptors<'_> {
+    #[inline(always)]
+    fn put(&mut self, id: u16, Buffer { addr, len, writable }: Buffer) {
+        let slot = self.areas.slot(id);
+        put(&slot.addr, addr);
+        put_changed(&slot.tail, Tail::split(len, if writable { F_WRITE } else { 0 }, 0).0);
+        put_changed(self.areas.avail_entry(self.avail & self.mask), id);
+        self.avail = self.avail.wrapping_add(1);
+    }
+}
+
 impl SplitDriver {
     /// Returns the number of used elements that are known, after a look if fewer than `wanted` are. `None` if the ring exchanges buffers,
     /// or is broken, which `pop_used` reports.
@@ -239,16 +258,10 @@ impl Run for SplitDriver {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
-        let (areas, mask, mut avail) = (&self.areas, self.mask, self.avail);
-        let put = |id: u16, Buffer { addr, len, writable }: Buffer| {
-            put(areas.addr(id), addr);
-            put_changed(areas.tail(id), Tail::split(len, if writable { F_WRITE } else { 0 }, 0).0);
-            put_changed(areas.avail_entry(avail & mask), id);
-            avail = avail.wrapping_add(1);
-        };
-        let added = run::add(&mut self.ids, &mut self.outstanding, most, next, put);
-        self.avail = avail;
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16 {
+        let mut entries = NewDescriptors { areas: &self.areas, mask: self.mask, avail: self.avail };
+        let added = run::add(&mut entries, &mut self.ids, &mut self.outstanding, most, offer);
+        self.avail = entries.avail;
         self.moves |= added > 0;
         added
     }

@@ -168,10 +168,13 @@ impl Memory {
     /// Returns the host address of the guest buffer `[addr, addr + len)`, or `None` unless one extent maps all of it.
     #[inline(always)]
     pub fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
-        match self.first.translate(addr, len) {
-            None => self.translate_elsewhere(addr, len),
-            found => found,
-        }
+        self.lookup().translate(addr, len)
+    }
+
+    /// Returns what translates in a loop, with the extent of nearly every look-up in locals.
+    #[inline(always)]
+    pub(crate) fn lookup(&self) -> Lookup<'_> {
+        Lookup { first: self.first, memory: self }
     }
 
     /// Translates by the last extent that starts at or before `addr`, in the same number of steps for every address.
@@ -244,6 +247,24 @@ impl Memory {
     #[inline(always)]
     pub fn is_broken(&self) -> bool {
         self.mappings.iter().any(|m| m.is_broken())
+    }
+}
+
+/// See [`Memory::lookup`].
+#[derive(Clone, Copy)]
+pub(crate) struct Lookup<'m> {
+    first: Extent,
+    memory: &'m Memory,
+}
+
+impl Lookup<'_> {
+    /// See [`Memory::translate`].
+    #[inline(always)]
+    pub(crate) fn translate(&self, addr: u64, len: u64) -> Option<NonNull<u8>> {
+        match self.first.translate(addr, len) {
+            None => self.memory.translate_elsewhere(addr, len),
+            found => found,
+        }
     }
 }
 

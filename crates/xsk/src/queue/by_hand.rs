@@ -3,6 +3,7 @@
 use super::{Bound, Completion, Fill, Queue, Rx, Socket, Tx};
 use crate::Umem;
 use crate::ring::{Consumer, Descriptor, FakeRing, Producer};
+use std::convert::identity;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::sync::Arc;
@@ -64,7 +65,7 @@ impl Kernel {
     /// Returns a chunk with a frame, or with a `part` of one that goes on in the next chunk (`xp_get_handle`).
     pub fn receive(&mut self, filled: u64, len: u32, part: bool) {
         let frame = Descriptor::new(self.received(filled), len);
-        let pushed = self.rx.push([if part { frame.continued() } else { frame }], 1);
+        let pushed = self.rx.push([if part { frame.continued() } else { frame }], 1, identity);
         assert_eq!(pushed, 1, "the ring has room for every chunk");
     }
 
@@ -82,7 +83,7 @@ impl Kernel {
 
     /// Returns a frame that was sent.
     pub fn complete(&mut self, sent: Descriptor) {
-        let pushed = self.completion.push([sent.address], 1);
+        let pushed = self.completion.push([sent.address], 1, identity);
         assert_eq!(pushed, 1, "the ring has room for every frame");
     }
 }

@@ -46,10 +46,10 @@ impl Fill {
     #[inline(always)]
     fn push_checked(&mut self, addresses: impl IntoIterator<Item = u64>, wanted: u32) -> usize {
         let (umem, zero_copy) = (&self.socket.umem, self.socket.bound.zero_copy);
-        let checked = addresses
-            .into_iter()
-            .inspect(|&address| debug_assert!(umem.accepts(address, zero_copy), "{address:#x} would be lost"));
-        self.ring.push(checked, wanted)
+        self.ring.push(addresses, wanted, |address| {
+            debug_assert!(umem.accepts(address, zero_copy), "{address:#x} would be lost");
+            address
+        })
     }
 
     /// Returns the number of chunks that fit.
@@ -165,7 +165,7 @@ impl Tx {
     fn push_encoded(&mut self, frames: impl IntoIterator<Item = Descriptor>, wanted: u32) -> usize {
         let chunks = self.socket.umem.chunks();
         let encode = |frame: Descriptor| Descriptor { address: chunks.sent_address(frame.address), ..frame };
-        self.ring.push(frames.into_iter().map(encode), wanted)
+        self.ring.push(frames, wanted, encode)
     }
 
     /// Returns the number of descriptors that fit.

@@ -116,20 +116,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::VecDeque;
+    use std::convert::identity;
     use std::thread;
 
     #[test]
     fn unread_entries_stay() {
         let memory = FakeRing::<u64>::new(4, 7);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
-        producer.push(0..4, 4);
+        producer.push(0..4, 4, identity);
         let mut burst = consumer.burst(4);
         assert_eq!((burst.next(), burst.len()), (Some(0), 3));
         drop(burst);
         assert_eq!(producer.room(4), 1);
         assert_eq!(consumer.burst(9).collect::<Vec<_>>(), [1, 2, 3]);
         // A forgotten burst returns its slots only when the next burst is dropped.
-        producer.push(4..8, 4);
+        producer.push(4..8, 4, identity);
         let mut burst = consumer.burst(2);
         burst.next();
         std::mem::forget(burst);
@@ -148,7 +149,7 @@ mod tests {
                 let mut source = (0..count).map(|n| Descriptor { address: n, len: n as u32, options: !n as u32 });
                 let mut pushed = 0;
                 while pushed < count {
-                    match producer.push(&mut source, 5) {
+                    match producer.push(&mut source, 5, identity) {
                         0 => thread::yield_now(),
                         count => pushed += count as u64,
                     }
@@ -181,7 +182,7 @@ mod tests {
             let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
             let (mut model, mut count) = (VecDeque::new(), 0u64);
             for (push, burst, take, refuses) in steps {
-                let pushed = producer.push(count..count + push as u64, push as u32);
+                let pushed = producer.push(count..count + push as u64, push as u32, identity);
                 prop_assert_eq!(pushed, push.min(size as usize - model.len()));
                 model.extend(count..count + pushed as u64);
                 count += pushed as u64;

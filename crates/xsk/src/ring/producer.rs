@@ -38,20 +38,21 @@ impl<T: Copy> Producer<T> {
         self.ring.size.saturating_sub(self.next.wrapping_sub(self.consumed))
     }
 
-    /// Adds as many entries as fit, takes no more from the iterator, and returns their number.
+    /// Adds as many entries as fit, as `encode` returns them, takes no more from the iterator, and returns their number. The iterator has
+    /// one call, so that its method can become part of the loop.
     #[inline(always)]
-    pub(crate) fn push(&mut self, entries: impl IntoIterator<Item = T>, wanted: u32) -> usize {
-        let room = self.room(wanted);
-        let mut next = self.next;
-        for entry in entries.into_iter().take(room as usize) {
+    pub(crate) fn push(&mut self, entries: impl IntoIterator<Item = T>, wanted: u32, encode: impl Fn(T) -> T) -> usize {
+        let (room, mut pushed, mut entries) = (self.room(wanted), 0, entries.into_iter());
+        while pushed < room
+            && let Some(entry) = entries.next()
+        {
             // SAFETY: the entry lies in the ring, and the consumer is done with it: it is one of `room`.
-            unsafe { self.ring.entry(next).write(entry) };
-            next = next.wrapping_add(1);
+            unsafe { self.ring.entry(self.next.wrapping_add(pushed)).write(encode(entry)) };
+            pushed += 1;
         }
-        let pushed = next.wrapping_sub(self.next);
         if pushed > 0 {
-            self.next = next;
-            ordering::publish(self.ring.producer(), next);
+            self.next = self.next.wrapping_add(pushed);
+            ordering::publish(self.ring.producer(), self.next);
         }
         pushed as usize
     }
@@ -74,6 +75,7 @@ mod tests {
     use super::super::Consumer;
     use super::super::fake::FakeRing;
     use super::*;
+    use std::convert::identity;
     use std::sync::atomic::Ordering;
 
     #[test]
@@ -81,11 +83,11 @@ mod tests {
         let memory = FakeRing::<u64>::new(8, u32::MAX - 3);
         let (mut producer, mut consumer) = (Producer::new(memory.side()), Consumer::new(memory.side()));
         assert_eq!(producer.room(1), 8);
-        assert_eq!(producer.push(0..20, 20), 8);
-        assert_eq!((producer.room(1), producer.push(0..20, 20)), (0, 0));
+        assert_eq!(producer.push(0..20, 20, identity), 8);
+        assert_eq!((producer.room(1), producer.push(0..20, 20, identity)), (0, 0));
         assert_eq!(consumer.burst(3).collect::<Vec<_>>(), [0, 1, 2]);
         let mut source = 8..20;
-        assert_eq!(producer.push(&mut source, 20), 3);
+        assert_eq!(producer.push(&mut source, 20, identity), 3);
         assert_eq!(source, 11..20, "what does not fit stays with the caller");
         assert_eq!(consumer.burst(u32::MAX).collect::<Vec<_>>(), (3..11).collect::<Vec<_>>());
         assert_eq!(consumer.burst(1).len(), 0);

@@ -2,11 +2,11 @@
 //! ([`virtqueue::device::Spliced`]).
 
 use super::UmemView;
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, Walk};
 use super::rings::{RxRings, TxRings};
 use crate::port::pool::Pool;
 use virtqueue::NET_HEADER;
-use virtqueue::driver::{Buffer, Reach, Run, Take, TakenBack};
+use virtqueue::driver::{Buffer, Offer, Reach, Run, Take, TakenBack};
 use xsk::Descriptor;
 
 /// The kernel as it fills loans: they go by the fill ring, and come back by the receive ring.
@@ -79,16 +79,37 @@ impl<'s> Run for Filler<'s> {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
-        let mut addresses = self.addresses.walk();
-        let filled = std::iter::from_fn(|| {
-            let Buffer { addr, .. } = next(addresses.free_id()?)?;
-            addresses.push(addr);
-            Some(addr)
-        });
-        let added = self.rings.fill.push_from(filled.take(most.into()));
-        addresses.end();
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16 {
+        let mut offered =
+            Offered { addresses: self.addresses.walk(), offer, most, encode: |buffer: Buffer| buffer.addr };
+        let added = self.rings.fill.push_from(&mut offered);
+        offered.addresses.end();
         added as u16
+    }
+}
+
+/// Entries of a ring for buffers that are offered, up to `most`.
+struct Offered<'a, O, F> {
+    addresses: Walk<'a>,
+    offer: O,
+    most: u16,
+    encode: F,
+}
+
+impl<O: Offer, E, F: Fn(Buffer) -> E> Iterator for Offered<'_, O, F> {
+    type Item = E;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<E> {
+        self.most = self.most.checked_sub(1)?;
+        let buffer = self.offer.offer(self.addresses.free_id()?)?;
+        self.addresses.push(buffer.addr);
+        Some((self.encode)(buffer))
+    }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.most.into()))
     }
 }
 
@@ -172,15 +193,11 @@ impl<'s> Run for Sender<'s> {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
-        let mut addresses = self.addresses.walk();
-        let frames = std::iter::from_fn(|| {
-            let Buffer { addr, len, .. } = next(addresses.free_id()?)?;
-            addresses.push(addr);
-            Some(Descriptor::new(addr, len - NET_HEADER))
-        });
-        let added = self.rings.tx.push_from(frames.take(most.into()));
-        addresses.end();
+    fn add_each(&mut self, most: u16, offer: impl Offer) -> u16 {
+        let encode = |Buffer { addr, len, .. }: Buffer| Descriptor::new(addr, len - NET_HEADER);
+        let mut offered = Offered { addresses: self.addresses.walk(), offer, most, encode };
+        let added = self.rings.tx.push_from(&mut offered);
+        offered.addresses.end();
         added as u16
     }
 }

@@ -66,11 +66,11 @@ impl<'s> Run for Filler<'s> {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, mut offer: impl Offer) -> u16 {
         let mut added = 0;
         while added < most
             && let Some(&id) = self.reception.ids.last()
-            && let Some(Buffer { addr, len, .. }) = next(id)
+            && let Some(Buffer { addr, len, .. }) = offer.offer(id)
         {
             self.reception.ids.pop();
             self.reception.guests.push(Loan::new(addr, len, NET_HEADER as u16, id.into()));
@@ -125,11 +125,11 @@ impl<'s> Run for Sender<'s> {
     }
 
     #[inline(always)]
-    fn add_each(&mut self, most: u16, mut next: impl FnMut(u16) -> Option<Buffer>) -> u16 {
+    fn add_each(&mut self, most: u16, mut offer: impl Offer) -> u16 {
         let mut added = 0;
         while added < most
             && let Some(&id) = self.transmission.ids.last()
-            && let Some(Buffer { addr, len, .. }) = next(id)
+            && let Some(Buffer { addr, len, .. }) = offer.offer(id)
         {
             self.transmission.ids.pop();
             self.transmission.waiting.push(ToSend::new(addr, (len - NET_HEADER) as u16, id.into()));

@@ -6,16 +6,17 @@ use super::super::loans::{Chains, NO_CHAIN};
 use super::super::posted::Posted;
 use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
-use super::super::splice::{Pass, Spliced, passes, single};
+use super::super::splice::{Pass, Spliced, next, passes};
 use super::super::transmit::TransmitRing;
 use super::Dequeue;
-use crate::driver::{Buffer, Queue, Reach, Run, Take, TakenBack};
+use crate::driver::{Buffer, Offer, Queue, Reach, Run, Take, TakenBack};
 use crate::layout::NET_HEADER;
-use crate::memory::{DirtyLog, Memory};
+use crate::memory::{DirtyLog, Lookup};
 use packet::copy::prefetch;
 use packet::{MAX_BURST, MAX_FRAME, MIN_FRAME};
 use std::hint::cold_path;
 use std::ops::RangeInclusive;
+use std::slice;
 
 /// Terms on which a guest's frames are sent from its memory.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,7 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     let mut sent = Sent { ring, kept, chains, used: ring.used() };
     let TakenBack { chains: back, stopped } = sender.take_back(u16::MAX, &mut sent);
     let Sent { chains, used, .. } = sent;
-    let mut done = Spliced { back, stopped, ..Spliced::default() };
+    let done = Spliced { back, stopped, ..Spliced::default() };
     kept.ended(back);
     chains.moved(back, 0);
     ring.set_used(used);
@@ -78,41 +79,24 @@ fn splice<R: ReceiveRing + DeviceRing, P: Pass>(
     if most == 0 {
         return done;
     }
-    let Ok(mut available) = ring.read_available(most) else {
+    let Ok((available, known)) = ring.read_available(most, Access::Read) else {
         return Spliced { stopped: true, ..done };
     };
+    let most = most.min(known);
     let lengths = shortest.max(MIN_FRAME)..=MAX_FRAME;
-    let mut next = Next { ring, memory: &ring.common().areas.memory, lengths, stopped: false };
+    let mut next = Next { ring, memory: ring.common().areas.memory.lookup(), lengths, available, stopped: false };
     // The guest's processor wrote the frames that are looked at: all are on their way before the first one is.
     let mut fetched = [Posted::NONE; MAX_BURST];
-    let most = if P::LOOKS { next.fetch(available, most, &mut fetched) } else { most };
-    let mut places = fetched.iter();
-    let reach = sender.reach();
-    let frames = sender.add_each(most, |id| {
-        let buffer = if P::LOOKS { places.next().copied() } else { next.frame(&available) }?;
-        let frame = buffer.len - NET_HEADER;
-        let addr = reach.address(buffer.ptr.addr() as u64, buffer.len);
-        // SAFETY: the buffer was found to be mapped for its length.
-        let passes = unsafe { passes(pass, &buffer, frame) };
-        if let Some(addr) = addr
-            && passes
-            && kept.begin(buffer.chain())
-        {
-            ring.pass_available(&mut available, buffer.slots);
-            chains.set(id, buffer.id);
-            done.bytes += u64::from(frame);
-            return Some(Buffer { addr, len: buffer.len, writable: false });
-        }
-        done.stopped = true;
-        None
-    });
-    done.stopped |= next.stopped;
+    let most = if P::LOOKS { next.fetch(most, &mut fetched) } else { most };
+    let (fetched, reach) = (fetched.iter(), sender.reach());
+    let mut frames = Frames { next, fetched, reach, kept, chains, pass, bytes: 0 };
+    let count = sender.add_each(most, &mut frames);
+    let Frames { next: Next { available, stopped, .. }, bytes, .. } = frames;
     ring.set_available(available);
-    kept.began(frames);
-    chains.moved(0, frames);
-    done.frames = frames.into();
+    kept.began(count);
+    chains.moved(0, count);
     sender.publish();
-    done
+    Spliced { frames: count.into(), bytes, stopped: done.stopped || stopped, ..done }
 }
 
 /// Chains that the sender has sent, which go back to the guest.
@@ -136,11 +120,12 @@ impl<R: ReceiveRing> Take for &mut Sent<'_, R> {
 }
 
 /// The frames that a guest sends next.
-struct Next<'r, R> {
+struct Next<'r, R: DeviceRing> {
     ring: &'r R,
-    memory: &'r Memory,
+    memory: Lookup<'r>,
     /// Lengths of frames, without the virtio header.
     lengths: RangeInclusive<u32>,
+    available: R::Available,
     /// Whether one has to go the general way.
     stopped: bool,
 }
@@ -149,32 +134,62 @@ impl<R: DeviceRing> Next<'_, R> {
     /// Returns the frame at `available`, if there is one, in one buffer and of these lengths.
     #[inline(always)]
     fn frame(&mut self, available: &R::Available) -> Option<Posted> {
-        let head = self.ring.head_at(available);
-        if let Ok(None) = head {
-            return None;
+        let buffer = next(self.ring, self.memory, available);
+        let frame = buffer.filter(|buffer| self.lengths.contains(&buffer.len.wrapping_sub(NET_HEADER)));
+        if frame.is_none() {
+            cold_path();
+            self.stopped = self.ring.has_available(available);
         }
-        if let Ok(Some(head)) = head
-            && let Some(buffer) = single::<R>(self.memory, head, Access::Read)
-            && self.lengths.contains(&buffer.len.wrapping_sub(NET_HEADER))
-        {
-            return Some(buffer);
-        }
-        cold_path();
-        self.stopped = true;
-        None
+        frame
     }
 
-    /// Has up to `most` frames from `available` on fetched. Returns their number.
+    /// Has up to `most` frames fetched. Returns their number.
     #[inline(always)]
-    fn fetch(&mut self, mut available: R::Available, most: u16, frames: &mut [Posted; MAX_BURST]) -> u16 {
-        let mut count = 0;
+    fn fetch(&mut self, most: u16, frames: &mut [Posted; MAX_BURST]) -> u16 {
+        let (mut available, mut count) = (self.available, 0);
         for place in frames.iter_mut().take(most.into()) {
             let Some(buffer) = self.frame(&available) else { break };
             prefetch(buffer.ptr.wrapping_add(NET_HEADER as usize));
-            self.ring.pass_available(&mut available, buffer.slots);
+            self.ring.pass_available(&mut available);
             *place = buffer;
             count += 1;
         }
         count
+    }
+}
+
+/// Frames to send from where they lie, whose chains are kept.
+struct Frames<'s, R: DeviceRing, C, P> {
+    next: Next<'s, R>,
+    /// Those that were fetched, if they are looked at.
+    fetched: slice::Iter<'s, Posted>,
+    reach: C,
+    kept: &'s Kept,
+    /// By id of the sender's chain.
+    chains: &'s mut Chains,
+    pass: &'s mut P,
+    bytes: u64,
+}
+
+impl<R: DeviceRing, C: Reach, P: Pass> Offer for &mut Frames<'_, R, C, P> {
+    #[inline(always)]
+    fn offer(&mut self, id: u16) -> Option<Buffer> {
+        let available = self.next.available;
+        let buffer = if P::LOOKS { self.fetched.next().copied() } else { self.next.frame(&available) }?;
+        let frame = buffer.len - NET_HEADER;
+        // SAFETY: the buffer was found to be mapped for its length.
+        let passes = unsafe { passes(self.pass, &buffer, frame) };
+        if let Some(addr) = self.reach.address(buffer.ptr.addr() as u64, buffer.len)
+            && passes
+            && self.kept.begin(buffer.chain())
+        {
+            self.next.ring.pass_available(&mut self.next.available);
+            self.chains.set(id, buffer.id);
+            self.bytes += u64::from(frame);
+            return Some(Buffer { addr, len: buffer.len, writable: false });
+        }
+        cold_path();
+        self.next.stopped = true;
+        None
     }
 }

@@ -7,13 +7,12 @@ use super::super::loans::{Entries, Loans, is_usual};
 use super::super::posted::Posted;
 use super::super::receive::ReceiveRing;
 use super::super::ring::{DeviceRing, each};
-use super::super::splice::{Pass, Spliced, passes, single};
-use super::lending::fits;
+use super::super::splice::{Pass, Spliced, next, passes};
 use super::{Enqueue, Lends};
-use crate::driver::{Buffer, Queue, Reach, Run, TakenBack};
+use crate::driver::{Buffer, Offer, Queue, Reach, Run, Take, TakenBack};
 use crate::exchange::Instead;
 use crate::layout::NET_HEADER;
-use crate::memory::DirtyLog;
+use crate::memory::{DirtyLog, Lookup};
 use packet::copy::prefetch;
 use packet::{MAX_FRAME, MIN_FRAME};
 use std::hint::cold_path;
@@ -63,8 +62,7 @@ impl<L: DirtyLog> Enqueue<L> {
         ReceiveTerms { most, room, keep }: ReceiveTerms,
         pass: &mut P,
     ) -> Spliced {
-        let Some(mut loaned) = loans.of(self.id) else { return Spliced::NOTHING };
-        let Entries { entries, watch } = &mut loaned;
+        let Some(Entries { entries, count, watch }) = loans.of(self.id) else { return Spliced::NOTHING };
         if P::LOOKS {
             // The filler's processor wrote them.
             filler.peek(most, |id| {
@@ -73,38 +71,31 @@ impl<L: DirtyLog> Enqueue<L> {
                 }
             });
         }
-        let (mut used, mut bytes, mut finished) = (ring.used(), 0, 0);
-        let leaves_checksums = !F::WRITES_HEADERS && filler.leaves_checksums();
-        let TakenBack { chains: frames, mut stopped } = filler.take_back(most, |id: u16, written: u32| {
-            let frame = written.wrapping_sub(NET_HEADER);
-            let entry = entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
-            let entry = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME);
-            // SAFETY: this queue lent the buffer after checking that it is mapped for its length, which is `written` or more.
-            let Some(entry) = entry.filter(|entry| unsafe { passes(pass, entry, frame) }) else {
-                return false;
-            };
-            self.mark_returned(entry);
-            if !F::WRITES_HEADERS {
-                // SAFETY: this queue lent the buffer after checking that it is mapped for its length, in which `written` lies, by a
-                // memory that the queue holds.
-                unsafe { write_header(self.writer(), entry.ptr) };
-            }
-            if leaves_checksums {
-                finished += u32::from(self.finish(*entry, frame));
-            }
-            ring.put_used(&mut used, *entry, written, Instead::OWN);
-            entry.slots = 0;
-            watch.returned(id);
-            bytes += u64::from(frame);
-            true
-        });
+        let mut delivery = Delivery {
+            queue: self,
+            ring,
+            entries,
+            used: ring.used(),
+            pass,
+            writes_headers: F::WRITES_HEADERS,
+            leaves_checksums: !F::WRITES_HEADERS && filler.leaves_checksums(),
+            bytes: 0,
+            finished: 0,
+        };
+        let TakenBack { chains: frames, stopped } = filler.take_back(most, &mut delivery);
+        let Delivery { entries, used, bytes, finished, .. } = delivery;
         ring.set_used(used);
         ring.publish();
+        watch.look(entries);
         let free = filler.free();
-        let back =
-            if free > 0 { self.lend_by::<R, P>(ring, filler, loaned, free, (room, keep), &mut stopped) } else { 0 };
-        loans.moved(frames, back);
-        Spliced { frames: frames.into(), bytes, back, finished, stopped }
+        let lent = if free > 0 { self.lend_by(ring, filler, entries, free, (room, keep)) } else { Lent::default() };
+        if lent.count > 0 {
+            watch.lent(lent.last);
+            self.lends.set(Lends::Now);
+            filler.publish();
+        }
+        *count = *count + lent.count - frames;
+        Spliced { frames: frames.into(), bytes, back: lent.count, finished, stopped: stopped || lent.stopped }
     }
 
     /// Finishes the checksum of a frame of `len` bytes in this buffer. Reports whether it was unfinished.
@@ -114,63 +105,158 @@ impl<L: DirtyLog> Enqueue<L> {
     }
 
     /// Lends up to `most` buffers of `room` bytes or more: those that the general way has read, but for as many as it keeps, and those
-    /// in the ring. Returns their number.
+    /// in the ring.
     #[inline(always)]
-    #[expect(clippy::extra_unused_type_parameters, reason = "a closure that the ways of passing share is not inlined")]
-    fn lend_by<R: DeviceRing, P: Pass>(
+    fn lend_by<R: DeviceRing>(
         &self,
         ring: &R,
         filler: &mut impl Run,
-        Entries { entries, watch }: Entries<'_>,
+        entries: &mut [Posted],
         most: u16,
         (room, keep): (u32, u32),
-        stopped: &mut bool,
-    ) -> u16 {
+    ) -> Lent {
         // The general way reads others to keep.
-        let Some(mut read) = self.posted.len().checked_sub(keep) else {
-            *stopped = true;
-            return 0;
+        let Some(read) = self.posted.len().checked_sub(keep) else { return Lent::STOPPED };
+        let before = if read > 0 {
+            let most = most.min(read.try_into().unwrap_or(u16::MAX));
+            self.lend_read(filler, entries, most, room)
+        } else {
+            Lent::default()
         };
-        let Ok(mut available) = ring.read_available(most) else {
-            *stopped = true;
-            return 0;
-        };
-        let memory = &*ring.common().areas.memory;
-        let reach = filler.reach();
-        let lent = filler.add_each(most, |id| {
-            let was_read = read > 0;
-            let buffer = if was_read {
-                cold_path();
-                Some(self.posted.peek(0)).filter(|&buffer| fits(buffer, room))
-            } else {
-                let head = match ring.head_at(&available) {
-                    Ok(None) => return None,
-                    Ok(Some(head)) => single::<R>(memory, head, Access::Write),
-                    Err(_) => None,
-                };
-                head.filter(|buffer| buffer.len >= room)
-            };
-            let reached = buffer.and_then(|at| Some((at, reach.address(at.ptr.addr() as u64, at.len)?)));
-            let Some((buffer, addr)) = reached else {
-                *stopped = true;
-                return None;
-            };
-            if was_read {
-                cold_path();
-                self.posted.pop(1);
-                read -= 1;
-            } else {
-                ring.pass_available(&mut available, buffer.slots);
-            }
-            entries[usize::from(id)] = buffer;
-            watch.lent(id);
-            Some(Buffer { addr, len: buffer.len, writable: true })
-        });
-        ring.set_available(available);
-        if lent > 0 {
-            self.lends.set(Lends::Now);
-            filler.publish();
+        let most = most - before.count;
+        if most == 0 || before.stopped {
+            return before;
         }
-        lent
+        let Ok((available, known)) = ring.read_available(most, Access::Write) else { return before.and(Lent::STOPPED) };
+        let lend = Lend { entries, reach: filler.reach(), room, last: 0 };
+        let mut buffers =
+            Available { ring, memory: ring.common().areas.memory.lookup(), available, stopped: false, lend };
+        let count = filler.add_each(most.min(known), &mut buffers);
+        let Available { available, stopped, lend: Lend { last, .. }, .. } = buffers;
+        ring.set_available(available);
+        before.and(Lent { count, last, stopped })
+    }
+
+    /// Lends up to `most` buffers of those that the general way has read, which are as many at least.
+    #[inline(never)]
+    fn lend_read(&self, filler: &mut impl Run, entries: &mut [Posted], most: u16, room: u32) -> Lent {
+        let mut lend = Lend { entries, reach: filler.reach(), room, last: 0 };
+        let count = filler.add_each(most, |id| {
+            let buffer = Some(self.posted.peek(0)).filter(|buffer| buffer.is_last())?;
+            let lent = lend.lend(id, buffer)?;
+            self.posted.pop(1);
+            Some(lent)
+        });
+        Lent { count, last: lend.last, stopped: count < most }
+    }
+}
+
+/// Filled buffers that go back to the guest.
+struct Delivery<'d, R: ReceiveRing, L: DirtyLog, P> {
+    queue: &'d Enqueue<L>,
+    ring: &'d R,
+    /// Loans by id.
+    entries: &'d mut [Posted],
+    used: R::Used,
+    pass: &'d mut P,
+    /// See [`Run`].
+    writes_headers: bool,
+    leaves_checksums: bool,
+    /// Bytes of the frames so far, and number of those whose checksum was finished.
+    bytes: u64,
+    finished: u32,
+}
+
+impl<R: ReceiveRing, L: DirtyLog, P: Pass> Take for &mut Delivery<'_, R, L, P> {
+    #[inline(always)]
+    fn take(&mut self, id: u16, written: u32) -> bool {
+        let frame = written.wrapping_sub(NET_HEADER);
+        let entry = self.entries.get_mut(usize::from(id)).filter(|entry| is_usual(entry) && written <= entry.len);
+        let entry = entry.filter(|_| frame.wrapping_sub(MIN_FRAME) <= MAX_FRAME - MIN_FRAME);
+        // SAFETY: this queue lent the buffer after checking that it is mapped for its length, which is `written` or more.
+        let Some(entry) = entry.filter(|entry| unsafe { passes(self.pass, entry, frame) }) else {
+            return false;
+        };
+        self.queue.mark_returned(entry);
+        if !self.writes_headers {
+            // SAFETY: this queue lent the buffer after checking that it is mapped for its length, in which `written` lies, by a
+            // memory that the queue holds.
+            unsafe { write_header(self.queue.writer(), entry.ptr) };
+        }
+        if self.leaves_checksums {
+            self.finished += u32::from(self.queue.finish(*entry, frame));
+        }
+        self.ring.put_used(&mut self.used, *entry, written, Instead::OWN);
+        entry.slots = 0;
+        self.bytes += u64::from(frame);
+        true
+    }
+}
+
+/// Buffers that were lent.
+#[derive(Default)]
+struct Lent {
+    count: u16,
+    /// Id of the last one, if there are any.
+    last: u16,
+    /// Whether the next one has to go the general way.
+    stopped: bool,
+}
+
+impl Lent {
+    const STOPPED: Lent = Lent { count: 0, last: 0, stopped: true };
+
+    /// Adds those that were lent later.
+    #[inline(always)]
+    fn and(self, later: Lent) -> Lent {
+        let last = if later.count > 0 { later.last } else { self.last };
+        Lent { count: self.count + later.count, last, stopped: later.stopped }
+    }
+}
+
+/// Lends buffers to a filler.
+struct Lend<'e, C> {
+    entries: &'e mut [Posted],
+    reach: C,
+    room: u32,
+    /// Id of the last one.
+    last: u16,
+}
+
+impl<C: Reach> Lend<'_, C> {
+    /// Lends a buffer as the chain with this id, if it is long enough and lies where the filler reaches it.
+    #[inline(always)]
+    fn lend(&mut self, id: u16, buffer: Posted) -> Option<Buffer> {
+        if buffer.len < self.room {
+            return None;
+        }
+        let addr = self.reach.address(buffer.ptr.addr() as u64, buffer.len)?;
+        *self.entries.get_mut(usize::from(id))? = buffer;
+        self.last = id;
+        Some(Buffer { addr, len: buffer.len, writable: true })
+    }
+}
+
+/// Available buffers of the ring.
+struct Available<'r, R: DeviceRing, C> {
+    ring: &'r R,
+    memory: Lookup<'r>,
+    available: R::Available,
+    /// Whether the next one has to go the general way.
+    stopped: bool,
+    lend: Lend<'r, C>,
+}
+
+impl<R: DeviceRing, C: Reach> Offer for &mut Available<'_, R, C> {
+    #[inline(always)]
+    fn offer(&mut self, id: u16) -> Option<Buffer> {
+        let buffer = next(self.ring, self.memory, &self.available);
+        let Some(lent) = buffer.and_then(|buffer| self.lend.lend(id, buffer)) else {
+            cold_path();
+            self.stopped = self.ring.has_available(&self.available);
+            return None;
+        };
+        self.ring.pass_available(&mut self.available);
+        Some(lent)
     }
 }

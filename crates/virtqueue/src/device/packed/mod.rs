@@ -202,30 +202,47 @@ fn each_line(slots: &[Slot], fetch: impl Fn(*const u8)) {
     (0..slots.len()).step_by(SLOTS_OF_LINE).for_each(|at| fetch(last.wrapping_add(at).cast()));
 }
 
+/// Where a call stands in reading available chains.
+#[derive(Clone, Copy)]
+pub(in crate::device) struct PackedAvailable {
+    at: Position,
+    /// As in the lap of `at`.
+    usual: Usual,
+}
+
 impl<L: DirtyLog> DeviceRing for PackedRing<L> {
     type Log = L;
-    type Available = Scan;
+    type Available = PackedAvailable;
 
     #[inline(always)]
-    fn read_available(&self, _: u16) -> Result<Scan, Fatal> {
-        Ok(self.scan())
+    fn read_available(&self, _: u16, access: Access) -> Result<(PackedAvailable, u16), Fatal> {
+        let scan = self.scan();
+        Ok((PackedAvailable { at: scan.at, usual: scan.usual(access) }, scan.slots_left))
     }
 
     #[inline(always)]
-    fn head_at(&self, scan: &Scan) -> Result<Option<Head>, Fatal> {
-        Ok(if scan.slots_left > 0 { self.available(scan) } else { None })
+    fn next_available(&self, available: &PackedAvailable) -> (&Slot, Usual) {
+        (self.common.areas.slot(available.at.slot), available.usual)
     }
 
     #[inline(always)]
-    fn pass_available(&self, scan: &mut Scan, slots: u16) {
-        scan.pass(slots, self.common.areas.size);
+    fn has_available(&self, available: &PackedAvailable) -> bool {
+        let (entry, usual) = self.next_available(available);
+        entry.consume().tail.packed_state() == usual.bits.packed_state()
     }
 
     #[inline(always)]
-    fn set_available(&self, scan: Scan) {
-        let (from, size) = (self.next_avail.replace(scan.at), self.common.areas.size);
+    fn pass_available(&self, available: &mut PackedAvailable) {
+        if available.at.pass(1, self.common.areas.size) {
+            available.usual.bits.0 ^= Tail::packed(0, 0, STATE).0;
+        }
+    }
+
+    #[inline(always)]
+    fn set_available(&self, PackedAvailable { at, .. }: PackedAvailable) {
+        let (from, size) = (self.next_avail.replace(at), self.common.areas.size);
         // These chains return later, one by one: see `fetch_to_return`.
-        let taken = from.distance(scan.at, size).min(size - from.slot);
+        let taken = from.distance(at, size).min(size - from.slot);
         each_line(self.common.areas.slots(from.slot, taken), prefetch_write);
     }
 

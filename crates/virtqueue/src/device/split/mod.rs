@@ -117,11 +117,11 @@ impl<L: DirtyLog> SplitRing<L> {
     }
 }
 
-/// Available chains that a call may read: from this index of the available ring on, this number.
+/// Where a call stands in reading available chains: at this index of the available ring.
 #[derive(Clone, Copy)]
 pub(in crate::device) struct SplitAvailable {
     at: u16,
-    left: u16,
+    usual: Usual,
 }
 
 impl<L: DirtyLog> DeviceRing for SplitRing<L> {
@@ -129,19 +129,24 @@ impl<L: DirtyLog> DeviceRing for SplitRing<L> {
     type Available = SplitAvailable;
 
     #[inline(always)]
-    fn read_available(&self, wanted: u16) -> Result<SplitAvailable, Fatal> {
-        Ok(SplitAvailable { at: self.next_avail.get(), left: self.available(wanted)? })
+    fn read_available(&self, wanted: u16, access: Access) -> Result<(SplitAvailable, u16), Fatal> {
+        let known = self.available(wanted)?;
+        Ok((SplitAvailable { at: self.next_avail.get(), usual: Self::usual(access) }, known))
     }
 
     #[inline(always)]
-    fn head_at(&self, available: &SplitAvailable) -> Result<Option<Head>, Fatal> {
-        if available.left == 0 { Ok(None) } else { self.head(available.at).map(Some) }
+    fn next_available(&self, available: &SplitAvailable) -> (&AtomicU16, Usual) {
+        (self.common.areas.avail_entry(available.at & self.mask), available.usual)
     }
 
     #[inline(always)]
-    fn pass_available(&self, available: &mut SplitAvailable, _: u16) {
+    fn has_available(&self, _: &SplitAvailable) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn pass_available(&self, available: &mut SplitAvailable) {
         available.at = available.at.wrapping_add(1);
-        available.left -= 1;
     }
 
     #[inline(always)]
