@@ -7,7 +7,7 @@ use super::shared::Reaches;
 use super::transmission::Transmission;
 use ::dpdk::{Loan, ToSend};
 use virtqueue::NET_HEADER;
-use virtqueue::driver::{Buffer, Run, Take, TakenBack};
+use virtqueue::driver::{Buffer, Offer, Run, Take, TakenBack};
 
 /// The device as it fills loans.
 pub(super) struct Filler<'s> {
