@@ -23,13 +23,13 @@ static const struct driver DRIVERS[] = {
     {.name = "net_vmxnet3", .obeys_length = true, .takes_many = true, .keeps_ring = true},
     {.name = "net_tap", .obeys_length = true, .keeps_ring = true},
     {.name = "net_pcap", .obeys_length = true, .writes_headroom = true},
-    {.name = "net_e1000_em", .cuts = true},
-    {.name = "net_e1000_igb", .cuts = true},
-    {.name = "net_igc", .cuts = true},
-    {.name = "net_ixgbe", .cuts = true},
-    {.name = "net_i40e", .cuts = true},
-    {.name = "net_ice", .cuts = true},
-    {.name = "net_iavf", .cuts = true},
+    {.name = "net_e1000_em", .tags = 1, .cuts = true},
+    {.name = "net_e1000_igb", .tags = 1, .cuts = true},
+    {.name = "net_igc", .tags = 1, .cuts = true},
+    {.name = "net_ixgbe", .tags = 2, .cuts = true},
+    {.name = "net_i40e", .tags = 2, .cuts = true},
+    {.name = "net_ice", .tags = 2, .cuts = true},
+    {.name = "net_iavf", .tags = 2, .cuts = true},
 };
 
 const struct driver *driver_of(const char *name)
