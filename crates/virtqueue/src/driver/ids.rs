@@ -13,9 +13,9 @@ pub(super) struct Ids {
     returns: Returns,
     free: u16,
     ring: Box<[u16]>,
-    /// Place of the next one to take, and of the next one to come back. The number of places stands for the first of them.
-    head: usize,
-    tail: usize,
+    /// Place of the next one to take, and of the next one to come back.
+    head: u16,
+    tail: u16,
 }
 
 impl Ids {
@@ -40,41 +40,46 @@ impl Ids {
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u16> {
         self.free = self.free.checked_sub(1)?;
-        let (place, id) = self.at(self.head);
-        self.head = place + 1;
+        let id = self.ring[usize::from(self.head)];
+        self.head = self.after(self.head);
         Some(id)
     }
 
     /// Takes back `id`: the oldest one, if they come back in sequence.
     #[inline(always)]
     pub(super) fn give_back(&mut self, id: u16) {
-        let tail = match self.oldest() {
-            Some(oldest) => usize::from(oldest) + 1,
-            None => self.put(self.tail, id),
-        };
-        self.given_back(tail, 1);
+        self.free += 1;
+        if !self.in_sequence() {
+            self.ring[usize::from(self.tail)] = id;
+        }
+        self.tail = self.after(self.tail);
     }
 
     /// Returns the one to come back next, if they come back in sequence.
     #[inline(always)]
     pub(super) fn oldest(&self) -> Option<u16> {
-        self.in_sequence().then(|| if self.tail < self.ring.len() { self.tail as u16 } else { 0 })
+        self.in_sequence().then_some(self.tail)
     }
 
-    /// Returns the place of the next one to take. Those from there on that are free can be read by [`Ids::at`] until [`Ids::taken`].
+    #[inline(always)]
+    fn after(&self, place: u16) -> u16 {
+        if usize::from(place) + 1 == self.ring.len() { 0 } else { place + 1 }
+    }
+
+    /// Returns the place of the next one to take. [`Ids::at`] reads those from there on, and [`Ids::taken`] takes them.
     #[inline(always)]
     pub(super) fn head(&self) -> usize {
-        self.head
+        self.head.into()
     }
 
-    /// Returns the place of the next one to come back. Those that come back can be set from there on, by [`Ids::put`] until
-    /// [`Ids::given_back`].
+    /// Returns the place of the next one to come back. [`Ids::put`] sets those from there on, unless they are in sequence, and
+    /// [`Ids::given_back`] takes them back.
     #[inline(always)]
     pub(super) fn tail(&self) -> usize {
-        self.tail
+        self.tail.into()
     }
 
-    /// Returns a place, and the number that lies there.
+    /// Returns a place and the number that lies there. The number of places stands for the first one, here and below.
     #[inline(always)]
     pub(super) fn at(&self, place: usize) -> (usize, u16) {
         match self.ring.get(place) {
@@ -89,30 +94,22 @@ impl Ids {
     /// Puts a number at a place. Returns the next place.
     #[inline(always)]
     pub(super) fn put(&mut self, place: usize, id: u16) -> usize {
-        match self.ring.get_mut(place) {
-            Some(at) => {
-                *at = id;
-                place + 1
-            }
-            None => {
-                cold_path();
-                self.ring[0] = id;
-                1
-            }
-        }
+        let (place, _) = self.at(place);
+        self.ring[place] = id;
+        place + 1
     }
 
-    /// Notes that `count` were taken, up to this place.
+    /// Takes the next `count`, up to this place.
     #[inline(always)]
     pub(super) fn taken(&mut self, head: usize, count: u16) {
-        self.head = head;
+        self.head = self.at(head).0 as u16;
         self.free -= count;
     }
 
-    /// Notes that `count` came back, up to this place.
+    /// Takes back `count`, up to this place.
     #[inline(always)]
     pub(super) fn given_back(&mut self, tail: usize, count: u16) {
-        self.tail = tail;
+        self.tail = self.at(tail).0 as u16;
         self.free += count;
     }
 }

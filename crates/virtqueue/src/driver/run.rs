@@ -60,7 +60,7 @@ impl<F: FnMut(u16, u32) -> bool> Take for F {
     }
 }
 
-/// Offers buffers. Closures do, as far as they can for [`Take`].
+/// Offers buffers to add. Closures do, but for what [`Take`] says of them.
 pub trait Offer {
     /// Returns the next buffer, of the chain that will have this id, if there is one.
     fn offer(&mut self, id: u16) -> Option<Buffer>;
@@ -219,14 +219,10 @@ impl<U: UsedEntries, T: Take> Returning<'_, U, T> {
         stopped
     }
 
-    /// Returns the chain that comes back next in sequence.
+    /// Returns the id of the chain that comes back next in sequence.
     #[inline(always)]
     fn oldest(&self) -> usize {
-        if self.tail < self.chains.len() {
-            return self.tail;
-        }
-        cold_path();
-        0
+        wrapped(self.tail, self.chains.len())
     }
 
     /// Takes the chain with this id. Returns false if it is not of one buffer, or is refused.
@@ -244,6 +240,16 @@ impl<U: UsedEntries, T: Take> Returning<'_, U, T> {
     }
 }
 
+/// Returns a place of so many, of which the one behind the last is the first.
+#[inline(always)]
+fn wrapped(place: usize, places: usize) -> usize {
+    if place < places {
+        return place;
+    }
+    cold_path();
+    0
+}
+
 /// See [`Run::add_each`]. Each order of ids has a loop of its own.
 #[inline(always)]
 pub(super) fn add(
@@ -258,11 +264,11 @@ pub(super) fn add(
     let mut adding = Adding { entries, chains: &mut outstanding.chains, offer };
     if ids.in_sequence() {
         while left > 0 {
-            let place = if head < adding.chains.len() { head } else { 0 };
-            if !adding.add(place) {
+            let id = wrapped(head, adding.chains.len());
+            if !adding.add(id) {
                 break;
             }
-            head = place + 1;
+            head = id + 1;
             left -= 1;
         }
     } else {

@@ -2,7 +2,7 @@
 
 use super::direction::Direction;
 use super::guest::GuestBuffers;
-use super::mapped::{KEEP, KEEP_ALL, MISPLACED, Mapped};
+use super::mapped::{KEEP, KEEP_ALL, Mapped, REFUSED};
 use super::share::{Mix, Share};
 use super::timing::Timing;
 use std::cell::{Cell, RefCell};
@@ -39,7 +39,8 @@ struct PassedOn<'p, P> {
     to: &'p mut P,
     /// Key of the last one.
     last: Option<u64>,
-    misplaced: bool,
+    /// Whether one was refused.
+    refused: bool,
 }
 
 impl<P: PassOn> Borrower for PassedOn<'_, P> {
@@ -51,7 +52,7 @@ impl<P: PassOn> Borrower for PassedOn<'_, P> {
                 Ok(())
             }
             Err(loan) => {
-                self.misplaced = true;
+                self.refused = true;
                 Err(loan)
             }
         }
@@ -181,14 +182,14 @@ impl Lending {
             most
         };
         let keep = if exclusive { 0 } else { self.keep_beside(own_out as u32) };
-        let mut passed_on = PassedOn { to, last: None, misplaced: false };
+        let mut passed_on = PassedOn { to, last: None, refused: false };
         let again = pass_on_waiting(&mut waiting, guest, most, &mut passed_on);
         let terms = Terms { room: self.room + more, keep, most: most - again };
-        let fresh = if passed_on.misplaced { 0 } else { guest.lend(terms, &mut passed_on) };
-        let PassedOn { last, misplaced, .. } = passed_on;
-        if misplaced {
+        let fresh = if passed_on.refused { 0 } else { guest.lend(terms, &mut passed_on) };
+        let PassedOn { last, refused, .. } = passed_on;
+        if refused {
             // The guest's ring copies to it next.
-            mapped.unfit.set(MISPLACED);
+            mapped.unfit.set(REFUSED);
         } else if fresh < terms.most {
             mapped.unfit.set(guest.ring().unfit(terms).map_or(0, |len| len.max(1).into()));
         }

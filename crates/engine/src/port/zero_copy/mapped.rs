@@ -67,7 +67,7 @@ pub struct Mapped {
     pub sent_copied: Counter,
     /// Longest loan among those timed, in microseconds.
     pub longest: Counter,
-    /// Length of the guest's next buffer if it is too short to lend, [`MISPLACED`] if it is unfit for another reason,
+    /// Length of the guest's next buffer if it is too short to lend, [`REFUSED`] if the filler refused it,
     /// else zero.
     pub(super) unfit: Counter,
 }
@@ -263,11 +263,16 @@ impl Mapped {
         match self.unfit.get() {
             _ if self.on_loan.get() > 0 => None,
             0 => None,
-            MISPLACED => Some("the guest's buffers lie across pages or regions of its memory; use huge pages".into()),
+            REFUSED => Some(
+                "the port did not take the guest's buffers: they lie across pages or regions of its memory (use huge pages), \
+                 or the port still has buffers of another queue"
+                    .into(),
+            ),
             len => Some(format!("the guest posts buffers of {len} bytes in one piece, which is too short")),
         }
     }
 }
 
-/// Value of [`Mapped::unfit`] for a buffer that is long enough, but lies where it cannot be filled.
-pub(super) const MISPLACED: u64 = u64::MAX;
+/// Value of [`Mapped::unfit`] for a buffer that is long enough, but was refused: it lies where it cannot be filled, or the filler still has
+/// loans of another queue.
+pub(super) const REFUSED: u64 = u64::MAX;
