@@ -39,6 +39,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Drivers that have copied each frame, or sent it, when they return from sending.
 const KEEP_NOTHING: [&str; 5] = ["net_af_packet", "net_tap", "net_memif", "net_pcap", "net_null"];
 
+/// Drivers that write before the frame, where a guest's buffer has no room: such frames are received into the switch's own buffers.
+const WRITE_BEFORE: [&str; 1] = ["net_pcap"];
+
 /// The device of an open port.
 pub(super) struct Device {
     pub(super) site: Arc<dyn Site>,
@@ -222,6 +225,9 @@ impl Device {
                 "no IOMMU guards memory from {name}: a guest could take pages back that the device still writes to; bind it to vfio-pci, with \
                  an IOMMU"
             ));
+        }
+        if WRITE_BEFORE.contains(&self.info.driver.as_str()) {
+            return Err(format!("the driver of {name} writes before frames, where a guest's buffers have no room"));
         }
         let most = LEND_ROOM - NET_HEADER - OVERHEAD;
         if self.mtu > most {

@@ -94,13 +94,13 @@ impl Reception {
         self.ids.len().min(self.queue.room(Kind::Guest).saturating_sub(self.guests.len()))
     }
 
-    /// Returns the number of own chunks that the device has, of all these that are not in the queue: frames that come in these have to
-    /// be copied, as those in chunks that a burst has or that are held.
+    /// Returns how many of its `chunks` own chunks neither wait in the queue nor for it: frames that come in these, at the device, in a
+    /// burst or held, have to be copied.
     #[inline(always)]
     pub(super) fn own_out(&self, chunks: u16) -> usize {
         let out = self.queue.out();
-        let in_use = usize::from(chunks) - self.own.len() - self.spare.len() - out.own as usize;
-        in_use + out.own_at_device as usize
+        let waiting = self.own.len() + self.spare.len() + (out.own - out.own_at_device) as usize;
+        usize::from(chunks).saturating_sub(waiting)
     }
 
     /// Forgets records that were not processed and loans that the queue has not got. Returns the number of frames that are lost.
