@@ -1,0 +1,51 @@
+//! A guest in a virtual machine whose memory comes and goes under load; checks each frame, and what is written to memory that has gone.
+//!
+//! `e2e-plugged SOCKET split|packed CONTROL QUEUE`: the last two name the switch's control socket and the physical queue of the mapping,
+//! as `port.queue`. It receives the stream of an `Echoed` with number 1.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use e2e::virtio::{By, Plugged, Sink};
+use engine::stats::{MappingStats, Snapshot};
+use millrace::control::Client;
+
+/// Both ends of the stream that it receives, and the lengths of its frames.
+const END: u8 = 1;
+const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("e2e-plugged: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<String, Box<dyn std::error::Error>> {
+    let [socket, format, control, queue] = arguments else {
+        return Err("usage: e2e-plugged SOCKET split|packed CONTROL QUEUE".into());
+    };
+    let mapping = || mapping(Path::new(control), queue).expect("the switch has a mapping");
+    let sink = Sink::new(END, END, SIZES);
+    let mut guest = Plugged::connect(Path::new(socket), format == "packed", sink, mapping);
+    guest.in_place();
+    for early in [false, true] {
+        for by in [By::Slot, By::Table] {
+            guest.come_and_go(by, early)?;
+        }
+    }
+    guest.fill()?;
+    Ok(format!("{:?}", guest.mapping()))
+}
+
+fn mapping(control: &Path, queue: &str) -> Option<MappingStats> {
+    let stats: Snapshot = Client::connect(control).ok()?.call_as("stats").ok()?;
+    stats.mappings.into_iter().find(|mapping| mapping.from == queue)
+}
