@@ -38,14 +38,7 @@ fn throughput(words: &[&str], scratch: &Path, results: &Path) -> Command {
 
 /// Builds the driver for DPDK applications beside the programs.
 fn build_driver() {
-    let (programs, root) = (programs(), concat!(env!("CARGO_MANIFEST_DIR"), "/../../dpdk/net_paflow"));
-    let profile = if programs.ends_with("release") { "release" } else { "dev" };
-    let target = programs.parent().expect("it is in Cargo's directory");
-    // Another test may build it at the same time.
-    let mut make = Command::new("flock");
-    make.arg(target.join("net_paflow.lock")).args(["make", "--silent", "--directory", root]);
-    make.arg(format!("PROFILE={profile}")).env("CARGO_TARGET_DIR", target);
-    assert!(make.status().expect("flock runs").success(), "the driver does not build");
+    lab::dpdk::plugin::built("net_paflow", "librte_net_paflow.so", programs()).expect("the driver builds");
 }
 
 fn measured(path: &str, size: u16, placements: &[(&str, f64)]) {

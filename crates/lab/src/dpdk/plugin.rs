@@ -1,11 +1,13 @@
-//! Drivers that DPDK loads at run time.
+//! Libraries in C that are loaded at run time: drivers for DPDK, and the plugin that brings DPDK to Millrace.
 
+use crate::error::output_of;
 use crate::{Error, Result};
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Permission for all users to write.
 const OTHERS_WRITE: u32 = 0o002;
@@ -17,6 +19,30 @@ pub fn installed(driver: &str) -> Result<PathBuf> {
     let directories = entries("/usr/lib".as_ref()).flat_map(|architecture| entries(&architecture.join("dpdk")));
     let found = directories.map(|drivers| drivers.join(&library)).find(|path| path.exists());
     found.ok_or_else(|| Error::malformed("the installed DPDK", format!("it has no driver {driver}")))
+}
+
+/// Builds what is in `folder` of the workspace's `dpdk` by make, beside the programs in `programs`. Returns the path of `file`, which
+/// that makes.
+pub fn built(folder: &str, file: &str, programs: &Path) -> Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dpdk").join(folder);
+    let failed = || Error::io(format!("making {file} in {}", programs.display()));
+    fs::create_dir_all(programs).map_err(failed())?;
+    let programs = programs.canonicalize().map_err(failed())?;
+    let target = programs.parent().unwrap_or(&programs);
+    // Another test may build it at the same time.
+    let lock = File::create(target.join(format!("{folder}.lock"))).map_err(failed())?;
+    lock.lock().map_err(failed())?;
+    let profile = if programs.ends_with("release") { "release" } else { "dev" };
+    let mut make = Command::new("make");
+    make.args(["--silent", "--directory"]).arg(source).args([&format!("PROFILE={profile}"), "CFLAGS=-O3 -Werror"]);
+    output_of(make.env("CARGO_TARGET_DIR", target))?;
+    Ok(programs.join(file))
+}
+
+/// Returns the folder of the programs of a running test's build: it is in `deps` of that.
+pub fn programs() -> Result<PathBuf> {
+    let test = std::env::current_exe().map_err(Error::io("looking for the test's own program"))?;
+    Ok(test.ancestors().nth(2).unwrap_or(&test).to_owned())
 }
 
 /// Returns a path from which DPDK loads a driver. It refuses one beneath a directory that all users may write to, such as

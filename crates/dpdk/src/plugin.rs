@@ -1,0 +1,77 @@
+//! The plugin: a library that is found, opened and checked at run time. The program itself is built without DPDK.
+
+use crate::abi::{ABI, Table};
+use crate::eal::{Dpdk, Options};
+use crate::error::{Error, Result};
+use std::env;
+use std::ffi::{CStr, CString};
+use std::mem;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// File name of the plugin.
+const FILE: &str = "libmillrace_dpdk.so";
+
+/// Variable with the plugin's path.
+const VARIABLE: &str = "MILLRACE_DPDK_PLUGIN";
+
+/// The plugin, opened and not started. It stays loaded until the process ends.
+pub struct Plugin {
+    table: &'static Table,
+}
+
+impl Plugin {
+    /// Opens the plugin that the variable `MILLRACE_DPDK_PLUGIN` names, or else the one beside the program.
+    pub fn find() -> Result<Plugin> {
+        let path =
+            env::var_os(VARIABLE).map(PathBuf::from).or_else(|| Some(env::current_exe().ok()?.with_file_name(FILE)));
+        Plugin::open(&path.unwrap_or_else(|| FILE.into()))
+    }
+
+    /// Opens the plugin at `path`.
+    pub fn open(path: &Path) -> Result<Plugin> {
+        let path = path.canonicalize().map_err(|_| Error::Missing { path: path.to_owned() })?;
+        let load = |reason: String| Error::Load { path: path.clone(), reason };
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| load("its path has a byte of zero".into()))?;
+        // SAFETY: this runs initialisers of the plugin and of DPDK's libraries, which only register themselves.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if library.is_null() {
+            return Err(load(said()));
+        }
+        // SAFETY: the library is open, and stays so.
+        let symbol = unsafe { libc::dlsym(library, c"millrace_dpdk".as_ptr()) };
+        if symbol.is_null() {
+            return Err(load(said()));
+        }
+        // SAFETY: `dpdk/port/port.h` declares the function, and no other library has one of this name.
+        let table = unsafe {
+            let table: unsafe extern "C" fn() -> *const Table = mem::transmute(symbol);
+            table()
+        };
+        // SAFETY: each version of the table begins with its number.
+        let found = unsafe { (&raw const (*table).abi).read() };
+        if found != ABI {
+            return Err(Error::Abi { path, found, needed: ABI });
+        }
+        // SAFETY: it is a constant of a library that stays open, and has the form of this version.
+        Ok(Plugin { table: unsafe { &*table } })
+    }
+
+    /// Starts DPDK, which a process can do once. Its devices are probed later, but for what `options` says.
+    ///
+    /// The calling thread stays on the processors that it had.
+    pub fn start(self, options: &Options) -> Result<Dpdk> {
+        Dpdk::start(self.table, options)
+    }
+}
+
+/// Returns what the loader says.
+fn said() -> String {
+    // SAFETY: it returns a string of this thread, or null.
+    let said = unsafe { libc::dlerror() };
+    if said.is_null() {
+        return "the loader does not say why".into();
+    }
+    // SAFETY: as above; it is valid until the next call.
+    unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,11 @@
+//! Devices in software, with the plugin that make builds from `dpdk/port`. DPDK starts once a process: each test has its own. Those with
+//! network interfaces need root.
+
+mod cable;
+mod lending;
+mod memory;
+mod process;
+mod refused;
+mod rig;
+mod sending;
+mod stopping;

@@ -1,0 +1,89 @@
+//! What can't be done is refused, with the reason.
+
+use crate::process::{alone, in_a_namespace};
+use crate::rig::{CONFIG, Port, plugin, start};
+use dpdk::{Error, Options, Plugin};
+use std::process::Command;
+
+#[test]
+fn a_missing_plugin_names_the_package_and_the_command() {
+    let said = Plugin::open("/nowhere/libmillrace_dpdk.so".as_ref()).err().unwrap().to_string();
+    assert!(said.contains("libdpdk-dev") && said.contains("make -C dpdk/port"), "{said}");
+}
+
+#[test]
+fn a_library_that_is_no_plugin_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("text.so");
+    std::fs::write(&file, "text").unwrap();
+    let error = Plugin::open(&file).err().unwrap();
+    assert!(matches!(error, Error::Load { .. }), "{error}");
+}
+
+#[test]
+fn a_plugin_for_another_version_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (source, library) = (directory.path().join("old.c"), directory.path().join("old.so"));
+    std::fs::write(&source, "static const unsigned old[] = {77}; const void *millrace_dpdk(void) { return old; }")
+        .unwrap();
+    let made = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status().unwrap();
+    assert!(made.success());
+    let said = Plugin::open(&library).err().unwrap().to_string();
+    assert!(said.contains("version 77") && said.contains("make -C dpdk/port"), "{said}");
+}
+
+#[test]
+fn dpdk_starts_once_and_leaves_the_thread_its_processors() {
+    alone(|| {
+        let before = rustix::thread::sched_getaffinity(None).unwrap();
+        let dpdk = start();
+        assert!(rustix::thread::sched_getaffinity(None).unwrap() == before);
+        assert!(dpdk.version().starts_with("DPDK "), "{}", dpdk.version());
+        let options = Options { devices: Vec::new(), memory: 0, huge_pages: false };
+        let error = Plugin::open(&plugin()).unwrap().start(&options).err().unwrap();
+        assert!(matches!(error, Error::Started), "{error}");
+    });
+}
+
+#[test]
+fn a_device_is_there_once_and_comes_again() {
+    alone(|| {
+        let dpdk = start();
+        let first = dpdk.probe("net_null0").unwrap();
+        let error = dpdk.probe("net_null0").err().unwrap();
+        assert!(matches!(error, Error::Busy { .. }), "{error}");
+        drop(first);
+        let again = dpdk.probe("net_null0").unwrap();
+        assert_eq!((again.info().driver.as_str(), again.info().refusal.as_deref()), ("net_null", None));
+        let error = dpdk.probe("net_nothing0").err().unwrap().to_string();
+        assert!(error.contains("net_nothing0") && error.contains("DPDK says"), "{error}");
+    });
+}
+
+#[test]
+fn drivers_with_memory_of_their_own_are_refused_with_what_to_use_instead() {
+    in_a_namespace(|| {
+        let dpdk = start();
+        let directory = tempfile::tempdir().unwrap();
+        let socket = format!("net_virtio_user0,path={},server=1", directory.path().join("sock").display());
+        for (device, port) in [("net_af_xdp0,iface=lo", "\"af_xdp\""), (socket.as_str(), "\"virtio-user\"")] {
+            let mut device = dpdk.probe(device).unwrap();
+            let said = device.open(&CONFIG).err().unwrap().to_string();
+            assert!(said.contains(port), "{said}");
+        }
+    });
+}
+
+#[test]
+fn what_a_device_can_not_do_is_said() {
+    alone(|| {
+        let dpdk = start();
+        let port = Port::started(&dpdk, "net_ring0");
+        let said = port.device.steer([2, 0, 0, 0, 0, 1], 0).err().unwrap().to_string();
+        assert!(said.contains("net_ring0 can't steer"), "{said}");
+        let mut other = dpdk.probe("net_null0").unwrap();
+        let long = dpdk::Config { mtu: Some(9000), ..CONFIG };
+        let said = other.open(&long).err().unwrap().to_string();
+        assert!(said.contains("an MTU of 9000 needs buffers of 9022 bytes, and they have 2048"), "{said}");
+    });
+}

@@ -1,0 +1,173 @@
+//! Frames are sent from where they lie.
+
+use crate::memory::Memory;
+use crate::process::alone;
+use crate::rig::{Port, frame, number, once, start, wait};
+use dpdk::{Kind, ToSend};
+use std::collections::HashSet;
+
+/// A device whose transmit queue is its receive queue.
+const RING: &str = "net_ring0";
+
+/// Puts a frame into a buffer, and describes it.
+fn put(memory: &Memory, id: u32, bytes: &[u8]) -> ToSend {
+    memory.write(memory.addr(id), bytes);
+    ToSend::new(memory.addr(id), bytes.len() as u16, id)
+}
+
+#[test]
+fn frames_pass_a_ring_byte_by_byte_and_are_done_once() {
+    alone(|| {
+        let dpdk = start();
+        let mut port = Port::started(&dpdk, RING);
+        let guest = Memory::new(256, 2048);
+        let _region = guest.share(&port.device);
+        let (mut done, mut next) = (0, 0);
+        for round in 0..50 {
+            let frames: Vec<_> = (0..32)
+                .map(|i| put(&guest, round % 4 * 32 + i, &frame(round * 32 + i, 60 + (round * 29 + i) as usize % 1440)))
+                .collect();
+            port.send(&frames);
+            // The ring passes on the frames themselves: they are copied to own buffers.
+            wait("frames from the ring", || {
+                for received in port.burst() {
+                    assert_eq!(received.kind, Kind::Own);
+                    assert_eq!(number(&port.own.read(received.addr, received.len)), Some(next));
+                    next += 1;
+                    port.lend_own(&[received.id]);
+                }
+                next == (round + 1) * 32
+            });
+            let mut seen = HashSet::new();
+            wait("ids of finished frames", || {
+                port.done().into_iter().for_each(|id| once(&mut seen, id));
+                seen.len() == 32
+            });
+            done += seen.len();
+        }
+        assert_eq!((done, port.transmit.out()), (1600, 0));
+        assert_eq!((port.transmit.counts().frames, port.receive.counts().frames), (1600, 1600));
+    });
+}
+
+#[test]
+fn a_frame_of_several_pieces_stays_one() {
+    alone(|| {
+        let dpdk = start();
+        let mut port = Port::started(&dpdk, RING);
+        let guest = Memory::new(16, 2048);
+        let _region = guest.share(&port.device);
+        assert!(port.device.info().chains);
+        let whole = frame(7, 900);
+        let pieces = [
+            put(&guest, 3, &whole[..14]).and_more(),
+            put(&guest, 1, &whole[14..500]).and_more(),
+            put(&guest, 2, &whole[500..]),
+        ];
+        port.send(&pieces);
+        let mut received = Vec::new();
+        wait("the frame", || {
+            received.extend(port.burst());
+            received.len() >= 3
+        });
+        assert_eq!(received.iter().map(|piece| piece.more).collect::<Vec<_>>(), [true, true, false]);
+        let bytes: Vec<u8> = received.iter().flat_map(|piece| port.own.read(piece.addr, piece.len)).collect();
+        assert_eq!(number(&bytes), Some(7));
+        let mut done = port.done();
+        done.sort();
+        assert_eq!(done, [1, 2, 3]);
+    });
+}
+
+#[test]
+fn frames_that_a_device_can_not_take_are_finished_and_counted() {
+    alone(|| {
+        let dpdk = start();
+        let mut port = Port::started(&dpdk, RING);
+        let guest = Memory::new(16, 2048);
+        let strange = Memory::new(1, 4096);
+        let _region = guest.share(&port.device);
+        let good = |id| put(&guest, id, &frame(id, 100));
+        let wrong = [
+            ToSend::new(guest.addr(8), 16, 8),
+            ToSend::new(guest.addr(9), 1523, 9),
+            ToSend::new(strange.addr(0), 100, 10),
+            ToSend::new(guest.addr(15) + 2000, 100, 11),
+            ToSend::new(guest.addr(12), 0, 12),
+            ToSend::new(0, 100, 13),
+        ];
+        let mut frames = vec![good(0)];
+        frames.extend(wrong);
+        frames.push(good(1));
+        // One piece is good and the other is not: neither is sent.
+        frames.extend([good(2).and_more(), ToSend::new(strange.addr(0), 100, 3)]);
+        frames.push(good(4));
+        assert_eq!(port.transmit.send(&frames), frames.len());
+        let mut numbers = Vec::new();
+        wait("the good frames", || {
+            numbers
+                .extend(port.burst().iter().filter_map(|received| number(&port.own.read(received.addr, received.len))));
+            numbers.len() == 3
+        });
+        assert_eq!(numbers, [0, 1, 4]);
+        let mut done = port.done();
+        done.sort();
+        assert_eq!(done, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12, 13]);
+        assert_eq!((port.transmit.counts().dropped, port.transmit.counts().frames), (7, 3));
+    });
+}
+
+#[test]
+fn without_an_own_buffer_a_copied_frame_is_dropped_and_no_buffer_is_lost() {
+    alone(|| {
+        let dpdk = start();
+        let mut port = Port::started(&dpdk, RING);
+        let guest = Memory::new(16, 2048);
+        let _region = guest.share(&port.device);
+        let mut own = Vec::new();
+        port.receive.reclaim(Kind::Own, &mut own);
+        port.send(&[put(&guest, 5, &frame(5, 100))]);
+        wait("the drop", || {
+            assert!(port.burst().is_empty());
+            port.receive.counts().dropped == 1
+        });
+        assert_eq!(port.done(), [5]);
+        port.lend_own(&own);
+        port.send(&[put(&guest, 5, &frame(6, 100))]);
+        wait("the next one", || port.burst().len() == 1);
+    });
+}
+
+#[test]
+fn a_full_ring_takes_no_more_and_loses_nothing() {
+    alone(|| {
+        let dpdk = start();
+        let mut port = Port::started(&dpdk, RING);
+        let guest = Memory::new(2048, 2048);
+        let _region = guest.share(&port.device);
+        let mut sent = 0;
+        // Ids of its own size, and one after the other.
+        loop {
+            let taken = port.transmit.send(&[put(&guest, sent, &frame(sent, 64))]);
+            if taken == 0 {
+                break;
+            }
+            sent += 1;
+        }
+        assert_eq!(sent, port.transmit.out());
+        let mut next = 0;
+        wait("all frames", || {
+            for received in port.burst() {
+                assert_eq!(number(&port.own.read(received.addr, received.len)), Some(next));
+                next += 1;
+                port.lend_own(&[received.id]);
+            }
+            next == sent
+        });
+        let mut done = HashSet::new();
+        wait("all ids", || {
+            port.done().into_iter().for_each(|id| once(&mut done, id));
+            done.len() == sent as usize
+        });
+    });
+}

@@ -1,0 +1,160 @@
+// Received frames become records.
+
+#include <string.h>
+
+#include <rte_prefetch.h>
+
+#include "receive.h"
+#include "transmit.h"
+
+// Whether an mbuf of the queue carries a buffer, in which its bytes lie, and nobody else has it.
+static inline bool is_lent(struct rte_mbuf *mbuf)
+{
+    const struct buffer *buffer = buffer_of(mbuf);
+    if (unlikely(buffer->kind == 0 || rte_mbuf_refcnt_read(mbuf) != 1))
+        return false;
+    uint64_t offset = rte_pktmbuf_mtod(mbuf, uint64_t) - buffer->addr;
+    return offset <= buffer->len && mbuf->data_len <= buffer->len - offset;
+}
+
+// Whether the mbuf was made elsewhere, or the driver has attached memory of its own to it.
+static inline bool is_foreign(const struct mr_receive *receive, const struct rte_mbuf *mbuf)
+{
+    return mbuf->pool != receive->pool.mempool || !RTE_MBUF_DIRECT(mbuf);
+}
+
+static inline uint16_t checksums(uint64_t flags)
+{
+    uint64_t ip = flags & RTE_MBUF_F_RX_IP_CKSUM_MASK, l4 = flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+    if (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD || l4 == RTE_MBUF_F_RX_L4_CKSUM_BAD)
+        return MR_BAD_CHECKSUM;
+    return l4 == RTE_MBUF_F_RX_L4_CKSUM_GOOD ? MR_VALID : 0;
+}
+
+static inline struct mr_frame record(const struct buffer *buffer, uint64_t addr, uint16_t len, uint16_t flags)
+{
+    flags |= buffer->kind == MR_OWN ? MR_IS_OWN : 0;
+    return (struct mr_frame){.addr = addr, .id = buffer->id, .len = len, .flags = flags};
+}
+
+// The buffer is the caller's; the mbuf goes back without it.
+static inline void pass_on(struct mr_receive *receive, struct rte_mbuf *mbuf, struct mr_frame *frame, uint16_t flags)
+{
+    struct buffer *buffer = buffer_of(mbuf);
+    *frame = record(buffer, rte_pktmbuf_mtod(mbuf, uint64_t), mbuf->data_len, flags);
+    add32(&lent_of(receive, buffer->kind)->out, -1);
+    buffer->kind = 0;
+    mbuf->next = NULL;
+    mbuf->nb_segs = 1;
+    receive->pool.mbufs[receive->pool.count++] = mbuf;
+}
+
+// The bytes are copied to a buffer of the switch's own; those of the mbuf are free.
+static void copy(struct mr_receive *receive, struct rte_mbuf *mbuf, struct mr_frame *frame, uint16_t flags)
+{
+    struct buffer buffer = stash_last(&receive->own.waiting);
+    uint64_t to = buffer.addr + buffer.start;
+    memcpy((void *)to, rte_pktmbuf_mtod(mbuf, const void *), mbuf->data_len);
+    *frame = record(&buffer, to, mbuf->data_len, flags);
+    add32(&receive->own.out, -1);
+    if (!transmit_return(mbuf))
+        rte_pktmbuf_free_seg(mbuf);
+}
+
+// Checks all pieces of a frame.
+static bool is_whole(const struct mr_receive *receive, struct rte_mbuf *frame)
+{
+    uint32_t copies = 0, pieces = 0;
+    for (struct rte_mbuf *mbuf = frame; mbuf != NULL; mbuf = mbuf->next) {
+        pieces++;
+        if (is_foreign(receive, mbuf)) {
+            copies++;
+            if (mbuf->data_len > receive->room)
+                return false;
+        } else if (!is_lent(mbuf)) {
+            return false;
+        }
+    }
+    return pieces == frame->nb_segs && copies <= receive->own.waiting.count;
+}
+
+// Returns the number of records, 0 if the frame is dropped.
+static uint32_t pieces(struct mr_receive *receive, struct rte_mbuf *frame, struct mr_frame *frames)
+{
+    uint16_t flags = checksums(frame->ol_flags);
+    if (!is_whole(receive, frame)) {
+        add(&receive->counts.dropped, 1);
+        for (struct rte_mbuf *mbuf = frame, *next; mbuf != NULL; mbuf = next) {
+            next = mbuf->next;
+            if (!transmit_return(mbuf))
+                rte_pktmbuf_free_seg(mbuf);
+        }
+        return 0;
+    }
+    uint32_t done = 0;
+    for (struct rte_mbuf *mbuf = frame, *next; mbuf != NULL; mbuf = next, done++) {
+        next = mbuf->next;
+        uint16_t more = next != NULL ? MR_MORE : 0;
+        if (is_foreign(receive, mbuf))
+            copy(receive, mbuf, &frames[done], flags | more);
+        else
+            pass_on(receive, mbuf, &frames[done], flags | more);
+    }
+    return done;
+}
+
+static inline uint32_t deliver(struct mr_receive *receive, struct rte_mbuf *frame, struct mr_frame *frames)
+{
+    if (likely(frame->nb_segs == 1 && !is_foreign(receive, frame) && is_lent(frame))) {
+        pass_on(receive, frame, frames, checksums(frame->ol_flags));
+        return 1;
+    }
+    return pieces(receive, frame, frames);
+}
+
+static inline bool ask(struct mr_receive *receive)
+{
+    receive->next = 0;
+    receive->held = rte_eth_rx_burst(receive->port, receive->queue, receive->frames, BURST);
+    for (uint16_t i = 0; i < RTE_MIN(receive->held, 4); i++)
+        rte_prefetch0(receive->frames[i] + 1);
+    return receive->held > 0;
+}
+
+// A frame for which the caller has no room waits for the next call, but for one that it never has room for.
+uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint32_t room)
+{
+    uint32_t done = 0;
+    uint64_t received = 0;
+    if (receive->next == receive->held && !ask(receive))
+        return 0;
+    for (;;) {
+        struct rte_mbuf *frame = receive->frames[receive->next];
+        if (unlikely(frame->nb_segs > room - done)) {
+            if (done > 0)
+                break;
+            add(&receive->counts.dropped, 1);
+            rte_pktmbuf_free(frame);
+            receive->next++;
+            break;
+        }
+        if (receive->next + 4 < receive->held)
+            rte_prefetch0(receive->frames[receive->next + 4] + 1);
+        receive->next++;
+        uint32_t records = deliver(receive, frame, frames + done);
+        received += records > 0;
+        done += records;
+        bool more = receive->next < receive->held;
+        // Fewer than it was asked for: there are no more.
+        if (!more && (receive->held < BURST || room - done < BURST || !ask(receive)))
+            break;
+    }
+    add(&receive->counts.frames, received);
+    return done;
+}
+
+void receive_flush(struct mr_receive *receive)
+{
+    while (receive->next < receive->held)
+        rte_pktmbuf_free(receive->frames[receive->next++]);
+}

@@ -1,0 +1,166 @@
+// A device comes, is set up, started and stopped, and goes.
+
+#include <string.h>
+
+#include <rte_bus.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+
+#include "receive.h"
+#include "transmit.h"
+
+// An Ethernet header, and two VLAN tags.
+#define LINK_HEADER (RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN)
+
+// Finds the port of a device. Returns false if it is not attached.
+static bool find(const char *device, uint16_t *port)
+{
+    struct rte_dev_iterator iterator;
+    char name[RTE_DEV_NAME_MAX_LEN];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(device, ","), device);
+    RTE_ETH_FOREACH_MATCHING_DEV (*port, name, &iterator) {
+        rte_eth_iterator_cleanup(&iterator);
+        return true;
+    }
+    return false;
+}
+
+int device_probe(const char *device, uint16_t *port, char *error)
+{
+    said_forget();
+    if (find(device, port))
+        return 0;
+    said_forget();
+    int failed = rte_dev_probe(device);
+    if (failed)
+        return fail(error, failed, "device \"%s\" can't be attached: %s", device, rte_strerror(-failed));
+    if (!find(device, port))
+        return fail(error, -ENODEV, "device \"%s\" has no driver, or is no Ethernet device; `dpdk-devbind.py --status` shows which are",
+                    device);
+    return 0;
+}
+
+int device_remove(uint16_t port, char *error)
+{
+    said_forget();
+    struct rte_eth_dev_info info;
+    int failed = rte_eth_dev_info_get(port, &info);
+    if (failed)
+        return fail(error, failed, "%s does not describe itself: %s", port_name(port), rte_strerror(-failed));
+    // A driver that can't stop has the next step, and the last.
+    rte_eth_dev_stop(port);
+    rte_eth_dev_close(port);
+    uint16_t other;
+    RTE_ETH_FOREACH_DEV_OF (other, info.device)
+        return 0;
+    failed = rte_dev_remove(info.device);
+    return failed ? fail(error, failed, "port %u can't be detached: %s", port, rte_strerror(-failed)) : 0;
+}
+
+static void refusal(uint16_t port, const struct driver *driver, char *text, size_t room)
+{
+    if (driver->refusal != NULL)
+        snprintf(text, room, "%s", driver->refusal);
+    else if (rte_eth_dev_pool_ops_supported(port, RECEIVE_OPS) < 0)
+        snprintf(text, room, "it receives only into buffers that its hardware keeps");
+}
+
+int device_info(uint16_t port, struct mr_info *info, char *error)
+{
+    said_forget();
+    struct rte_eth_dev_info from;
+    int failed = rte_eth_dev_info_get(port, &from);
+    if (failed)
+        return fail(error, failed, "%s does not describe itself: %s", port_name(port), rte_strerror(-failed));
+    const char *driver = from.driver_name == NULL ? "" : from.driver_name;
+    *info = (struct mr_info){
+        .receive_queues = from.max_rx_queues,
+        .transmit_queues = from.max_tx_queues,
+        .receive_least = from.rx_desc_lim.nb_min,
+        .receive_most = from.rx_desc_lim.nb_max,
+        .receive_align = from.rx_desc_lim.nb_align,
+        .transmit_least = from.tx_desc_lim.nb_min,
+        .transmit_most = from.tx_desc_lim.nb_max,
+        .transmit_align = from.tx_desc_lim.nb_align,
+        .max_mtu = from.max_mtu,
+        .min_room = from.min_rx_bufsize,
+        .flags = (from.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS ? MR_CHAINS : 0) |
+                 (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0),
+    };
+    snprintf(info->name, sizeof info->name, "%s", port_name(port));
+    snprintf(info->driver, sizeof info->driver, "%s", driver);
+    snprintf(info->bus, sizeof info->bus, "%s", rte_bus_name(rte_dev_bus(from.device)));
+    refusal(port, driver_of(driver), info->refusal, sizeof info->refusal);
+    return 0;
+}
+
+uint32_t device_frame(uint16_t port)
+{
+    uint16_t mtu = RTE_ETHER_MTU;
+    rte_eth_dev_get_mtu(port, &mtu);
+    return mtu + LINK_HEADER;
+}
+
+static int too_long(uint16_t port, const struct mr_config *config, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf,
+                    char *error)
+{
+    uint32_t frame = conf->rxmode.mtu + LINK_HEADER;
+    if (frame <= config->room)
+        return 0;
+    // Pieces after the first may begin before their buffers, which most drivers that cut frames do not know to avoid.
+    if (!driver_of(info->driver_name)->cuts || !(info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER))
+        return fail(error, -EINVAL, "%s: an MTU of %u needs buffers of %u bytes, and they have %u: lower it, or use longer buffers",
+                    port_name(port), conf->rxmode.mtu, frame, config->room);
+    conf->rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
+    return 0;
+}
+
+int device_configure(uint16_t port, const struct mr_config *config, char *error)
+{
+    said_forget();
+    struct rte_eth_dev_info info;
+    int failed = rte_eth_dev_info_get(port, &info);
+    if (failed)
+        return fail(error, failed, "%s does not describe itself: %s", port_name(port), rte_strerror(-failed));
+    uint16_t mtu = config->mtu;
+    if (mtu == 0)
+        rte_eth_dev_get_mtu(port, &mtu);
+    struct rte_eth_conf conf = {
+        .rxmode = {.mtu = mtu, .offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM},
+        .txmode = {.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS},
+        .intr_conf = {.rxq = config->interrupts},
+    };
+    if (config->rss && config->queues > 1) {
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP);
+    }
+    failed = too_long(port, config, &info, &conf, error);
+    if (failed)
+        return failed;
+    failed = rte_eth_dev_configure(port, config->queues, config->queues, &conf);
+    if (failed && config->interrupts) {
+        // Not every driver announces frames.
+        conf.intr_conf.rxq = 0;
+        failed = rte_eth_dev_configure(port, config->queues, config->queues, &conf);
+    }
+    if (failed)
+        return fail(error, failed, "%s can't be set up with %u queues: %s", port_name(port), config->queues, rte_strerror(-failed));
+    failed = config->mtu == 0 ? 0 : rte_eth_dev_set_mtu(port, mtu);
+    if (failed && failed != -ENOTSUP)
+        return fail(error, failed, "%s does not take an MTU of %u: %s", port_name(port), mtu, rte_strerror(-failed));
+    return 0;
+}
+
+int device_start(uint16_t port, char *error)
+{
+    said_forget();
+    int failed = rte_eth_dev_start(port);
+    return failed ? fail(error, failed, "%s does not start: %s", port_name(port), rte_strerror(-failed)) : 0;
+}
+
+int device_stop(uint16_t port, char *error)
+{
+    said_forget();
+    int failed = rte_eth_dev_stop(port);
+    return failed ? fail(error, failed, "%s does not stop: %s", port_name(port), rte_strerror(-failed)) : 0;
+}

@@ -1,0 +1,42 @@
+// What is known of drivers, and can't be asked for. Read in, or seen with, DPDK 22.11 and 24.11.
+
+#include <string.h>
+
+#include "internal.h"
+
+#define MEMORY "it receives only into memory that it has registered before its start"
+#define STACKED "the devices below it may put frames elsewhere than into the buffers that they get: use one of these"
+
+static const struct driver DRIVERS[] = {
+    {.name = "net_af_xdp", .refusal = "it receives only into a pool's own memory: use a port of the driver \"af_xdp\""},
+    {.name = "net_virtio_user", .refusal = "it receives only into DPDK's own memory: use a port of the driver \"virtio-user\""},
+    {.name = "net_bonding", .refusal = STACKED},
+    {.name = "net_failsafe", .refusal = STACKED},
+    {.name = "net_vdev_netvsc", .refusal = STACKED},
+    {.name = "net_mlx4", .refusal = MEMORY},
+    {.name = "mlx5_pci", .refusal = MEMORY},
+    {.name = "mlx5_auxiliary", .refusal = MEMORY},
+    {.name = "net_mana", .refusal = MEMORY},
+    {.name = "net_mvneta", .refusal = MEMORY},
+    {.name = "net_mvpp2", .refusal = MEMORY},
+    {.name = "net_virtio", .obeys_length = true, .takes_many = true, .cuts = true},
+    {.name = "net_vmxnet3", .obeys_length = true, .takes_many = true},
+    {.name = "net_tap", .obeys_length = true},
+    {.name = "net_pcap", .obeys_length = true, .writes_headroom = true},
+    {.name = "net_e1000_em", .cuts = true},
+    {.name = "net_e1000_igb", .cuts = true},
+    {.name = "net_igc", .cuts = true},
+    {.name = "net_ixgbe", .cuts = true},
+    {.name = "net_i40e", .cuts = true},
+    {.name = "net_ice", .cuts = true},
+    {.name = "net_iavf", .cuts = true},
+};
+
+const struct driver *driver_of(const char *name)
+{
+    static const struct driver OTHER = {.name = "another"};
+    for (size_t i = 0; i < RTE_DIM(DRIVERS); i++)
+        if (strcmp(DRIVERS[i].name, name) == 0)
+            return &DRIVERS[i];
+    return &OTHER;
+}

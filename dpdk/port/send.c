@@ -1,0 +1,141 @@
+// Frames go to the device from where they lie.
+
+#include "transmit.h"
+
+// Makes an mbuf of a record.
+static inline struct rte_mbuf *piece(struct mr_transmit *transmit, const struct mr_frame *record, uint64_t iova)
+{
+    struct rte_mbuf *mbuf = transmit->pool.mbufs[--transmit->pool.count];
+    *buffer_of(mbuf) = (struct buffer){.addr = record->addr, .id = record->id, .kind = MR_GUEST};
+    mbuf->buf_addr = (void *)record->addr;
+    rte_mbuf_iova_set(mbuf, iova);
+    mbuf->buf_len = record->len;
+    mbuf->data_len = record->len;
+    // Drivers that write before a frame do so only if there is headroom.
+    mbuf->data_off = 0;
+    mbuf->ol_flags = 0;
+    mbuf->port = RTE_MBUF_PORT_INVALID;
+    return mbuf;
+}
+
+// Takes back mbufs that the device was not given, or has not taken.
+static void undo(struct mr_transmit *transmit, struct rte_mbuf *frame)
+{
+    for (struct rte_mbuf *next; frame != NULL; frame = next) {
+        next = frame->next;
+        frame->next = NULL;
+        frame->nb_segs = 1;
+        buffer_of(frame)->kind = 0;
+        transmit->pool.mbufs[transmit->pool.count++] = frame;
+    }
+}
+
+// Makes mbufs of the records of a frame. Returns NULL if the device can't take it.
+static struct rte_mbuf *frame_of(struct mr_transmit *transmit, const struct mr_frame *records, uint32_t count)
+{
+    struct rte_mbuf *first = NULL, **end = &first;
+    uint32_t len = 0, made = 0;
+    for (; made < count; made++) {
+        uint64_t iova;
+        if (records[made].len == 0 || !regions_translate(&transmit->regions, records[made].addr, records[made].len, &iova))
+            break;
+        *end = piece(transmit, &records[made], iova);
+        end = &(*end)->next;
+        len += records[made].len;
+    }
+    *end = NULL;
+    if (made < count || len < transmit->shortest || len > transmit->longest || count > transmit->pieces) {
+        undo(transmit, first);
+        return NULL;
+    }
+    first->nb_segs = (uint16_t)count;
+    first->pkt_len = len;
+    first->tx_offload = 0;
+    return first;
+}
+
+// Returns the number of records of the first frame, 0 if they are not all there.
+static inline uint32_t records_of(const struct mr_frame *records, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!(records[i].flags & MR_MORE))
+            return i + 1;
+    return 0;
+}
+
+// Frames that were made, for the device to take.
+struct batch {
+    uint32_t count;
+    struct rte_mbuf *frames[BURST];
+    // Records up to the end of each.
+    uint32_t ends[BURST];
+};
+
+// Gives the frames to the device. Returns whether it took all of them, and in `taken` how many records were taken so far.
+static inline bool flush(struct mr_transmit *transmit, struct batch *batch, uint32_t *taken)
+{
+    if (batch->count == 0)
+        return true;
+    uint16_t sent = rte_eth_tx_burst(transmit->port, transmit->queue, batch->frames, (uint16_t)batch->count);
+    for (uint32_t i = sent; i < batch->count; i++)
+        undo(transmit, batch->frames[i]);
+    if (sent > 0)
+        *taken = batch->ends[sent - 1];
+    add(&transmit->counts.frames, sent);
+    bool all = sent == batch->count;
+    batch->count = 0;
+    return all;
+}
+
+// Finishes the records of a frame that the device can't take.
+static void refuse(struct mr_transmit *transmit, const struct mr_frame *records, uint32_t count)
+{
+    // There may be more of them than `done` has room for: the caller breaks the rules then.
+    for (uint32_t i = 0; i < count; i++)
+        transmit_finish(transmit, records[i].id);
+    add(&transmit->counts.dropped, 1);
+}
+
+uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count)
+{
+    struct batch batch = {.count = 0};
+    uint32_t taken = 0, at = 0, capacity = transmit->mask + 1;
+    transmit_drain(transmit);
+    while (at < count) {
+        uint32_t records = records_of(frames + at, count - at);
+        if (records == 0 || (records > capacity - transmit->out - at && records <= capacity))
+            break;
+        struct rte_mbuf *frame = records > capacity ? NULL : frame_of(transmit, frames + at, records);
+        if (unlikely(frame == NULL)) {
+            if (!flush(transmit, &batch, &taken))
+                goto end;
+            refuse(transmit, frames + at, records);
+            taken = at += records;
+            continue;
+        }
+        batch.frames[batch.count] = frame;
+        batch.ends[batch.count++] = at += records;
+        if (batch.count == BURST && !flush(transmit, &batch, &taken))
+            goto end;
+    }
+    flush(transmit, &batch, &taken);
+end:
+    add32(&transmit->out, taken);
+    return taken;
+}
+
+uint32_t transmit_done(struct mr_transmit *transmit, uint32_t *ids, uint32_t room)
+{
+    transmit_drain(transmit);
+    uint32_t done = RTE_MIN(room, transmit->done);
+    for (uint32_t i = 0; i < done; i++)
+        ids[i] = transmit->ids[transmit->first++ & transmit->mask];
+    transmit->done -= done;
+    add32(&transmit->out, -done);
+    return done;
+}
+
+bool transmit_clean(struct mr_transmit *transmit)
+{
+    return rte_eth_tx_done_cleanup(transmit->port, transmit->queue, 0) != -ENOTSUP;
+}

@@ -1,0 +1,94 @@
+// The pool that a transmit queue's mbufs go back to: this ends the sending of a frame.
+
+#include "transmit.h"
+
+static int number_of_ops = -1;
+
+void transmit_finish(struct mr_transmit *transmit, uint32_t id)
+{
+    transmit->ids[(transmit->first + transmit->done++) & transmit->mask] = id;
+}
+
+static int open(struct rte_mempool *mempool)
+{
+    mempool->pool_data = mempool->pool_config;
+    return 0;
+}
+
+static void close(struct rte_mempool *mempool)
+{
+    (void)mempool;
+}
+
+static inline void put_one(struct mr_transmit *transmit, struct rte_mbuf *mbuf)
+{
+    struct buffer *buffer = buffer_of(mbuf);
+    if (likely(buffer->kind != 0)) {
+        transmit_finish(transmit, buffer->id);
+        buffer->kind = 0;
+    } else if (transmit->pool.is_full) {
+        return;
+    }
+    transmit->pool.mbufs[transmit->pool.count++] = mbuf;
+}
+
+// Also called for each new mbuf. One that was freed twice has no frame.
+static int put(struct rte_mempool *mempool, void *const *objects, unsigned int count)
+{
+    for (unsigned int i = 0; i < count; i++)
+        put_one(mempool->pool_data, objects[i]);
+    return 0;
+}
+
+// Mbufs are taken by `transmit_send` only.
+static int take(struct rte_mempool *mempool, void **objects, unsigned int count)
+{
+    (void)mempool;
+    (void)objects;
+    (void)count;
+    return -ENOBUFS;
+}
+
+static unsigned int available(const struct rte_mempool *mempool)
+{
+    const struct mr_transmit *transmit = mempool->pool_data;
+    return transmit->pool.count;
+}
+
+int transmit_pool_register(void)
+{
+    static const struct rte_mempool_ops ops = {
+        .name = TRANSMIT_OPS, .alloc = open, .free = close, .enqueue = put, .dequeue = take, .get_count = available};
+    number_of_ops = rte_mempool_register_ops(&ops);
+    return number_of_ops < 0 ? number_of_ops : 0;
+}
+
+bool transmit_return(struct rte_mbuf *mbuf)
+{
+    if (mbuf->pool->ops_index != number_of_ops)
+        return false;
+    struct mr_transmit *transmit = mbuf->pool->pool_data;
+    mbuf->nb_segs = 1;
+    mbuf->next = __atomic_load_n(&transmit->returned, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&transmit->returned, &mbuf->next, mbuf, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    return true;
+}
+
+void transmit_drain(struct mr_transmit *transmit)
+{
+    if (likely(__atomic_load_n(&transmit->returned, __ATOMIC_RELAXED) == NULL))
+        return;
+    struct rte_mbuf *mbuf = __atomic_exchange_n(&transmit->returned, NULL, __ATOMIC_ACQUIRE), *oldest = NULL;
+    // The last one that was freed is first.
+    for (struct rte_mbuf *next; mbuf != NULL; mbuf = next) {
+        next = mbuf->next;
+        mbuf->next = oldest;
+        oldest = mbuf;
+    }
+    for (struct rte_mbuf *next; oldest != NULL; oldest = next) {
+        next = oldest->next;
+        oldest->next = NULL;
+        put_one(transmit, oldest);
+    }
+}

@@ -1,0 +1,119 @@
+// Transmit queues are set up.
+
+#include <stdlib.h>
+
+#include <rte_errno.h>
+
+#include "transmit.h"
+
+// Shorter frames make some NICs stop.
+#define SHORTEST 17
+
+static int prepare(struct mr_transmit *transmit, const struct mr_config *config, struct mr_sizes *sizes, char *error)
+{
+    struct rte_eth_dev_info info;
+    int failed = rte_eth_dev_info_get(transmit->port, &info);
+    uint16_t ring = config->transmit_size;
+    if (failed == 0)
+        failed = rte_eth_dev_adjust_nb_rx_tx_desc(transmit->port, NULL, &ring);
+    if (failed)
+        return fail(error, failed, "%s has no transmit ring of %u: %s", port_name(transmit->port), ring, rte_strerror(-failed));
+    uint32_t capacity = rte_align32pow2(RTE_MAX(4u * ring, 1024u));
+    transmit->ring = ring;
+    transmit->shortest = SHORTEST;
+    transmit->longest = device_frame(transmit->port);
+    transmit->pieces = 1;
+    if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
+        transmit->pieces = info.tx_desc_lim.nb_mtu_seg_max == 0 ? UINT16_MAX : info.tx_desc_lim.nb_mtu_seg_max;
+    transmit->mask = capacity - 1;
+    transmit->ids = calloc(capacity, sizeof *transmit->ids);
+    if (transmit->ids == NULL)
+        return fail(error, -ENOMEM, "there is no memory for a transmit queue");
+    *sizes = (struct mr_sizes){.ring = ring, .capacity = capacity};
+    return pool_open(&transmit->pool, TRANSMIT_OPS, transmit, capacity, 0, error);
+}
+
+int transmit_open(uint16_t port, uint16_t queue, const struct mr_config *config, struct mr_transmit **opened, struct mr_sizes *sizes,
+                  char *error)
+{
+    said_forget();
+    struct mr_transmit *transmit = calloc(1, sizeof *transmit);
+    if (transmit == NULL)
+        return fail(error, -ENOMEM, "there is no memory for a transmit queue");
+    transmit->port = port;
+    transmit->queue = queue;
+    int failed = prepare(transmit, config, sizes, error);
+    if (failed) {
+        free(transmit->ids);
+        free(transmit);
+        return failed;
+    }
+    *opened = transmit;
+    return 0;
+}
+
+int transmit_setup(struct mr_transmit *transmit, char *error)
+{
+    said_forget();
+    uint16_t port = transmit->port;
+    int failed = rte_eth_tx_queue_setup(port, transmit->queue, transmit->ring, (unsigned int)rte_eth_dev_socket_id(port), NULL);
+    return failed ? fail(error, failed, "%s: transmit queue %u can't be set up: %s", port_name(port), transmit->queue,
+                         rte_strerror(-failed))
+                  : 0;
+}
+
+// What a driver has kept, it may still send: then the pool stays.
+void transmit_close(struct mr_transmit *transmit)
+{
+    transmit_drain(transmit);
+    if (transmit->pool.count < transmit->pool.size)
+        return;
+    pool_close(&transmit->pool);
+    free(transmit->ids);
+    free(transmit);
+}
+
+int transmit_region(struct mr_transmit *transmit, const struct mr_region *region, char *error)
+{
+    return regions_add(&transmit->regions, region, error);
+}
+
+void transmit_forget(struct mr_transmit *transmit, const struct mr_region *region)
+{
+    regions_remove(&transmit->regions, region);
+}
+
+struct search {
+    const struct mr_region *region;
+    uint32_t found;
+};
+
+static void look(struct rte_mempool *mempool, void *argument, void *object, unsigned int number)
+{
+    (void)mempool;
+    (void)number;
+    struct search *search = argument;
+    const struct buffer *buffer = buffer_of(object);
+    search->found += buffer->kind != 0 && region_has(search->region, buffer->addr);
+}
+
+uint32_t transmit_within(struct mr_transmit *transmit, const struct mr_region *region)
+{
+    transmit_drain(transmit);
+    struct search search = {.region = region};
+    rte_mempool_obj_iter(transmit->pool.mempool, look, &search);
+    return search.found;
+}
+
+uint32_t transmit_out(const struct mr_transmit *transmit)
+{
+    return __atomic_load_n(&transmit->out, __ATOMIC_RELAXED);
+}
+
+struct mr_counts transmit_counts(const struct mr_transmit *transmit)
+{
+    return (struct mr_counts){
+        .frames = __atomic_load_n(&transmit->counts.frames, __ATOMIC_RELAXED),
+        .dropped = __atomic_load_n(&transmit->counts.dropped, __ATOMIC_RELAXED),
+    };
+}
