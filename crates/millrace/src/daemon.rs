@@ -1,6 +1,6 @@
 //! The switch process: startup order and signal handling.
 
-use crate::config::{Config, Grant, LoadError, Origin, Purpose, Reach, ReachError};
+use crate::config::{Config, Dpdk, Grant, LoadError, Origin, Purpose, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
 use crate::control::{Flow, Handler, Mended, ReloadReport, Server};
 use crate::descriptors;
@@ -9,6 +9,7 @@ use crate::openflow::{Service, SharedSwitch};
 use crate::serve::{ListenError, Listener, Stop};
 use crate::signals::{Signal, Signals};
 use engine::Switch;
+use engine::port::dpdk;
 use engine::spec::Spec;
 use engine::stats::{AggregationFlow, MacEntry, Snapshot};
 use engine::why::PortWhy;
@@ -45,6 +46,9 @@ pub enum DaemonError {
         /// The cause.
         why: String,
     },
+    /// DPDK could not be started.
+    #[error("cannot start DPDK: {0}")]
+    Dpdk(String),
     /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
@@ -91,7 +95,12 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let sockets = sockets.into_iter().map(Arc::downgrade).collect();
     let reach = Reach::of(&config, path)?;
     // Confine before starting a second thread: it would keep the privileges that this one drops.
-    let confined = confine(&config.confinement, &reach)?;
+    let confining = confine(&config.confinement, &reach)?;
+    if let Some(Dpdk { devices, memory }) = &config.dpdk {
+        let version = dpdk::start(devices, *memory).map_err(DaemonError::Dpdk)?;
+        tracing::info!("{version}: {}", devices.join(", "));
+    }
+    let confined = confining.finish();
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
     let spec = config.spec.clone();

@@ -1,12 +1,14 @@
 //! Checks a configuration against the machine.
 
 use crate::config::Config;
+use engine::port::dpdk;
 use netdev::{Error, Links};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use settings::{FEW, few};
 use std::thread;
 
-/// Returns one line for each port whose interface is missing, or one for many, and one for each worker whose CPU is. Such a
+/// Returns one line for each port whose interface is missing, or one for many, and one for each worker whose CPU is, and one if there is
+/// no DPDK for ports that need it. Such a
 /// port is down until the interface appears, and such a worker runs on any CPU.
 pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     let links = Links::open()?;
@@ -16,6 +18,11 @@ pub fn absent(config: &Config) -> Result<Vec<String>, Error> {
     absent.extend(missing.map(|(number, cpu)| {
         format!("worker {number}: there is no CPU {cpu} that this process may use, so the worker runs on any: give it another `cpu`")
     }));
+    if config.dpdk.is_some()
+        && let Err(why) = dpdk::find()
+    {
+        absent.push(format!("[dpdk]: {why}; the switch does not start without it"));
+    }
     let mut waiting = Vec::new();
     for port in &config.spec.ports {
         let Some(interface) = port.driver.needs_interface() else { continue };

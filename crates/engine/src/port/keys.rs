@@ -28,6 +28,9 @@ pub trait Checks: DerefMut<Target = Checker> {
     /// Returns the name of an interface. Reports one that another port has.
     fn interface(&mut self, at: &At<String>) -> String;
 
+    /// Returns the DPDK device of this name, with its arguments. Reports one that another port has, or that `[dpdk]` does not list.
+    fn device(&mut self, at: &At<String>) -> String;
+
     /// Returns the path of a capture file that the switch reads.
     fn read_file(&mut self, at: &At<String>) -> PathBuf;
 
@@ -70,6 +73,12 @@ impl Section<'_> {
     pub(super) fn interface(&mut self, field: &Field<String>) -> String {
         let at = self.checks.required(self.table, "interface", field, "interface = \"eth1\"");
         at.map(|at| self.checks.interface(at)).unwrap_or_default()
+    }
+
+    /// Returns the required `device`, with its arguments.
+    pub(super) fn device(&mut self, field: &Field<String>) -> String {
+        let at = self.checks.required(self.table, "device", field, "device = \"0000:3b:00.0\"");
+        at.map(|at| self.checks.device(at)).unwrap_or_default()
     }
 
     /// Returns the number of queue pairs, by default 1.

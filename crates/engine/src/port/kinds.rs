@@ -3,7 +3,7 @@
 use super::keys::Section;
 use super::kind::{Capabilities, Kind, KindKeys, Opened, PathUse, Queues, Registration};
 use super::{MAX_QUEUES, Site};
-use super::{af_packet, af_xdp, generator, loopback, pcap, sink, tap, vhost_user, virtio_user};
+use super::{af_packet, af_xdp, dpdk, generator, loopback, pcap, sink, tap, vhost_user, virtio_user};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -88,6 +88,8 @@ kinds! {
     AfPacket = af_packet "af_packet",
     /// A kernel interface, by AF_XDP sockets.
     AfXdp = af_xdp "af_xdp",
+    /// A device of a DPDK driver.
+    Dpdk = dpdk "dpdk",
     /// Frames read from a file, frames written to a file.
     Pcap = pcap "pcap",
     /// Generates frames; drops frames sent to it.

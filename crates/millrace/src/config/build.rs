@@ -8,7 +8,7 @@ use super::reach::Reach;
 use super::types::Config;
 use super::value::ListenAddress;
 use super::{
-    acceleration, aggregation, confinement, exchanges, forwarding, mappings, mirrors, openflow, ports, workers,
+    acceleration, aggregation, confinement, dpdk, exchanges, forwarding, mappings, mirrors, openflow, ports, workers,
 };
 use engine::spec::{AggregationSpec, FailMode, Spec};
 use settings::{Checker, Report};
@@ -33,6 +33,8 @@ pub(super) fn build(
 }
 
 fn config(check: &mut Check, path: &Path, file: &RawFile) -> Config {
+    let dpdk = dpdk::build(check, file);
+    check.listed = dpdk.as_ref().map(|dpdk| dpdk.devices.clone());
     // Without a section there is one worker.
     let ports = ports::build(check, &file.ports, file.workers.len().max(1));
     let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
@@ -65,6 +67,7 @@ fn config(check: &mut Check, path: &Path, file: &RawFile) -> Config {
         control,
         metrics: metrics(check, file),
         openflow,
+        dpdk,
         confinement: confinement::build(check, file.confinement.as_ref()),
     }
 }

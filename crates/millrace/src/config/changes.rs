@@ -10,6 +10,8 @@ impl Config {
             ("metrics", self.metrics != old.metrics),
             // Open channels stay, and with them the identity of the switch.
             ("openflow", self.openflow != old.openflow),
+            // Devices can be added and left alone while it runs.
+            ("dpdk", self.dpdk.as_ref().map(|dpdk| dpdk.memory) != old.dpdk.as_ref().map(|dpdk| dpdk.memory)),
             ("confinement", self.confinement != old.confinement),
         ];
         sections.iter().filter(|(_, differs)| *differs).map(|(section, _)| (*section).to_owned()).collect()

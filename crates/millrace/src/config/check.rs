@@ -1,5 +1,6 @@
 //! Collects the problems of a configuration while its parts are built.
 
+use super::dpdk;
 use super::files::Files;
 use super::origin::Origin;
 use super::raw::At;
@@ -29,6 +30,9 @@ pub(super) struct Check<'r> {
     files: Files,
     /// Interfaces of ports.
     interfaces: HashMap<String, Range<usize>>,
+    /// DPDK devices that `[dpdk]` lists, if there is that section, and those of ports.
+    pub(super) listed: Option<Vec<String>>,
+    devices: HashMap<String, Range<usize>>,
 }
 
 impl Deref for Check<'_> {
@@ -59,6 +63,8 @@ impl<'r> Check<'r> {
             listeners: HashMap::new(),
             files: Files::new(file, examines),
             interfaces: HashMap::new(),
+            listed: None,
+            devices: HashMap::new(),
         }
     }
 
@@ -191,6 +197,33 @@ impl Checks for Check<'_> {
             );
         }
         at.value.clone()
+    }
+
+    fn device(&mut self, at: &At<String>) -> String {
+        if let Some(first) = self.devices.insert(at.value.clone(), at.span.clone()) {
+            self.problems.push(
+                Problem::error(
+                    &at.span,
+                    format!("device `{}` already has a port", at.value),
+                    "give each port a device of its own",
+                )
+                .and_at(&first, "already used here"),
+            );
+        }
+        let listed = self.listed.iter().flatten().find(|device| dpdk::name(device) == at.value).cloned();
+        if listed.is_none() {
+            let (message, help) = match &self.listed {
+                None => ("there is no section [dpdk]".to_owned(), format!("add [dpdk] with devices = [\"{}\"]", at.value)),
+                Some(_) => (
+                    format!("`devices` of [dpdk] does not list device `{}`", at.value),
+                    format!("add \"{}\" there, with its arguments if it is a virtual device", at.value),
+                ),
+            };
+            if !self.is_unread(&(0..0), "dpdk") {
+                self.error(&at.span, message, help);
+            }
+        }
+        listed.unwrap_or_default()
     }
 
     fn read_file(&mut self, at: &At<String>) -> PathBuf {

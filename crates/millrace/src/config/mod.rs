@@ -12,6 +12,7 @@ mod check;
 mod confinement;
 mod control_socket;
 mod directory;
+mod dpdk;
 mod exchanges;
 mod files;
 mod forwarding;
@@ -36,7 +37,7 @@ pub use origin::Origin;
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::{Problem, Report, Severity};
-pub use types::{Config, Confinement, Openflow};
+pub use types::{Config, Confinement, Dpdk, Openflow};
 pub use value::ListenAddress;
 
 use std::path::{Path, PathBuf};

@@ -4,6 +4,7 @@
 //! defaults are named constants, because the validation reads them too.
 
 mod acceleration;
+mod dpdk;
 mod driver;
 mod exchange;
 mod mirror;
@@ -13,6 +14,7 @@ mod tagged;
 mod vxlan;
 
 pub use acceleration::Acceleration;
+pub use dpdk::{DEFAULT_DPDK_MEMORY, DPDK_MEMORY, RawDpdk};
 pub use driver::DriverName;
 pub use exchange::{
     BUFFER_SIZES, DEFAULT_BUFFER_SIZE, DEFAULT_DEVICE, DEFAULT_EXCHANGE_BUFFERS, EXCHANGE_BUFFERS, ExchangeMode,
@@ -90,6 +92,9 @@ pub struct RawFile {
     /// table. Without this section there is none. A change takes effect when the switch is started again, those of
     /// `fail-mode` and `relay` at once.
     pub openflow: Field<Table<RawOpenflow>>,
+    /// DPDK, for ports of driver `dpdk`. It is loaded only if there is this section. A change takes effect when the switch is started
+    /// again, but for devices that are added. docs/dpdk.md explains it.
+    pub dpdk: Field<Table<RawDpdk>>,
     /// Privileges, system calls and files that the switch gives up before it serves its first guest; docs/security.md explains it, and
     /// `millrace ctl confinement` shows it. A change takes effect when the switch is started again.
     pub confinement: Field<Table<RawConfinement>>,
@@ -121,7 +126,7 @@ pub struct RawPort {
     pub record_to: Field<String>,
     /// Faults to inject at this port, for tests.
     pub fault: Field<Table<RawFault>>,
-    /// The end of a VXLAN tunnel, on a port of driver `af_xdp`, `af_packet`, `virtio-user` or `tap`: behind the port,
+    /// The end of a VXLAN tunnel, on a port of driver `af_xdp`, `dpdk`, `af_packet`, `virtio-user` or `tap`: behind the port,
     /// everything is inside VXLAN, and frames that are not from the other end are dropped. Excludes `aggregate`.
     /// docs/vxlan.md explains it.
     pub vxlan: Field<Table<RawVxlan>>,
@@ -218,7 +223,7 @@ pub struct RawPatch {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "mapping", extend("required" = ["from", "to"]))]
 pub struct RawMapping {
-    /// The physical port, of driver `af_xdp` or `virtio-user`, or one queue of it (`"wan.1"`). The backend of the latter can
+    /// The physical port, of driver `af_xdp`, `dpdk` or `virtio-user`, or one queue of it (`"wan.1"`). The backend of the latter can
     /// write to the guest's memory.
     pub from: Field<String>,
     /// The port of the guest, of driver `vhost-user`, or one queue of it. It is not offered VIRTIO_F_IN_ORDER. If both are

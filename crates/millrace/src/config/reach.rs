@@ -8,6 +8,7 @@ use super::origin::Origin;
 use super::types::Config;
 use super::value::ListenAddress;
 use engine::port::PathUse;
+use engine::port::dpdk;
 use engine::port::files::Identity;
 use engine::spec::ExchangeMode;
 use std::fmt;
@@ -15,6 +16,10 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+/// Places where DPDK looks for its libraries, for devices and their drivers, and for memory. Its drivers are libraries, too.
+const DPDK_LOOKS: [&str; 7] =
+    ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/etc/ld.so.cache", "/sys", "/proc"];
 
 /// Kind of access to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +33,8 @@ pub enum Purpose {
     Read,
     /// Use a device.
     Device,
+    /// Read files and directories.
+    Look,
 }
 
 impl fmt::Display for Purpose {
@@ -37,6 +44,7 @@ impl fmt::Display for Purpose {
             Purpose::Listen => "create and remove sockets",
             Purpose::Read => "read files",
             Purpose::Device => "use the device",
+            Purpose::Look => "look around",
         })
     }
 }
@@ -100,6 +108,11 @@ impl Reach {
             if let ExchangeMode::Zcopy { device } = &exchange.mode {
                 reach.grant(device, Purpose::Device);
             }
+        }
+        if config.dpdk.is_some() {
+            DPDK_LOOKS.iter().for_each(|place| reach.grant(Path::new(place), Purpose::Look));
+            dpdk::places().iter().for_each(|place| reach.grant(place, Purpose::Look));
+            reach.grant(Path::new("/dev/vfio"), Purpose::Device);
         }
         for path in &config.confinement.directories {
             let is_directory = fs::metadata(path).and_then(|meta| match meta.is_dir() {

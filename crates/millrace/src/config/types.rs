@@ -15,6 +15,8 @@ pub struct Config {
     pub metrics: Option<ListenAddress>,
     /// OpenFlow settings, if any.
     pub openflow: Option<Openflow>,
+    /// Settings of DPDK, if any.
+    pub dpdk: Option<Dpdk>,
     /// Confinement settings.
     pub confinement: Confinement,
 }
@@ -28,6 +30,15 @@ pub struct Openflow {
     pub controllers: Vec<ListenAddress>,
     /// Its datapath id.
     pub datapath_id: u64,
+}
+
+/// DPDK, for ports of driver `dpdk`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dpdk {
+    /// Devices that ports may have, with their arguments.
+    pub devices: Vec<String>,
+    /// Memory of DPDK's own, in bytes.
+    pub memory: u64,
 }
 
 /// Confinement settings of the switch.

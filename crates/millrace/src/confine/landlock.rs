@@ -67,7 +67,7 @@ fn try_restrict(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
     }
     for (path, _) in SYSTEM {
         let device = rights(Purpose::Device);
-        let rights = if path.starts_with("/dev/") { device } else { AccessFs::ReadFile | AccessFs::ReadDir };
+        let rights = if path.starts_with("/dev/") { device } else { rights(Purpose::Look) };
         rules = rules.add_rules(path_beneath_rules([path], rights))?;
     }
     rules.restrict_self()
@@ -83,6 +83,7 @@ fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
         Purpose::Listen => AccessFs::MakeSock | AccessFs::RemoveFile,
         Purpose::Read => AccessFs::ReadFile.into(),
         Purpose::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
+        Purpose::Look => AccessFs::ReadFile | AccessFs::ReadDir,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Confinement of the running switch: guests write to memory that it reads, and a guest that takes it over must gain as little
 //! as possible.
 //!
-//! One thread applies all of it before any other starts, so that every thread inherits it. Capabilities and landlock are per
-//! thread, and nothing here depends on a list of threads. It happens before the ports are opened: a reload opens ports under
-//! these restrictions anyway, so one that breaks them shows at once.
+//! One thread applies all of it before any other of the switch starts, so that every thread inherits it. Capabilities and landlock are
+//! per thread, and nothing here depends on a list of threads. It happens before the ports are opened: a reload opens ports under
+//! these restrictions anyway, so one that breaks them shows at once. System calls are refused last, in all threads: DPDK, whose drivers
+//! are libraries, is loaded and starts a thread before that, and has no more privileges than the rest.
 //! docs/security.md is for operators.
 
 mod confined;
@@ -16,30 +17,45 @@ pub use privileges::PrivilegeError;
 
 use crate::config::{Confinement, Reach};
 
+/// A switch that is confined, but for its system calls: it can still load libraries.
+#[must_use = "system calls are not refused yet"]
+pub struct Confining {
+    confined: Confined,
+    /// Whether bpf(2) is still usable.
+    bpf: bool,
+}
+
+impl Confining {
+    /// Refuses system calls that are not needed, in all threads.
+    pub fn finish(self) -> Confined {
+        let Confining { confined, bpf } = self;
+        if !confined.enabled {
+            return confined;
+        }
+        Confined { seccomp: seccomp::install(bpf), ..confined }
+    }
+}
+
 /// Confines this thread and all that it starts later, as `settings` say, to the places in `reach`. Skips mechanisms that the
 /// kernel does not offer, and says so in the result; failing to become the user is an error.
-pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confined, PrivilegeError> {
+pub fn confine(settings: &Confinement, reach: &Reach) -> Result<Confining, PrivilegeError> {
     // The switch starts no programs, so this can't break anything.
     let no_new_privs = rustix::thread::set_no_new_privs(true).is_ok();
     if !settings.enabled {
         let off = || Layer::absent("switched off by the configuration");
         let (capabilities, user) = (privileges::held()?, privileges::user());
-        return Ok(Confined {
-            no_new_privs,
-            capabilities,
-            user,
-            seccomp: off(),
-            landlock: off(),
-            ..Confined::default()
-        });
+        let (seccomp, landlock) = (off(), off());
+        let confined = Confined { no_new_privs, capabilities, user, seccomp, landlock, ..Confined::default() };
+        return Ok(Confining { confined, bpf: true });
     }
     let bpf = privileges::reduce(settings.user.as_deref())?;
     // Look up user names first: landlock closes the files needed for it.
     let (capabilities, user) = (privileges::held()?, privileges::user());
     let landlock = landlock::restrict(reach);
-    let seccomp = seccomp::install(bpf);
     let places = if landlock.active { places(reach) } else { Vec::new() };
-    Ok(Confined { enabled: true, no_new_privs, capabilities, user, seccomp, landlock, places })
+    let seccomp = Layer::absent("it is not in force yet");
+    let confined = Confined { enabled: true, no_new_privs, capabilities, user, seccomp, landlock, places };
+    Ok(Confining { confined, bpf })
 }
 
 fn places(reach: &Reach) -> Vec<PermittedPath> {

@@ -60,6 +60,17 @@ struct UserRange {
     guest_addr: u64,
 }
 
+/// Whole pages that are mapped in this process, as long as their [`Memory`] is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// Address of the first one.
+    pub start: NonNull<u8>,
+    /// Length of all of them in bytes.
+    pub len: u64,
+    /// Size of each in bytes.
+    pub page: u64,
+}
+
 /// The memory that a guest shares with us; immutable, so that a running queue can hold it.
 ///
 /// Adding or removing a region makes a new `Memory`, which shares the mappings that did not change.
@@ -196,6 +207,18 @@ impl Memory {
         &self.regions
     }
 
+    /// Returns the pages of each region, as they are mapped in this process.
+    pub fn pages(&self) -> impl Iterator<Item = Pages> {
+        self.regions.iter().map(|region| {
+            let host = self.translate(region.guest_addr, region.len).expect("a region lies in one extent");
+            let page = region.page_size();
+            let lead = region.offset % page;
+            let start = host.as_ptr().wrapping_sub(lead as usize);
+            let start = NonNull::new(start).expect("nothing is mapped at address zero");
+            Pages { start, len: (lead + region.len).next_multiple_of(page), page }
+        })
+    }
+
     /// Returns how much [`Memory::fill`] will allocate, at most.
     pub fn missing(&self) -> Missing {
         let unfilled: Vec<&Region> = self.mappings.iter().flat_map(|mapping| mapping.unfilled()).collect();
@@ -231,6 +254,17 @@ mod tests {
 
     fn region(guest_addr: u64, len: u64, offset: u64) -> Region {
         Region { guest_addr, user_addr: guest_addr + 0x7000_0000_0000, len, offset, file: memfd(offset + len) }
+    }
+
+    #[test]
+    fn whole_pages_of_regions_are_told() {
+        let page = pages(1);
+        let memory = Memory::map(vec![region(page, page, 0), region(pages(4), 0x800, page + 0x800)]).unwrap();
+        let found: Vec<Pages> = memory.pages().collect();
+        assert_eq!(found.iter().map(|pages| (pages.len, pages.page)).collect::<Vec<_>>(), [(page, page), (page, page)]);
+        assert_eq!(found[0].start, memory.translate(page, 1).unwrap());
+        let within = memory.translate(pages(4), 1).unwrap().addr().get() - found[1].start.addr().get();
+        assert_eq!(within, 0x800, "the page begins before the region");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::device::{CHUNKS, LIMITS};
 use super::rings::{RxRings, TxRings};
-use super::{Pool, Stuck, UmemView, XdpReceive, XdpTransmit};
+use super::{Stuck, UmemView, XdpReceive, XdpTransmit};
 use crate::port::unfinished::Unfinished;
 use crate::port::zero_copy::{Lending, Mapped};
 use packet::Segment;
@@ -35,7 +35,7 @@ impl Nic {
         let own = Arc::new(own);
         let chunks = Chunks::limited(CHUNKS[0], LIMITS[0]).ok_or("that is less than a chunk")?;
         let view = UmemView::new(&[own.memory().clone(), guest.memory().clone()], chunks)?;
-        let pool = |first| Pool::new(own.clone(), &view, first, size).ok_or("its memory is in pieces");
+        let pool = |first| view.pool(own.clone(), first, size).ok_or("its memory is in pieces");
         let [receiving, sending] = [pool(pools[0]?)?, pool(pools[1]?)?];
         let (queue, kernel) = Queue::by_hand(view.umem(), size.into(), false).map_err(|e| e.to_string())?;
         let Queue { fill, rx, tx, completion } = queue;

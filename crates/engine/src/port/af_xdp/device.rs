@@ -2,8 +2,9 @@
 
 use super::umem_view::WeakView;
 use super::watched::{Watched, WatchedSocket};
-use super::{Settings, Steer, UmemView};
+use super::{Settings, UmemView};
 use crate::port::Site;
+use crate::port::steer::Steer;
 use crate::port::unfinished::Unfinished;
 use crate::port::zero_copy::LEND_ROOM;
 use netdev::{Links, ethtool};

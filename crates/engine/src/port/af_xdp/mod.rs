@@ -8,7 +8,6 @@ mod by_hand;
 mod control;
 mod device;
 mod in_flight;
-mod pool;
 mod queue;
 mod rings;
 mod rx;
@@ -23,9 +22,8 @@ mod watched;
 
 #[cfg(any(test, feature = "analysis"))]
 pub use by_hand::Nic;
-pub use pool::Pool;
 pub use rx::XdpReceive;
-pub use spec::{KIND, Keys, MoverKey, Settings, Steer, SteerKeys};
+pub use spec::{KIND, Keys, MoverKey, Settings};
 pub use steered::Steered;
 pub use tx::XdpTransmit;
 pub use umem_view::UmemView;

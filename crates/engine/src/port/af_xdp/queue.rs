@@ -3,8 +3,9 @@
 
 use super::device::{Device, OVERHEAD, OpenedQueue, Pools, RELEASE};
 use super::rings::{RxRings, TxRings};
-use super::{Pool, Steered, Stuck, UmemView, XdpReceive, XdpTransmit};
+use super::{Steered, Stuck, UmemView, XdpReceive, XdpTransmit};
 use crate::port::af_packet::PacketReceive;
+use crate::port::pool::Pool;
 use crate::port::zero_copy::{Direction, Lending, Mapped, ZeroCopyQueue};
 use crate::port::{ReceiveHalf, TransmitHalf};
 use netdev::{PacketRx, RxConfig};
@@ -96,7 +97,7 @@ impl XdpQueue {
         let Device { arena, size, .. } = &*self.device;
         let Pools { receive, transmit } = self.pools;
         let first = if direction == Direction::FromGuest { transmit } else { receive };
-        Pool::new(arena.clone(), &self.view, first, *size).ok_or_else(|| "its memory is in pieces".to_owned())
+        self.view.pool(arena.clone(), first, *size).ok_or_else(|| "its memory is in pieces".to_owned())
     }
 
     /// Adds all frames that are steered to the kernel to the half of queue 0, if there can be any: any queue may have a guest

@@ -5,12 +5,14 @@ mod zero_copy;
 
 use super::in_flight::InFlight;
 use super::rings::RxRings;
-use super::{Pool, Stuck, UmemView};
-use crate::drops::{Drops, Reason};
-use crate::port::unfinished::{self, Unfinished};
+use super::{Stuck, UmemView};
+use crate::drops::Drops;
+use crate::port::own_frames::{OwnFrames, Part};
+use crate::port::pool::Pool;
+use crate::port::unfinished::Unfinished;
 use crate::port::zero_copy::{Lending, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
-use packet::{Burst, MAX_FRAME, MIN_FRAME, MappedMemory, Segment};
+use packet::{Burst, MappedMemory};
 use rustix::net::{SendFlags, send};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,12 +28,9 @@ const LATER: Duration = Duration::from_micros(100);
 pub struct XdpReceive {
     /// `None` once stopped.
     socket: Option<Socket>,
-    pool: Pool,
-    /// Own chunks that have the present burst's frames, unless they are held, and own chunks that are free.
-    taken: RefCell<Vec<u16>>,
+    own: OwnFrames,
+    /// Own chunks that are free.
     spare: RefCell<Vec<u16>>,
-    /// Parts of a frame whose last part has not arrived yet.
-    parts: RefCell<Vec<ChunkPart>>,
     /// Own chunks that the kernel has.
     filled: Cell<usize>,
     /// Loans that the kernel has.
@@ -41,16 +40,6 @@ pub struct XdpReceive {
     /// kernel delivers frames before it reports that it has taken the addresses of their buffers.
     addresses: RefCell<Vec<u64>>,
     stuck: Arc<Stuck>,
-    drops: Arc<Drops>,
-    /// If frames may arrive whose checksums are unfinished.
-    unfinished: Option<Unfinished>,
-}
-
-/// A part of a frame, in an own chunk.
-struct ChunkPart {
-    chunk: u16,
-    at: u64,
-    len: u32,
 }
 
 /// Loans that the kernel has.
@@ -101,17 +90,13 @@ impl XdpReceive {
         let zero_copy = rings.rx.bound().zero_copy;
         let port = XdpReceive {
             socket: Some(Socket { rings: RefCell::new(rings), wake, view, zero_copy }),
-            taken: RefCell::new(Vec::with_capacity(size)),
             spare: RefCell::new((0..pool.count()).rev().collect()),
-            parts: RefCell::default(),
             filled: Cell::new(0),
             lent: RefCell::new(Lent { addresses: InFlight::new(count), loans: Loans::new(count) }),
             lending,
             addresses: RefCell::new(Vec::with_capacity(size)),
-            pool,
+            own: OwnFrames::new(pool, drops, unfinished),
             stuck,
-            drops,
-            unfinished,
         };
         match &port.lending {
             Some(lending) if lending.mapped().is_reachable() => drop(port.fill_reserve(lending.mapped().reserve())),
@@ -124,61 +109,20 @@ impl XdpReceive {
     #[inline(always)]
     fn push_own<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
         self.filled.set(self.filled.get() - 1);
-        if part.more() || !self.parts.borrow().is_empty() {
-            return self.push_part(index, at, part, burst);
-        }
-        if part.len >= MIN_FRAME
-            && let Some(frame) = self.pool.segment(at, part.len)
-        {
-            if self.unfinished.is_some() {
-                self.finish(std::iter::once(frame), std::iter::once((at, part.len)));
-            }
-            burst.push(frame);
-        }
-        self.taken.borrow_mut().push(index);
-    }
-
-    /// Like [`XdpReceive::push_own`], for a frame in several chunks.
-    #[cold]
-    fn push_part<'q>(&'q self, index: u16, at: u64, part: Descriptor, burst: &mut Burst<'_, 'q>) {
-        let mut parts = self.parts.borrow_mut();
-        parts.push(ChunkPart { chunk: index, at, len: part.len });
-        if part.more() {
-            return;
-        }
-        let len: u32 = parts.iter().map(|part| part.len).sum();
-        let segments = parts.iter().filter_map(|part| self.pool.segment(part.at, part.len));
-        self.finish(segments.clone(), parts.iter().map(|part| (part.at, part.len)));
-        let fits = (MIN_FRAME..=MAX_FRAME).contains(&len);
-        if !fits || !burst.push_segments(segments) {
-            self.drops.add(Reason::TooLong, 1);
-        }
-        self.taken.borrow_mut().extend(parts.drain(..).map(|part| part.chunk));
-    }
-
-    /// Finishes the checksum of a frame in `parts`, by the kernel's addresses in the pool, if its sender left it to hardware that is not there.
-    #[inline(never)]
-    fn finish<'s>(&self, frame: impl Iterator<Item = Segment<'s>> + Clone, parts: impl Iterator<Item = (u64, u32)>) {
-        if let Some(unfinished) = &self.unfinished
-            && let Some(patch) = packet::unfinished::recognise(frame)
-        {
-            let parts = parts.filter_map(|(at, len)| Some((self.pool.in_arena(at)?, len)));
-            unfinished::write(&patch, &self.pool.arena, parts);
-            unfinished.note();
-        }
+        self.own.push(Part { chunk: index, at, len: part.len, more: part.more() }, burst);
     }
 
     /// Lends own chunks from `more` to the kernel, and pushes addresses that wait.
     fn fill_own(&self, socket: &Socket, mut more: impl FnMut() -> Option<u16>) {
         let mut addresses = self.addresses.borrow_mut();
         // With loans, at most as many as the pool has: the rings have room for these.
-        let room = usize::from(self.pool.count()).saturating_sub(self.filled.get() + self.lent.borrow().len());
+        let room = usize::from(self.own.pool.count()).saturating_sub(self.filled.get() + self.lent.borrow().len());
         let mut added = 0;
         while added < room
             && let Some(index) = more()
         {
             // The address of the whole chunk; the kernel adds its headroom.
-            addresses.push(self.pool.address(index));
+            addresses.push(self.own.pool.address(index));
             added += 1;
         }
         self.filled.set(self.filled.get() + added);
@@ -207,7 +151,7 @@ impl XdpReceive {
     #[inline(always)]
     fn refill_late(&self, fill: &mut Fill) {
         push(&mut self.addresses.borrow_mut(), |some| fill.push(some));
-        if fill.needs_wakeup() && fill.room() < self.pool.count().into() {
+        if fill.needs_wakeup() && fill.room() < self.own.pool.count().into() {
             // As in `notify`.
             let _ = fill.wake();
         }
@@ -245,7 +189,7 @@ impl RxQueue for XdpReceive {
         for part in rings.rx.burst(burst.room() as u32) {
             any = true;
             let at = socket.view.umem().frame_address(part.address);
-            match (self.pool.index(at), &self.lending) {
+            match (self.own.pool.index(at), &self.lending) {
                 (Some(index), _) => self.push_own(index, at, part, burst),
                 (None, Some(lending)) => {
                     let loan = self.lent.borrow_mut().take(socket.view.umem().filled_address(part.address));
@@ -262,7 +206,7 @@ impl RxQueue for XdpReceive {
 
     fn recycle(&self) {
         let Some(socket) = &self.socket else { return };
-        let (mut taken, mut spare) = (self.taken.borrow_mut(), self.spare.borrow_mut());
+        let (mut taken, mut spare) = (self.own.taken.borrow_mut(), self.spare.borrow_mut());
         self.fill_own(socket, || taken.pop().or_else(|| spare.pop()));
         spare.append(&mut taken);
     }
@@ -312,19 +256,19 @@ impl RxQueue for XdpReceive {
 impl HoldBursts for XdpReceive {
     fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
         let guest = self.lending.iter().filter_map(|lending| lending.mapped().memory());
-        guest.map(|memory| memory as _).chain([self.pool.arena.clone() as _]).collect()
+        guest.map(|memory| memory as _).chain([self.own.pool.arena.clone() as _]).collect()
     }
 
     fn buffers(&self) -> usize {
-        self.pool.count().into()
+        self.own.pool.count().into()
     }
 
     fn hold(&self, held: &mut Vec<u16>) {
-        held.append(&mut self.taken.borrow_mut());
+        held.append(&mut self.own.taken.borrow_mut());
     }
 
     fn give_back(&self, held: &[u16]) {
-        debug_assert!(held.iter().all(|&index| index < self.pool.count()));
+        debug_assert!(held.iter().all(|&index| index < self.own.pool.count()));
         self.spare.borrow_mut().extend_from_slice(held);
     }
 }

@@ -5,11 +5,10 @@ use crate::port::interface::Watcher;
 use crate::port::keys::{QUEUE_SIZES, QUEUES, Section};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
-use packet::MacAddr;
+use crate::port::steer::{Steer, SteerKeys};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::written::{At, Field};
-use std::ops::Range;
 use std::sync::Arc;
 use xsk::Mode;
 
@@ -41,23 +40,11 @@ pub struct Keys {
     /// Descriptors of each ring, a power of two.
     #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
     pub queue_size: Field<i64>,
-    /// Of a port of driver `af_xdp`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks the
-    /// NIC for it (as `ethtool -N` does) and removes it when the port closes, even if the NIC had it before. `millrace ctl
-    /// ports` shows the rules that the NIC refuses.
+    /// Of a port of driver `af_xdp` or `dpdk`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks
+    /// the NIC for it (as `ethtool -N` does, or by DPDK's rte_flow) and removes it when the port closes, even if the NIC had it
+    /// before. `millrace ctl ports` shows the rules that the NIC refuses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steer: Vec<At<SteerKeys>>,
-}
-
-/// One `[[port.steer]]`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-#[schemars(inline, extend("required" = ["mac", "queue"]))]
-pub struct SteerKeys {
-    /// Destination address of the frames.
-    pub mac: Field<String>,
-    /// Index of the queue.
-    #[schemars(range(min = 0, max = QUEUES.end - 2))]
-    pub queue: Field<i64>,
 }
 
 impl KindKeys for Keys {
@@ -67,7 +54,7 @@ impl KindKeys for Keys {
         let queues = section.queues(&self.queues);
         Settings {
             interface: section.interface(&self.interface),
-            steer: self.steer.iter().filter_map(|at| at.build(section, &at.span, queues)).collect(),
+            steer: SteerKeys::build_all(&self.steer, section, queues),
             queues,
             mode: match self.mode.as_ref().map(|at| at.value) {
                 None | Some(MoverKey::Auto) => Mode::Auto,
@@ -76,16 +63,6 @@ impl KindKeys for Keys {
             },
             queue_size: section.queue_size(&self.queue_size, DEFAULT_QUEUE_SIZE),
         }
-    }
-}
-
-impl SteerKeys {
-    fn build(&self, section: &mut Section<'_>, table: &Range<usize>, queues: u16) -> Option<Steer> {
-        let mac = section.required(table, "mac", &self.mac, "mac = \"02:00:00:00:00:01\"");
-        let mac = mac.and_then(|at| section.unicast(at));
-        section.required(table, "queue", &self.queue, "queue = 0")?;
-        let queue = section.number("queue", &self.queue, &(0..queues.into()), 0);
-        Some(Steer { mac: mac?, queue: queue as u16 })
     }
 }
 
@@ -115,15 +92,6 @@ pub struct Settings {
     pub queue_size: u16,
     /// Rules for the NIC.
     pub steer: Vec<Steer>,
-}
-
-/// Rule for a NIC: frames to an address arrive in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steer {
-    /// Destination of the frames.
-    pub mac: MacAddr,
-    /// Index of the queue.
-    pub queue: u16,
 }
 
 impl Kind for Settings {

@@ -3,7 +3,8 @@
 
 use super::in_flight::InFlight;
 use super::rings::{RxRings, TxRings};
-use super::{Pool, UmemView};
+use super::UmemView;
+use crate::port::pool::Pool;
 use virtqueue::NET_HEADER;
 use virtqueue::driver::{Buffer, Reach, Run, Take, TakenBack};
 use xsk::Descriptor;

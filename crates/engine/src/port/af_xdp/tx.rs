@@ -3,8 +3,9 @@
 use super::in_flight::InFlight;
 use super::rings::TxRings;
 use super::splice::{SendReach, Sender};
-use super::{Pool, Stuck, UmemView};
+use super::{Stuck, UmemView};
 use crate::drops::Reason;
+use crate::port::pool::Pool;
 use crate::port::zero_copy::{Direction, HeaderTest, Mapped, Timing, ZeroCopyTx};
 use crate::port::{LifeCycle, Sent, TxQueue};
 use packet::{BurstStorage, Frame, Frames, Judged, Kind, Segment, Taken, Unjudged};

@@ -4,8 +4,9 @@
 //! is the only place where the two meet, and where the safety conditions of `xsk` are argued.
 #![allow(unsafe_code)]
 
+use crate::port::pool::Pool;
 use std::sync::{Arc, Weak};
-use virtqueue::memory::{Memory, Span};
+use virtqueue::memory::{Arena, Memory, Span};
 use xsk::{Area, Chunks, Umem};
 
 /// Memory of the switch and of guests, in one run of addresses for the kernel.
@@ -51,6 +52,11 @@ impl UmemView {
     /// Returns the memory for sockets.
     pub fn umem(&self) -> &Arc<Umem> {
         &self.umem
+    }
+
+    /// Returns `count` chunks from the arena's address `first` on, if the view covers them all.
+    pub fn pool(&self, arena: Arc<Arena>, first: u64, count: u16) -> Option<Pool> {
+        Pool::new(arena, first, self.umem.chunks().size, count, |host, len| self.address(host, len))
     }
 
     /// Returns the kernel's address of `len` bytes at an address in this process.

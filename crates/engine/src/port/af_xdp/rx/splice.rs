@@ -22,7 +22,7 @@ impl XdpReceive {
         let (Some(socket), Some(lending)) = (&self.socket, usual) else { return Spliced::NOTHING };
         let Some(keep) = lending.keeps_usual() else { return Spliced::NOTHING };
         // While the kernel has own chunks, or they are held, frames in these have to be copied. Addresses that wait go first.
-        let has_all_own = self.spare.borrow().len() == usize::from(self.pool.count());
+        let has_all_own = self.spare.borrow().len() == usize::from(self.own.pool.count());
         if !has_all_own || !self.addresses.borrow().is_empty() {
             return Spliced::NOTHING;
         }
@@ -32,9 +32,9 @@ impl XdpReceive {
         let mut filler = Filler {
             rings,
             addresses,
-            most: self.pool.count(),
+            most: self.own.pool.count(),
             reach: socket.reach(NET_HEADER),
-            leaves_checksums: self.unfinished.is_some(),
+            leaves_checksums: self.own.unfinished.is_some(),
         };
         let mut done = lending.splice(guest, loans, |ring, loans, room| {
             let terms = ReceiveTerms { most, room, keep };
@@ -45,7 +45,7 @@ impl XdpReceive {
         });
         // The general way offers own chunks.
         done.stopped |= keep > 0 && loans.len() < lending.mapped().reserve();
-        if let Some(unfinished) = self.unfinished.as_ref().filter(|_| done.finished > 0) {
+        if let Some(unfinished) = self.own.unfinished.as_ref().filter(|_| done.finished > 0) {
             unfinished.note();
         }
         if done.frames == 0 && !done.stopped {

@@ -29,7 +29,7 @@ impl<'q> FilledLoans<'q> for Received<'_, 'q> {
         for part in &mut self.parts {
             self.any = true;
             let at = umem.frame_address(part.address);
-            if let Some(index) = self.port.pool.index(at) {
+            if let Some(index) = self.port.own.pool.index(at) {
                 self.own += 1;
                 self.port.push_own(index, at, part, burst);
                 continue;
@@ -39,7 +39,7 @@ impl<'q> FilledLoans<'q> for Received<'_, 'q> {
                 let start = self.view.address(loan.addr(), loan.len()).and_then(|loan| at.checked_sub(loan));
                 let start = start.expect("the frame begins in the loan");
                 let landing = Landing { at: start as u32, ..Landing::whole(part.len) };
-                if let Some(unfinished) = &self.port.unfinished
+                if let Some(unfinished) = &self.port.own.unfinished
                     && self.guest.ring().finish_checksum(&loan, &landing, Told::Nothing)
                 {
                     unfinished.note();
@@ -101,14 +101,14 @@ impl ZeroCopyRx for XdpReceive {
     fn relend(&self, guest: &GuestBuffers) -> bool {
         let (Some(socket), Some(lending)) = (&self.socket, &self.lending) else { return false };
         let mut spare = self.spare.borrow_mut();
-        spare.append(&mut self.taken.borrow_mut());
+        spare.append(&mut self.own.taken.borrow_mut());
         // With the kernel, or held: frames in these will be copied.
-        let own_out = usize::from(self.pool.count()) - spare.len();
+        let own_out = usize::from(self.own.pool.count()) - spare.len();
         drop(spare);
         let mut lent = self.lent.borrow_mut();
         let mut addresses = self.addresses.borrow_mut();
         // As in `fill_own`.
-        let most = usize::from(self.pool.count()).saturating_sub(self.filled.get() + lent.len());
+        let most = usize::from(self.own.pool.count()).saturating_sub(self.filled.get() + lent.len());
         // If a tag is removed or inserted after the addresses, all that follows can stay in place: the frame begins
         // further to the front, in the room for the virtio header, or further to the back, in the room for the frame.
         let growth = lending.mapped().growth();

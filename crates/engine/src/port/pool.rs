@@ -1,6 +1,5 @@
-//! Chunks of the switch's own memory, for one direction of one queue.
+//! Chunks of the switch's own memory, for one direction of one queue whose device fills or reads them.
 
-use super::UmemView;
 use packet::Segment;
 use std::sync::Arc;
 use virtqueue::memory::Arena;
@@ -8,7 +7,7 @@ use virtqueue::memory::Arena;
 /// Consecutive chunks.
 pub struct Pool {
     pub(super) arena: Arc<Arena>,
-    /// Address of the first chunk in the arena, and its address for the kernel.
+    /// Address of the first chunk in the arena, and its address for the device.
     first: u64,
     start: u64,
     size: u32,
@@ -16,12 +15,18 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Returns `count` chunks from the arena's address `first` on, if `view` covers them all.
-    pub fn new(arena: Arc<Arena>, view: &UmemView, first: u64, count: u16) -> Option<Pool> {
-        let size = view.umem().chunks().size;
+    /// Returns `count` chunks of `size` bytes from the arena's address `first` on. `address` returns the device's address of bytes at an
+    /// address of this process, if it reaches them.
+    pub fn new(
+        arena: Arc<Arena>,
+        first: u64,
+        size: u32,
+        count: u16,
+        address: impl FnOnce(u64, u32) -> Option<u64>,
+    ) -> Option<Pool> {
         let len = u64::from(size) * u64::from(count);
         let host = arena.host(first, len)?.addr().get() as u64;
-        let start = view.address(host, u32::try_from(len).ok()?)?;
+        let start = address(host, u32::try_from(len).ok()?)?;
         Some(Pool { arena, first, start, size, count })
     }
 
@@ -34,7 +39,7 @@ impl Pool {
         self.size
     }
 
-    /// Returns the kernel's address of a chunk.
+    /// Returns the device's address of a chunk.
     #[inline(always)]
     pub(super) fn address(&self, index: u16) -> u64 {
         self.start + u64::from(index) * u64::from(self.size)
@@ -46,20 +51,20 @@ impl Pool {
         self.first + u64::from(index) * u64::from(self.size)
     }
 
-    /// Returns the chunk that contains this kernel address, if there is one.
+    /// Returns the chunk that contains this address of the device's, if there is one.
     #[inline(always)]
     pub(super) fn index(&self, address: u64) -> Option<u16> {
         let index = address.checked_sub(self.start)? / u64::from(self.size);
         (index < self.count.into()).then_some(index as u16)
     }
 
-    /// Returns the arena's address of a kernel address in these chunks.
+    /// Returns the arena's address of an address of the device's in these chunks.
     #[inline(always)]
     pub(super) fn in_arena(&self, address: u64) -> Option<u64> {
         Some(self.first + address.checked_sub(self.start)?)
     }
 
-    /// Returns the bytes that the kernel wrote to an address in these chunks.
+    /// Returns the bytes that the device wrote to an address in these chunks.
     #[inline(always)]
     pub(super) fn segment(&self, address: u64, len: u32) -> Option<Segment<'_>> {
         self.arena.segment(self.in_arena(address)?, len)

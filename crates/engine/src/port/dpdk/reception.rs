@@ -1,0 +1,127 @@
+//! The receive side of a queue, as it moves between the control side and the half of a worker.
+
+use super::{OWN, chunk};
+use crate::port::pool::Pool;
+use ::dpdk::{Frame, Kind, Loan, Receive};
+
+/// Headroom of the switch's own chunks, which drivers leave before each frame.
+pub(super) const HEADROOM: u16 = 128;
+
+/// Records that are received at once: a frame may have as many pieces.
+const RECORDS: usize = 64;
+
+/// The receive side of a queue, and its buffers that nobody has.
+pub(super) struct Reception {
+    pub(super) queue: Receive,
+    /// Own chunks that neither the queue nor a burst has, and those that it gets next.
+    pub(super) spare: Vec<u16>,
+    own: Vec<Loan>,
+    /// Ids that no loan of a guest has.
+    pub(super) ids: Vec<u16>,
+    /// Number of all ids.
+    pub(super) most: u16,
+    /// Loans of a guest that the queue gets next: it takes none while the device is changed.
+    pub(super) guests: Vec<Loan>,
+    /// Records that were received; those from `at` to `end` are not processed yet.
+    frames: [Frame; RECORDS],
+    at: usize,
+    end: usize,
+}
+
+impl Reception {
+    /// Returns the side of a queue that has no buffers, with `chunks` chunks.
+    pub(super) fn new(queue: Receive, chunks: u16) -> Reception {
+        let most = queue.room(Kind::Guest).min(virtqueue::MAX_QUEUE_SIZE.into()) as u16;
+        Reception {
+            spare: (0..chunks).rev().collect(),
+            own: Vec::with_capacity(chunks.into()),
+            ids: (0..most).rev().collect(),
+            guests: Vec::with_capacity(most.into()),
+            most,
+            frames: [Frame::default(); RECORDS],
+            at: 0,
+            end: 0,
+            queue,
+        }
+    }
+
+    /// Receives records, if all that were received are processed.
+    #[inline(always)]
+    pub(super) fn fill(&mut self) {
+        if self.at == self.end {
+            self.at = 0;
+            self.end = self.queue.burst(&mut self.frames);
+        }
+    }
+
+    /// Returns the records that are not processed.
+    #[inline(always)]
+    pub(super) fn waiting(&self) -> &[Frame] {
+        &self.frames[self.at..self.end]
+    }
+
+    /// Takes the next record that is not processed.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Option<Frame> {
+        let frame = *self.waiting().first()?;
+        self.at += 1;
+        Some(frame)
+    }
+
+    /// Lends the queue all own chunks that nobody has: the device must never lack a buffer.
+    #[inline(always)]
+    pub(super) fn lend_own(&mut self, pool: &Pool) {
+        let loan = |chunk: u16| Loan::new(pool.address(chunk), pool.size(), HEADROOM, OWN | u32::from(chunk));
+        self.own.extend(self.spare.drain(..).map(loan));
+        if !self.own.is_empty() {
+            let lent = self.queue.lend(Kind::Own, &self.own);
+            self.own.drain(..lent);
+        }
+    }
+
+    /// Lends the queue the guest's buffers that wait.
+    #[inline(always)]
+    pub(super) fn lend_guests(&mut self) {
+        if !self.guests.is_empty() {
+            let lent = self.queue.lend(Kind::Guest, &self.guests);
+            self.guests.drain(..lent);
+        }
+    }
+
+    /// Returns how many more of a guest's buffers can be lent.
+    #[inline(always)]
+    pub(super) fn room(&self) -> usize {
+        self.ids.len().min(self.queue.room(Kind::Guest).saturating_sub(self.guests.len()))
+    }
+
+    /// Returns the number of own chunks that the device has, of all these that are not in the queue: frames that come in these have to
+    /// be copied, as those in chunks that a burst has or that are held.
+    #[inline(always)]
+    pub(super) fn own_out(&self, chunks: u16) -> usize {
+        let out = self.queue.out();
+        let in_use = usize::from(chunks) - self.own.len() - self.spare.len() - out.own as usize;
+        in_use + out.own_at_device as usize
+    }
+
+    /// Forgets records that were not processed and loans that the queue has not got. Returns the number of frames that are lost.
+    pub(super) fn forget(&mut self) -> u64 {
+        let mut lost = 0;
+        while let Some(frame) = self.next() {
+            lost += u64::from(!frame.more() && frame.len > 0);
+            match chunk(frame.id) {
+                Some(chunk) => self.spare.push(chunk),
+                None => self.ids.push(frame.id as u16),
+            }
+        }
+        self.ids.extend(self.guests.drain(..).map(|loan| loan.id() as u16));
+        lost
+    }
+
+    /// Takes back a guest's buffers that the device does not have. Returns the number of those that it has.
+    pub(super) fn take_back(&mut self) -> u32 {
+        let mut ids = Vec::new();
+        self.queue.reclaim(Kind::Guest, &mut ids);
+        self.ids.extend(ids.into_iter().map(|id| id as u16));
+        self.queue.out().guest
+    }
+}
