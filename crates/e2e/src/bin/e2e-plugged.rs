@@ -1,7 +1,7 @@
 //! A guest in a virtual machine whose memory comes and goes under load; checks each frame, and what is written to memory that has gone.
 //!
-//! `e2e-plugged SOCKET split|packed CONTROL QUEUE`: the last two name the switch's control socket and the physical queue of the mapping,
-//! as `port.queue`. It receives the stream of an `Echoed` with number 1.
+//! `e2e-plugged SOCKET split|packed CONTROL QUEUE STREAM`: CONTROL is the switch's control socket, QUEUE the physical queue of the mapping,
+//! as `port.queue`, and STREAM the number of the stream (`Echoed`) that it receives.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,8 +10,7 @@ use e2e::virtio::{By, Plugged, Sink};
 use engine::stats::{MappingStats, Snapshot};
 use millrace::control::Client;
 
-/// Both ends of the stream that it receives, and the lengths of its frames.
-const END: u8 = 1;
+/// Lengths of frames.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
 fn main() -> ExitCode {
@@ -29,11 +28,12 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &[String]) -> Result<String, Box<dyn std::error::Error>> {
-    let [socket, format, control, queue] = arguments else {
-        return Err("usage: e2e-plugged SOCKET split|packed CONTROL QUEUE".into());
+    let [socket, format, control, queue, stream] = arguments else {
+        return Err("usage: e2e-plugged SOCKET split|packed CONTROL QUEUE STREAM".into());
     };
     let mapping = || mapping(Path::new(control), queue).expect("the switch has a mapping");
-    let sink = Sink::new(END, END, SIZES);
+    let stream = stream.parse()?;
+    let sink = Sink::new(stream, stream, SIZES);
     let mut guest = Plugged::connect(Path::new(socket), format == "packed", sink, mapping);
     guest.in_place();
     for early in [false, true] {

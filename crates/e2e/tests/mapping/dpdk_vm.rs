@@ -5,12 +5,13 @@
 
 use std::time::Instant;
 
-use e2e::echoed::Echoed;
-use e2e::guest::{self, Kernel, Model, Nic, Socket, Vm};
+use e2e::echoed::{Echoed, Flowing};
+use e2e::guest::{self, Job, Kernel, Model, Nic, Socket, Vm};
 use e2e::virtio::Sizes;
-use e2e::{Home, SOON};
+use e2e::{Home, SOON, VmSwitch};
 use lab::Result;
 use lab::dpdk::plugin;
+use lab::millrace::config::*;
 
 /// The machine's NICs, and DPDK's names for their drivers.
 const NICS: [(Model, &str); 3] =
@@ -23,6 +24,10 @@ const SIZES: Sizes = 60..=1514;
 
 /// Frames that each NIC exchanges at once.
 const FRAMES: u64 = 400;
+
+/// How often the guests of all NICs die, and after how many deaths all one-time allocations have been made.
+const DEATHS: usize = 17;
+const WARM: usize = 3;
 
 /// Huge pages of the machine, of 2 MiB: DPDK's and the guests'.
 const HUGE_PAGES: usize = 96;
@@ -80,4 +85,133 @@ fn the_machine_s_nics_work_with_testpmd() -> Result<()> {
         machine.vm.finish(testpmd, SOON)?;
     }
     machine.vm.power_off(SOON)
+}
+
+/// Returns the switch's configuration: each NIC's port and a guest's, which are patched, or one wire.
+fn config(addresses: &[String], mapped: bool) -> RawFile {
+    let parts = addresses.iter().zip(0..).map(|(address, number)| {
+        let [wan, fw] = ["wan", "fw"].map(|name| format!("{name}{number}"));
+        let wire = || RawMapping { copy_break: 0.into(), ..pass_through(&wan, &fw) };
+        let joint = (mapped.then(wire), (!mapped).then(|| patch(&wan, &fw)));
+        (dpdk_port(&wan, address), vhost_user(&fw), joint)
+    });
+    let devices: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    file((parts.collect::<Vec<_>>(), dpdk_devices(&devices), Acceleration::Off, polling()))
+}
+
+/// A guest for each NIC.
+struct Guests<'v> {
+    vm: &'v Vm,
+    jobs: Vec<Job>,
+}
+
+impl<'v> Guests<'v> {
+    /// Starts guests that run this program.
+    fn start(vm: &'v Vm, command: impl Fn(usize) -> String) -> Result<Self> {
+        let jobs = (0..NICS.len()).map(|number| vm.start(&format!("cd /tmp/m && exec {}", command(number))));
+        Ok(Self { vm, jobs: jobs.collect::<Result<_>>()? })
+    }
+
+    /// Starts guests that send back all frames.
+    fn echo(vm: &'v Vm, packed: bool) -> Result<Self> {
+        let format = if packed { "packed" } else { "split" };
+        Self::start(vm, |number| format!("e2e-echo fw{number}.sock {format} 256"))
+    }
+
+    fn kill(self) -> Result<()> {
+        self.jobs.iter().try_for_each(|job| self.vm.kill(job))?;
+        self.jobs.into_iter().try_for_each(|job| self.vm.finish(job, SOON).map(drop))
+    }
+
+    /// Waits until they end by themselves, and returns what they said.
+    fn finish(self) -> Result<Vec<String>> {
+        self.jobs.into_iter().map(|job| self.vm.checked(job, SOON)).collect()
+    }
+}
+
+/// Waits until frames come back from each guest, and then exchanges frames without a loss.
+fn exchange(far: Vec<Echoed>) -> Result<Vec<Echoed>> {
+    let flows: Vec<_> = far.into_iter().map(Echoed::flow).collect();
+    let answered = flows.into_iter().map(|mut flow| flow.wait(1).and_then(|()| flow.stop()));
+    let mut far: Vec<_> = answered.collect::<Result<_>>()?;
+    std::thread::scope(|scope| {
+        let all: Vec<_> = far.iter_mut().map(|far| scope.spawn(|| far.exchange(FRAMES))).collect();
+        all.into_iter().try_for_each(|one| one.join().expect("it does not panic"))
+    })?;
+    Ok(far)
+}
+
+/// Returns how many files and mappings the switch has.
+fn holds(vm: &Vm) -> Result<String> {
+    vm.check("cd /proc/$(cat /tmp/m/pid) && ls fd | wc -l && wc -l <maps")
+}
+
+/// Kills the guests of all NICs while frames flow, again and again; others take their places. Returns the last ones.
+fn kill_guests<'v>(vm: &'v Vm, mut guests: Guests<'v>, far: Vec<Echoed>) -> Result<(Guests<'v>, Vec<Echoed>)> {
+    let mut flows: Vec<_> = far.into_iter().map(Echoed::flow).collect();
+    let mut before = String::new();
+    for death in 0..DEATHS {
+        flows.iter_mut().try_for_each(|flow| flow.wait(50))?;
+        guests.kill()?;
+        if death == WARM {
+            before = holds(vm)?;
+        }
+        guests = Guests::echo(vm, death % 2 == 0)?;
+    }
+    flows.iter_mut().try_for_each(|flow| flow.wait(50))?;
+    println!("after {WARM} deaths and after {DEATHS}: {before}; {}", holds(vm)?);
+    let far = exchange(flows.into_iter().map(Flowing::stop).collect::<Result<_>>()?)?;
+    Ok((guests, far))
+}
+
+/// Guests receive into memory that comes and goes.
+fn plug(vm: &Vm, far: Vec<Echoed>, packed: bool) -> Result<Vec<Echoed>> {
+    let format = if packed { "packed" } else { "split" };
+    let guests = Guests::start(vm, |number| {
+        format!("e2e-plugged fw{number}.sock {format} control wan{number}.0 {}", number + 1)
+    })?;
+    let fed: Vec<_> = far.into_iter().map(Echoed::feed).collect();
+    let said = guests.finish();
+    let far = fed.into_iter().map(Flowing::stop).collect();
+    println!("{}", said?.join("\n"));
+    far
+}
+
+#[test]
+fn nics_receive_into_guests_by_dma() -> Result<()> {
+    let (home, began) = (Home::new(), Instant::now());
+    let mut programs = vec![e2e::program().to_owned(), e2e::plugin::of_millrace().to_owned()];
+    programs.extend(["e2e-echo", "e2e-plugged"].map(e2e::companion));
+    let Machine { vm, addresses, mut far } =
+        Machine::boot(&home, |builder| programs.iter().fold(builder, |builder, program| builder.program(program)))?;
+    println!("ready after {:?}", began.elapsed());
+    let switch = VmSwitch::start(&vm, config(&addresses, false))?;
+    println!("the switch runs after {:?}\n{}", began.elapsed(), switch.ctl("ports")?);
+    let guests = Guests::echo(&vm, false)?;
+    far = exchange(far)?;
+    println!("copied after {:?}\n{}", began.elapsed(), switch.ctl("ports")?);
+    let ports = switch.ctl("ports")?;
+    for (_, driver) in NICS {
+        assert!(ports.contains(driver), "{ports}");
+    }
+
+    guests.kill()?;
+    println!("{}", switch.reload(config(&addresses, true))?);
+    println!("reloaded after {:?}", began.elapsed());
+    let guests = Guests::echo(&vm, false)?;
+    far = exchange(far)?;
+    println!("mapped after {:?}\n{}", began.elapsed(), switch.ctl("mappings")?);
+    for mapping in switch.mappings()? {
+        assert!(mapping.zero_copy && mapping.in_place > FRAMES / 2, "{mapping:?}");
+    }
+    let (guests, mut far) = kill_guests(&vm, guests, far)?;
+    println!("killed after {:?}\n{}", began.elapsed(), switch.ctl("mappings")?);
+    guests.kill()?;
+    for packed in [false, true] {
+        far = plug(&vm, far, packed)?;
+        println!("plugged after {:?}", began.elapsed());
+    }
+    println!("{}", switch.ctl("ports")?);
+    switch.stop()?;
+    vm.power_off(SOON)
 }
