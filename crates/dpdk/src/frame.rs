@@ -33,6 +33,11 @@ impl Loan {
     pub fn new(addr: u64, len: u32, start: u16, id: u32) -> Loan {
         Loan { addr, len, id, start: start.into(), reserved: 0 }
     }
+
+    /// Returns its id.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
 }
 
 /// What a device found out about the checksums of a frame.
@@ -97,6 +102,22 @@ impl ToSend {
     /// Describes `len` bytes at `addr`, a frame or its last piece. [`Transmit::done`](crate::Transmit::done) names it by `id`.
     pub fn new(addr: u64, len: u16, id: u32) -> ToSend {
         ToSend { addr, id, len, flags: 0 }
+    }
+
+    /// Returns its id.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Returns its length in bytes.
+    #[allow(clippy::len_without_is_empty)] // Never empty.
+    pub fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Reports whether the frame goes on in the next record.
+    pub fn more(&self) -> bool {
+        self.flags & MORE != 0
     }
 
     /// Says that the frame goes on in the next record.

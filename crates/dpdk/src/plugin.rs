@@ -21,11 +21,16 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Opens the plugin that the variable `MILLRACE_DPDK_PLUGIN` names, or else the one beside the program.
-    pub fn find() -> Result<Plugin> {
+    /// Returns where the plugin is looked for: at the path that the variable `MILLRACE_DPDK_PLUGIN` has, or else beside the program.
+    pub fn path() -> PathBuf {
         let path =
             env::var_os(VARIABLE).map(PathBuf::from).or_else(|| Some(env::current_exe().ok()?.with_file_name(FILE)));
-        Plugin::open(&path.unwrap_or_else(|| FILE.into()))
+        path.unwrap_or_else(|| FILE.into())
+    }
+
+    /// Opens the plugin at [`Plugin::path`].
+    pub fn find() -> Result<Plugin> {
+        Plugin::open(&Plugin::path())
     }
 
     /// Opens the plugin at `path`.

@@ -7,7 +7,7 @@
 //! - [`echoed`]: frames that a guest inside a virtual machine sends back;
 //! - [`live`]: honest traffic during an attack; [`mapped`]: guests of mapped ports that come and go;
 //! - [`stream`], [`aggregate`]: packets that are joined, and aggregates made by hand;
-//! - [`flows`], [`host`], [`transfer`], [`plugin`]: switches that forward by flows, hosts, files, the driver for DPDK.
+//! - [`flows`], [`host`], [`transfer`], [`plugin`]: switches that forward by flows, hosts, files, the driver and the plugin for DPDK.
 //!
 //! The processes and namespaces around them are those of [`lab`]. Two cores are enough: a poller needs a core to itself, so
 //! [`lab::cpu::Plan`] gives one to the switch and the rest to everything else.

@@ -3,7 +3,8 @@
 use crate::virtio::{Guest, Options};
 use lab::Result;
 use lab::millrace::config::{
-    Part, RawPort, VirtioUser, af_packet, af_xdp, patch, patched, port, sleeper, socket, vhost_user,
+    Part, RawDpdk, RawPort, VirtioUser, af_packet, af_xdp, dpdk_devices, dpdk_port, patch, patched, port, sleeper,
+    socket, vhost_user,
 };
 use lab::netns::Namespace;
 
@@ -114,6 +115,9 @@ pub fn wan() -> RawPort {
     af_xdp("wan", "up0")
 }
 
+/// The device of a DPDK port at a [`Cable`].
+pub const DPDK: &str = "net_af_packet0,iface=up0";
+
 /// Kinds of physical ports that can be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -121,18 +125,21 @@ pub enum Kind {
     VirtioUser,
     /// An AF_XDP port.
     AfXdp,
+    /// A DPDK port, with a driver that copies between the kernel and the buffers that it gets.
+    Dpdk,
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 2] = [Kind::VirtioUser, Kind::AfXdp];
+pub const KINDS: [Kind; 3] = [Kind::VirtioUser, Kind::AfXdp, Kind::Dpdk];
 
-/// The way from a switch to a wire: a port `wan` of either kind.
+/// The way from a switch to a wire: a port `wan` of one of the kinds.
 pub struct Line {
     /// The other side.
     pub wire: Wire,
     /// The cable between the two, if there is one.
     pub cable: Option<Cable>,
     wan: RawPort,
+    dpdk: Option<RawDpdk>,
 }
 
 impl Line {
@@ -141,15 +148,19 @@ impl Line {
         if kind == Kind::VirtioUser {
             let wire = Wire::start();
             let wan = wire.port(packed);
-            return Ok(Line { wire, cable: None, wan });
+            return Ok(Line { wire, cable: None, wan, dpdk: None });
         }
         let cable = Cable::new()?;
-        Ok(Line { wire: cable.wire(), cable: Some(cable), wan: wan() })
+        let (wan, dpdk) = match kind {
+            Kind::Dpdk => (dpdk_port("wan", "net_af_packet0"), Some(dpdk_devices(&[DPDK]))),
+            _ => (wan(), None),
+        };
+        Ok(Line { wire: cable.wire(), cable: Some(cable), wan, dpdk })
     }
 
     /// Starts a switch with the port `wan`, `fw` for a guest, and the rest.
     pub fn switch(&self, home: &Home, rest: impl Part) -> Millrace {
-        let config = (&self.wan, vhost_user("fw"), rest);
+        let config = (&self.wan, &self.dpdk, vhost_user("fw"), rest);
         let millrace = match &self.cable {
             Some(cable) => home.start_inside(&cable.here, config),
             None => home.start(config),

@@ -1,6 +1,7 @@
 //! The directory of a Millrace.
 
 use super::{Millrace, program};
+use crate::plugin;
 use lab::millrace::config::Configuration;
 use lab::millrace::{Files, Start};
 use lab::netns::Namespace;
@@ -64,10 +65,16 @@ impl Home {
     }
 
     fn launch(&self, start: Start, configuration: impl Configuration) -> Millrace {
-        self.configure(configuration);
+        let text = configuration.text();
+        self.configure(&text);
         // Thread timing decides how many arenas the C library's allocator makes and how many stacks of ended threads it
         // keeps. Each adds mappings, like a leak.
         let start = start.env("MALLOC_ARENA_MAX", "1").env("GLIBC_TUNABLES", "glibc.pthread.stack_cache_size=0");
+        let start = if text.contains("[dpdk]") {
+            start.env("MILLRACE_DPDK_PLUGIN", &plugin::of_millrace().display().to_string())
+        } else {
+            start
+        };
         Millrace::of(start.start(self.files()).unwrap_or_else(|error| panic!("{error}")))
     }
 }

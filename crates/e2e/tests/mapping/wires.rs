@@ -23,7 +23,7 @@ const FRAMES: u64 = 20_000;
 fn traffic(kind: Kind) -> (RangeInclusive<usize>, u64) {
     match kind {
         Kind::VirtioUser => (60..=1500, 64),
-        Kind::AfXdp => (60..=1514, 32),
+        Kind::AfXdp | Kind::Dpdk => (60..=1514, 32),
     }
 }
 

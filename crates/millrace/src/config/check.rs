@@ -213,7 +213,9 @@ impl Checks for Check<'_> {
         let listed = self.listed.iter().flatten().find(|device| dpdk::name(device) == at.value).cloned();
         if listed.is_none() {
             let (message, help) = match &self.listed {
-                None => ("there is no section [dpdk]".to_owned(), format!("add [dpdk] with devices = [\"{}\"]", at.value)),
+                None => {
+                    ("there is no section [dpdk]".to_owned(), format!("add [dpdk] with devices = [\"{}\"]", at.value))
+                }
                 Some(_) => (
                     format!("`devices` of [dpdk] does not list device `{}`", at.value),
                     format!("add \"{}\" there, with its arguments if it is a virtual device", at.value),

@@ -18,8 +18,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Places where DPDK looks for its libraries, for devices and their drivers, and for memory. Its drivers are libraries, too.
-const DPDK_LOOKS: [&str; 7] =
-    ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/etc/ld.so.cache", "/sys", "/proc"];
+const DPDK_LOOKS: [&str; 7] = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/etc/ld.so.cache", "/sys", "/proc"];
 
 /// Kind of access to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

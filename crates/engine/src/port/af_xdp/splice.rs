@@ -1,9 +1,9 @@
 //! The rings of a socket as those of a driver, whose entries are spliced with those of a guest's queue
 //! ([`virtqueue::device::Spliced`]).
 
+use super::UmemView;
 use super::in_flight::InFlight;
 use super::rings::{RxRings, TxRings};
-use super::UmemView;
 use crate::port::pool::Pool;
 use virtqueue::NET_HEADER;
 use virtqueue::driver::{Buffer, Reach, Run, Take, TakenBack};

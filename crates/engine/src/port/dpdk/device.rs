@@ -150,7 +150,10 @@ impl Device {
         let port = self.port();
         port.start().map_err(text)?;
         if let Err(why) = port.set_promiscuous(true) {
-            tracing::warn!("port \"{}\": frames to other addresses than the device's may not arrive: {why}", self.site.name());
+            tracing::warn!(
+                "port \"{}\": frames to other addresses than the device's may not arrive: {why}",
+                self.site.name()
+            );
         }
         self.add_rules(&port);
         Ok(sides)
@@ -219,7 +222,9 @@ impl Device {
             return Err(format!("the MTU of {name} is {}; lower it to {most}", self.mtu));
         }
         // Frames for others could land in the guest's buffers.
-        if let Some((_, why)) = self.rules.lock().unwrap().refused.iter().find(|(refused, _)| usize::from(*refused) == queue) {
+        if let Some((_, why)) =
+            self.rules.lock().unwrap().refused.iter().find(|(refused, _)| usize::from(*refused) == queue)
+        {
             return Err(why.clone());
         }
         let mut guests = self.guests.lock().unwrap();
@@ -313,7 +318,11 @@ impl Device {
         let rules = self.rules.lock().unwrap();
         let taken = if rules.taken.is_empty() { String::new() } else { format!(", flow rules: {}", rules.taken.len()) };
         let refused: String = rules.refused.iter().map(|(_, why)| format!(", {why}")).collect();
-        let late = if self.in_place { "" } else { ", frames of guests are copied when they are sent, as the driver returns buffers late" };
+        let late = if self.in_place {
+            ""
+        } else {
+            ", frames of guests are copied when they are sent, as the driver returns buffers late"
+        };
         let checksums = if self.unfinished.as_ref().is_some_and(Unfinished::is_seen) {
             ", the switch computes checksums that the sender leaves to hardware (there, `ethtool -K END tx off`)"
         } else {

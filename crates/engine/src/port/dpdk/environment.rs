@@ -29,7 +29,9 @@ pub fn start(devices: &[String], memory: u64) -> Result<String, String> {
 
 /// Returns the DPDK of this process.
 pub(super) fn started() -> Result<&'static Dpdk, String> {
-    STARTED.get().ok_or_else(|| "the switch was started without [dpdk], and can't load it any more: start it again".to_owned())
+    STARTED
+        .get()
+        .ok_or_else(|| "the switch was started without [dpdk], and can't load it any more: start it again".to_owned())
 }
 
 /// Reports whether this many bytes of huge pages are free.

@@ -86,7 +86,9 @@ impl Kind for Settings {
     }
 
     fn steers(&self) -> Result<(), &'static str> {
-        Err("is of driver dpdk: the device fills buffers before the switch can steer; bring the guest's frames to a queue by [[port.steer]]")
+        Err(
+            "is of driver dpdk: the device fills buffers before the switch can steer; bring the guest's frames to a queue by [[port.steer]]",
+        )
     }
 
     fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {

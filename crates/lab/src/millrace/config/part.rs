@@ -46,6 +46,7 @@ sole_sections! {
     RawMetrics => metrics,
     RawOpenflow => openflow,
     RawConfinement => confinement,
+    RawDpdk => dpdk,
 }
 
 impl Part for Acceleration {
@@ -76,6 +77,7 @@ impl Part for RawFile {
         take(&mut file.metrics, self.metrics);
         take(&mut file.openflow, self.openflow);
         take(&mut file.confinement, self.confinement);
+        take(&mut file.dpdk, self.dpdk);
     }
 }
 

@@ -45,6 +45,17 @@ pub fn af_xdp(name: &str, interface: &str) -> RawPort {
     port(name, AfXdp { interface: interface.into(), ..AfXdp::default() })
 }
 
+/// Returns a port that drives this device of DPDK, by its name without arguments.
+pub fn dpdk_port(name: &str, device: &str) -> RawPort {
+    port(name, Dpdk { device: device.into(), ..Dpdk::default() })
+}
+
+/// Returns the DPDK of ports with these devices, with little memory.
+pub fn dpdk_devices(devices: &[&str]) -> RawDpdk {
+    let devices: Vec<At<String>> = devices.iter().map(|&device| device.to_owned().into()).collect();
+    RawDpdk { devices: devices.into(), memory: "64M".into() }
+}
+
 /// Returns a port whose frames come from a capture file.
 pub fn replay(name: &str, file: &str) -> RawPort {
     port(name, Pcap { replay: file.into(), ..Pcap::default() })

@@ -97,6 +97,17 @@ fn every_key_of_every_kind_of_port_is_written() {
         mac = "02:00:00:00:00:03"
         queue = 1
         [[port]]
+        name = "dpdk"
+        driver = "dpdk"
+        device = "net_tap0"
+        queues = 2
+        queue-size = 64
+        mtu = 1400
+        vlan = 10
+        [[port.steer]]
+        mac = "02:00:00:00:00:13"
+        queue = 1
+        [[port]]
         name = "pcap"
         driver = "pcap"
         replay = "in.pcap"
@@ -123,7 +134,7 @@ fn every_key_of_every_kind_of_port_is_written() {
         vlan = 9
         [[bridge]]
         name = "br0"
-        ports = ["vhost", "asked", "virtio", "tap", "packet", "xdp", "pcap", "generator", "loopback"]
+        ports = ["vhost", "asked", "virtio", "tap", "packet", "xdp", "dpdk", "pcap", "generator", "loopback"]
         ageing = 10
         learned-limit = 11
         openflow = true
@@ -180,6 +191,9 @@ fn every_key_of_every_kind_of_port_is_written() {
         fail-mode = "secure"
         relay = true
         datapath-id = 5
+        [dpdk]
+        devices = ["net_tap0,iface=t1"]
+        memory = "64M"
         [confinement]
         enabled = false
         directories = ["/tmp"]
@@ -192,9 +206,13 @@ fn parts_make_the_file_that_their_text_would() {
     let made = (
         vhost_user("a"),
         RawPort { aggregate: true.into(), ..virtio_user("b", Path::new("/b.sock")) },
-        [tap("t", "t0"), af_packet("p", "p0"), af_xdp("x", "x0")],
+        (
+            [tap("t", "t0"), af_packet("p", "p0"), af_xdp("x", "x0")],
+            dpdk_port("n", "net_null0"),
+            dpdk_devices(&["net_null0"]),
+        ),
         vec![replay("in", "in.pcap"), record("out", "out.pcap"), generator("g"), sink("s"), loopback("l")],
-        (patch("a", "b"), bridge("br0", ["t", "p", "x", "in", "out", "g", "s", "l"]), patched("c", "d")),
+        (patch("a", "b"), bridge("br0", ["t", "p", "x", "n", "in", "out", "g", "s", "l"]), patched("c", "d")),
         RawAggregation {
             next_hops: vec![next_hop(1, "02:00:00:00:00:02", "192.0.2.2").into()],
             flows: vec![flow(100, 1).into()],
@@ -210,6 +228,7 @@ fn parts_make_the_file_that_their_text_would() {
             { name = "t", driver = "tap", interface = "t0" },
             { name = "p", driver = "af_packet", interface = "p0" },
             { name = "x", driver = "af_xdp", interface = "x0" },
+            { name = "n", driver = "dpdk", device = "net_null0" },
             { name = "in", driver = "pcap", replay = "in.pcap" },
             { name = "out", driver = "pcap", record = "out.pcap" },
             { name = "g", driver = "generator" },
@@ -219,9 +238,10 @@ fn parts_make_the_file_that_their_text_would() {
             { name = "d", driver = "vhost-user", socket = "d.sock" },
         ]
         patch = [{ ports = ["a", "b"] }, { ports = ["c", "d"] }]
-        bridge = [{ name = "br0", ports = ["t", "p", "x", "in", "out", "g", "s", "l"] }]
+        bridge = [{ name = "br0", ports = ["t", "p", "x", "n", "in", "out", "g", "s", "l"] }]
         worker = [{ cpu = 0, idle = "sleep" }]
         confinement.enabled = false
+        dpdk = { devices = ["net_null0"], memory = "64M" }
         [aggregation]
         mac = "02:00:00:00:00:01"
         addresses = ["192.0.2.1"]

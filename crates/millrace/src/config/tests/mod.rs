@@ -11,7 +11,8 @@ mod sharing;
 mod vxlan;
 
 use super::*;
-use engine::port::{af_xdp, generator, pcap, tap, vhost_user, virtio_user};
+use engine::port::steer::Steer;
+use engine::port::{af_xdp, dpdk, generator, pcap, tap, vhost_user, virtio_user};
 use engine::spec::{
     Access, BridgeSpec, Driver, FailMode, Faults, Idle, Mode, Pace, PortQueues, PortSpec, QueueSizes, WorkerSpec,
     XdpMode,
@@ -78,12 +79,14 @@ fn a_minimal_file_gets_all_defaults() {
 fn every_driver_takes_its_options() {
     let config = valid(
         r#"
+        dpdk.devices = ["0000:3b:00.0", "net_tap0,iface=t1"]
         port = [
           {name="t", driver="tap", interface="t0", mtu=9000, queues=2},
           {name="p", driver="pcap", replay="in.pcap", record="out.pcap", loop=true, rate=9, burst=8, record-to="all.pcap"},
           {name="g", driver="generator", size=60, rate=1000, frames=5, mac="02:00:00:00:00:01"},
           {name="x", driver="af_xdp", interface="eth2", queues=2, mode="zero-copy", queue-size=512, steer=[{mac="02:00:00:00:00:01", queue=1}]},
           {name="y", driver="af_xdp", interface="eth3"},
+          {name="d", driver="dpdk", device="net_tap0", queues=2, queue-size=64, mtu=1400, steer=[{mac="02:00:00:00:00:01", queue=1}]},
           {name="i", driver="af_packet", interface="eth1", fault={drop=1, corrupt=0.5, delay="5ms", seed=7}},
         ]
         "#,
@@ -101,11 +104,14 @@ fn every_driver_takes_its_options() {
         Driver::Generator(generator::Settings { size: 60, pace: Pace { rate: 1000, burst: 1 }, frames: 5, mac })
     );
     let fault = Faults { drop: 1.0, corrupt: 0.5, delay: Duration::from_millis(5), seed: 7 };
-    assert_eq!(config.spec.ports[5].fault, Some(fault));
+    assert_eq!(config.spec.ports[6].fault, Some(fault));
     let xdp = |interface: &str, queues, mode, queue_size, steer| {
         Driver::AfXdp(af_xdp::Settings { interface: interface.into(), queues, mode, queue_size, steer })
     };
-    let steer = af_xdp::Steer { mac: MacAddr([2, 0, 0, 0, 0, 1]), queue: 1 };
+    let steer = Steer { mac: MacAddr([2, 0, 0, 0, 0, 1]), queue: 1 };
+    let device = "net_tap0,iface=t1".into();
+    let dpdk = dpdk::Settings { device, queues: 2, queue_size: 64, mtu: Some(1400), steer: vec![steer] };
+    assert_eq!(*drivers[5], Driver::Dpdk(dpdk));
     assert_eq!(*drivers[3], xdp("eth2", 2, XdpMode::ZeroCopy, 512, vec![steer]));
     assert_eq!(*drivers[4], xdp("eth3", 1, XdpMode::Auto, 1024, vec![]));
     assert_eq!(config.spec.ports[1].record, Some("/etc/all.pcap".into()));
