@@ -36,10 +36,8 @@ fn run(arguments: &[String]) -> Result<String, Box<dyn std::error::Error>> {
     let sink = Sink::new(stream, stream, SIZES);
     let mut guest = Plugged::connect(Path::new(socket), format == "packed", sink, mapping);
     guest.in_place();
-    for early in [false, true] {
-        for by in [By::Slot, By::Table] {
-            guest.come_and_go(by, early)?;
-        }
+    for (by, early) in [(By::Slot, false), (By::Table, true)] {
+        guest.come_and_go(by, early)?;
     }
     guest.fill()?;
     Ok(format!("{:?}", guest.mapping()))
