@@ -123,7 +123,8 @@ reasons! {
     Injected = "injected",
     /// More frames are to be delayed by fault injection than it holds.
     DelayFull = "delay-full",
-    /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.
+    /// The kernel, or the device of a dpdk port, lost frames before the switch could take them, or they are longer than the buffers it has
+    /// for them.
     KernelLoss = "kernel-loss",
 }
 

@@ -125,7 +125,7 @@ impl Kernel {
     }
 
     fn prepare_of(origin: &Origin) -> Result<Self> {
-        let cache = cache(origin)?;
+        let cache = cache(origin.cache)?;
         let _lock = lock(&cache)?;
         let name = match cached(&cache)? {
             Some(name) => name,
@@ -173,13 +173,13 @@ fn present(directory: &Path, modules: &[&'static str]) -> Vec<(&'static str, Pat
     all.filter(|(_, path)| path.exists()).collect()
 }
 
-/// Returns the cache directory, inside Cargo's target directory.
-fn cache(origin: &Origin) -> Result<PathBuf> {
+/// Returns a directory of the cache, inside Cargo's target directory.
+pub(super) fn cache(name: &str) -> Result<PathBuf> {
     let target = match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => PathBuf::from(target),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
     };
-    let cache = target.join("e2e").join(origin.cache);
+    let cache = target.join("e2e").join(name);
     fs::create_dir_all(&cache).map_err(Error::io(format!("creating {}", cache.display())))?;
     cache.canonicalize().map_err(Error::io(format!("resolving {}", cache.display())))
 }

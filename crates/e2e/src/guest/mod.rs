@@ -24,6 +24,7 @@ mod link;
 mod module;
 mod net;
 mod nic;
+mod qemu;
 mod vm;
 
 pub use accel::Accel;
@@ -33,4 +34,5 @@ pub use link::{Link, Socket};
 pub use module::Module;
 pub use net::{PingReport, move_file};
 pub use nic::{Model, Nic};
+pub use qemu::Qemu;
 pub use vm::{Builder, PATIENCE, READY, Vm};

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::agent::{Agent, Job, Outcome};
 use super::initramfs::{self, Contents};
 use super::nic::{escaped, pci_address};
-use super::{Accel, Kernel, Nic};
+use super::{Accel, Kernel, Nic, Qemu};
 use lab::process::{Daemon, Launch, Usage};
 use lab::{Error, Result, cpu};
 
@@ -33,6 +33,7 @@ pub struct Builder {
     accel: Option<Accel>,
     contents: Contents,
     iommu: bool,
+    qemu: Qemu,
 }
 
 impl Builder {
@@ -84,6 +85,12 @@ impl Builder {
         self
     }
 
+    /// Sets the QEMU that runs it; the default is the installed one.
+    pub fn qemu(mut self, qemu: Qemu) -> Self {
+        self.qemu = qemu;
+        self
+    }
+
     /// Adds a file of the host, as `/files/NAME`.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.contents.files.push(path.into());
@@ -119,7 +126,7 @@ impl Builder {
                              ipv6.disable=1"
             .to_owned();
         arguments.push_str(accel.kernel_arguments());
-        let mut command = Command::new("qemu-system-x86_64");
+        let mut command = self.qemu.command();
         command
             .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"])
             .args(accel.arguments())
@@ -184,6 +191,7 @@ impl Vm {
             accel: None,
             contents: Contents::default(),
             iommu: false,
+            qemu: Qemu::default(),
         }
     }
 

@@ -141,6 +141,7 @@ pages! {
     aggregation_format: "docs/aggregation-format.md",
     captures: "docs/captures.md",
     configuration: "docs/configuration.md",
+    dpdk: "docs/dpdk.md",
     exchange: "docs/exchange.md",
     guests: "docs/guests.md",
     mapping: "docs/mapping.md",

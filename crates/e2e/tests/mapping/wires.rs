@@ -116,7 +116,9 @@ fn others_in_the_bridge_get_theirs() -> Result<()> {
             }
         }
         let mapping = millrace.mapping();
-        assert!(mapping.in_place > 0 && mapping.elsewhere > 0 && mapping.copied > 0, "{mapping:?}");
+        assert!(mapping.in_place > 0 && mapping.elsewhere > 0, "{mapping:?}");
+        // A device of DPDK gets buffers of the switch only while there are none of the guest's.
+        assert!(mapping.copied > 0 || kind == Kind::Dpdk, "{mapping:?}");
         millrace.stop();
     }
     Ok(())

@@ -59,7 +59,7 @@ fn the_confined_child() {
     let ports = "port = [{name='a', driver='pcap', record='captures/a.pcap'}]";
     let (config, _) = Config::parse(&file, ports).unwrap_or_else(|report| panic!("{report}"));
     let reach = Reach::of(&config, &file).unwrap();
-    let confined = millrace::confine::confine(&config.confinement, &reach).unwrap();
+    let confined = millrace::confine::confine(&config.confinement, &reach).unwrap().finish();
     assert!(confined.seccomp.active && confined.landlock.active, "{confined:?}");
     let own = place.join("captures/own");
     let gained: Vec<String> = [

@@ -231,7 +231,8 @@ fn a_kind_can_do_what_the_halves_of_its_ports_can() {
     for (driver, place, _) in &open {
         assert_eq!(place.abilities(), driver.capabilities().into(), "{}", driver.name());
     }
-    for (kind, _) in KINDS {
+    // Those of a DPDK device need DPDK, of which a process has one: e2e/tests/mapping/dpdk.rs.
+    for (kind, _) in KINDS.iter().filter(|(kind, _)| *kind != "dpdk") {
         assert!(
             open.iter().any(|(driver, ..)| driver.name() == *kind),
             "add a port of driver {kind} to those of this test"
