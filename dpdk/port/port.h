@@ -155,9 +155,9 @@ struct millrace_dpdk {
     struct mr_counts (*receive_counts)(const struct mr_receive *receive);
     // Has events of the queue wake up `epoll`.
     int (*receive_events)(struct mr_receive *receive, int epoll, bool on);
-    // Returns false if the device does not announce frames, or one is there already.
-    bool (*receive_arm)(struct mr_receive *receive);
-    void (*receive_disarm)(struct mr_receive *receive, int epoll);
+    // Forgets events of before. Returns false if the device does not announce frames, or one is there already.
+    bool (*receive_arm)(struct mr_receive *receive, int epoll);
+    void (*receive_disarm)(struct mr_receive *receive);
 
     int (*transmit_open)(uint16_t port, uint16_t queue, const struct mr_config *config, struct mr_transmit **transmit,
                          struct mr_sizes *sizes, char *error);

@@ -26,6 +26,7 @@ struct mr_receive {
     // Bytes that the device was told that a buffer has; those that a guest's buffer needs, from its start.
     uint32_t room, least;
     uint32_t capacity;
+    bool announces;
     struct pool pool;
     struct lent guest, own;
     // Frames that were taken from the device, of which those before `next` were passed on.
@@ -90,5 +91,5 @@ void receive_flush(struct mr_receive *receive);
 
 // events.c
 int receive_events(struct mr_receive *receive, int epoll, bool on);
-bool receive_arm(struct mr_receive *receive);
-void receive_disarm(struct mr_receive *receive, int epoll);
+bool receive_arm(struct mr_receive *receive, int epoll);
+void receive_disarm(struct mr_receive *receive);

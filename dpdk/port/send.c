@@ -13,8 +13,8 @@ static inline struct rte_mbuf *piece(struct mr_transmit *transmit, const struct 
     mbuf->data_len = record->len;
     // Drivers that write before a frame do so only if there is headroom.
     mbuf->data_off = 0;
+    mbuf->nb_segs = 1;
     mbuf->ol_flags = 0;
-    mbuf->port = RTE_MBUF_PORT_INVALID;
     return mbuf;
 }
 
@@ -90,7 +90,6 @@ static inline bool flush(struct mr_transmit *transmit, struct batch *batch, uint
 // Finishes the records of a frame that the device can't take.
 static void refuse(struct mr_transmit *transmit, const struct mr_frame *records, uint32_t count)
 {
-    // There may be more of them than `done` has room for: the caller breaks the rules then.
     for (uint32_t i = 0; i < count; i++)
         transmit_finish(transmit, records[i].id);
     add(&transmit->counts.dropped, 1);
@@ -103,9 +102,9 @@ uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *fram
     transmit_drain(transmit);
     while (at < count) {
         uint32_t records = records_of(frames + at, count - at);
-        if (records == 0 || (records > capacity - transmit->out - at && records <= capacity))
+        if (records == 0 || records > capacity - transmit->out - at)
             break;
-        struct rte_mbuf *frame = records > capacity ? NULL : frame_of(transmit, frames + at, records);
+        struct rte_mbuf *frame = frame_of(transmit, frames + at, records);
         if (unlikely(frame == NULL)) {
             if (!flush(transmit, &batch, &taken))
                 goto end;

@@ -155,8 +155,8 @@ pub struct Table {
     pub receive_out: unsafe extern "C" fn(*const RawReceive) -> RawOut,
     pub receive_counts: unsafe extern "C" fn(*const RawReceive) -> RawCounts,
     pub receive_events: unsafe extern "C" fn(*mut RawReceive, c_int, bool) -> c_int,
-    pub receive_arm: unsafe extern "C" fn(*mut RawReceive) -> bool,
-    pub receive_disarm: unsafe extern "C" fn(*mut RawReceive, c_int),
+    pub receive_arm: unsafe extern "C" fn(*mut RawReceive, c_int) -> bool,
+    pub receive_disarm: unsafe extern "C" fn(*mut RawReceive),
 
     pub transmit_open:
         unsafe extern "C" fn(u16, u16, *const RawConfig, *mut *mut RawTransmit, *mut RawSizes, Sentence) -> c_int,

@@ -308,6 +308,14 @@ impl Device {
         let receive = state.queues.iter().map(|(queue, _)| receive::out(&queue.half).guest_at_device).sum();
         (receive, state.queues.iter().map(|(_, queue)| transmit::out(&queue.half)).sum())
     }
+
+    /// Returns how many frames its queues have dropped since they were set up: received ones, and ones to send
+    /// ([`ReceiveCounts::dropped`](crate::ReceiveCounts::dropped), [`TransmitCounts::dropped`](crate::TransmitCounts::dropped)).
+    pub fn dropped(&self) -> (u64, u64) {
+        let state = self.shared.state();
+        let receive = state.queues.iter().map(|(queue, _)| receive::counts(&queue.half).dropped).sum();
+        (receive, state.queues.iter().map(|(_, queue)| transmit::counts(&queue.half).dropped).sum())
+    }
 }
 
 impl Drop for Device {

@@ -82,7 +82,7 @@ impl Receive {
 
     /// Lends buffers. Returns how many of them, from the first: it ends when there is no more [`room`](Receive::room), or at one that
     /// can't be lent: it is shorter than [`least`](Receive::least), or it and the room that was declared for the device are not in
-    /// one live [`Region`](crate::Region).
+    /// one live [`Region`](crate::Region). While a control function uses the device, it takes none.
     #[inline]
     pub fn lend(&mut self, kind: Kind, loans: &[Loan]) -> usize {
         let Some(queue) = self.queue.half.try_claim() else { return 0 };
@@ -118,10 +118,7 @@ impl Receive {
 
     /// Returns counts of the queue.
     pub fn counts(&self) -> ReceiveCounts {
-        let half = &self.queue.half;
-        // SAFETY: the half is open; the plugin reads its counters as atomics.
-        let counts = unsafe { (half.table().receive_counts)(half.peek()) };
-        ReceiveCounts { frames: counts.frames, dropped: counts.dropped, no_buffer: counts.no_buffer }
+        counts(&self.queue.half)
     }
 
     /// Returns a descriptor that becomes readable when frames arrive, after [`arm`](Receive::arm). There is one if the configuration
@@ -131,19 +128,19 @@ impl Receive {
         self.queue.events.as_ref().filter(|_| announces).map(AsFd::as_fd)
     }
 
-    /// Asks the device to announce frames. Returns false if it can't, or if frames may be there already. If true, ask for a burst once
-    /// more before you wait: one may have arrived meanwhile.
+    /// Makes the descriptor unreadable, and asks the device to announce frames. Returns false if it can't, or if frames may be there
+    /// already. If true, ask for a burst once more before you wait: one may have arrived meanwhile.
     pub fn arm(&self) -> bool {
-        let Some(queue) = self.queue.half.running() else { return false };
-        // SAFETY: the claim gives sole use of a half whose device runs.
-        unsafe { (queue.table().receive_arm)(queue.raw()) }
+        let (Some(queue), Some(events)) = (self.queue.half.running(), &self.queue.events) else { return false };
+        // SAFETY: the claim gives sole use of a half whose device runs. The descriptor is an epoll's, which is open.
+        unsafe { (queue.table().receive_arm)(queue.raw(), events.as_raw_fd()) }
     }
 
-    /// Ends announcements, and makes the descriptor unreadable.
+    /// Ends announcements.
     pub fn disarm(&self) {
-        let (Some(queue), Some(events)) = (self.queue.half.running(), &self.queue.events) else { return };
-        // SAFETY: the claim gives sole use of a half whose device runs. The descriptor is an epoll's, which is open.
-        unsafe { (queue.table().receive_disarm)(queue.raw(), events.as_raw_fd()) }
+        let Some(queue) = self.queue.half.running() else { return };
+        // SAFETY: the claim gives sole use of a half whose device runs.
+        unsafe { (queue.table().receive_disarm)(queue.raw()) }
     }
 }
 
@@ -157,4 +154,11 @@ pub(crate) fn out(half: &Half<RawReceive>) -> Out {
         guest_at_device: out.guest.saturating_sub(out.guest_waiting),
         own_at_device: out.own.saturating_sub(out.own_waiting),
     }
+}
+
+/// Returns counts of a half.
+pub(crate) fn counts(half: &Half<RawReceive>) -> ReceiveCounts {
+    // SAFETY: the half is open; the plugin reads its counters as atomics.
+    let counts = unsafe { (half.table().receive_counts)(half.peek()) };
+    ReceiveCounts { frames: counts.frames, dropped: counts.dropped, no_buffer: counts.no_buffer }
 }

@@ -46,8 +46,8 @@ impl Transmit {
         (self.queue.sizes.capacity as usize).saturating_sub(self.out() as usize)
     }
 
-    /// Sends frames. Returns how many of the records were taken, from the first: frames are taken whole. The bytes must stay as they
-    /// are until [`done`](Transmit::done) names the record.
+    /// Sends frames. Returns how many of the records were taken, from the first: frames are taken whole, so that one of more than 1024
+    /// pieces never is. The bytes must stay as they are until [`done`](Transmit::done) names the record.
     ///
     /// A frame that the device can't take is finished without being sent, and counted: it is shorter than 17 bytes or longer than the
     /// device allows, has too many pieces, or does not lie in live [`Region`](crate::Region)s.
@@ -82,10 +82,7 @@ impl Transmit {
 
     /// Returns counts of the queue.
     pub fn counts(&self) -> TransmitCounts {
-        let half = &self.queue.half;
-        // SAFETY: the half is open; the plugin reads its counters as atomics.
-        let counts = unsafe { (half.table().transmit_counts)(half.peek()) };
-        TransmitCounts { frames: counts.frames, dropped: counts.dropped }
+        counts(&self.queue.half)
     }
 }
 
@@ -93,4 +90,11 @@ impl Transmit {
 pub(crate) fn out(half: &Half<RawTransmit>) -> u32 {
     // SAFETY: the half is open; the plugin reads its counters as atomics.
     unsafe { (half.table().transmit_out)(half.peek()) }
+}
+
+/// Returns counts of a half.
+pub(crate) fn counts(half: &Half<RawTransmit>) -> TransmitCounts {
+    // SAFETY: the half is open; the plugin reads its counters as atomics.
+    let counts = unsafe { (half.table().transmit_counts)(half.peek()) };
+    TransmitCounts { frames: counts.frames, dropped: counts.dropped }
 }

@@ -33,7 +33,7 @@ reasons! {
     WorkerStalled = "worker-stalled",
     /// Another worker that sends to the destination hangs there.
     Stuck = "stuck",
-    /// The kernel refused the frame at the destination.
+    /// The kernel, or the device of a dpdk port, refused the frame at the destination.
     Refused = "refused",
     /// The capture file can't be opened, or it is a pipe without a reader.
     NoFile = "no-file",

@@ -14,7 +14,8 @@ const READ_BY: &[(&str, &[(&str, &str)])] = &[
     (".md", DOCUMENTS),
     ("wireshark/", &[("e2e", "aggregation"), ("e2e", "docs")]),
     ("kmod/", &[("e2e", "exchange")]),
-    ("dpdk/", &[("e2e", "aggregation"), ("e2e", "docs"), ("paflow-abi", "")]),
+    ("dpdk/net_paflow/", &[("e2e", "aggregation"), ("e2e", "docs"), ("paflow-abi", "")]),
+    ("dpdk/port/", &[("dpdk", "devices")]),
     ("sim/", &[("testbed", "simulate"), ("e2e", "aggregation")]),
     ("bench/scenarios/", &[("testbed", "scenario"), ("testbed", "testbed")]),
 ];

@@ -2,6 +2,7 @@
 //! network interfaces need root.
 
 mod cable;
+mod files;
 mod lending;
 mod memory;
 mod process;

@@ -3,6 +3,8 @@
 use crate::process::{alone, in_a_namespace};
 use crate::rig::{CONFIG, Port, plugin, start};
 use dpdk::{Error, Options, Plugin};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 #[test]
@@ -60,13 +62,32 @@ fn a_device_is_there_once_and_comes_again() {
     });
 }
 
+/// Answers a driver's questions over vhost-user as a backend without features would, until it hangs up.
+fn answer(listener: UnixListener) -> std::io::Result<()> {
+    let (mut socket, _) = listener.accept()?;
+    loop {
+        // A request, flags, and a length; in the machine's order of bytes.
+        let mut header = [0; 12];
+        socket.read_exact(&mut header)?;
+        let [request, _, len] = [0, 4, 8].map(|at| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap()));
+        socket.read_exact(&mut vec![0; len as usize])?;
+        // GET_FEATURES: only VIRTIO_F_VERSION_1. It is the only question then.
+        if request == 1 {
+            socket.write_all(&[[1, 5, 8, 0].map(u32::to_ne_bytes).concat(), 1u32.to_ne_bytes().to_vec()].concat())?;
+        }
+    }
+}
+
 #[test]
 fn drivers_with_memory_of_their_own_are_refused_with_what_to_use_instead() {
     in_a_namespace(|| {
         let dpdk = start();
         let directory = tempfile::tempdir().unwrap();
-        let socket = format!("net_virtio_user0,path={},server=1", directory.path().join("sock").display());
-        for (device, port) in [("net_af_xdp0,iface=lo", "\"af_xdp\""), (socket.as_str(), "\"virtio-user\"")] {
+        let path = directory.path().join("sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        std::thread::spawn(|| answer(listener));
+        let user = format!("net_virtio_user0,path={}", path.display());
+        for (device, port) in [("net_af_xdp0,iface=lo", "\"af_xdp\""), (user.as_str(), "\"virtio-user\"")] {
             let mut device = dpdk.probe(device).unwrap();
             let said = device.open(&CONFIG).err().unwrap().to_string();
             assert!(said.contains(port), "{said}");

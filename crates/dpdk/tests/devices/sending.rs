@@ -2,8 +2,8 @@
 
 use crate::memory::Memory;
 use crate::process::alone;
-use crate::rig::{Port, frame, number, once, start, wait};
-use dpdk::{Kind, ToSend};
+use crate::rig::{CONFIG, Port, frame, number, once, start, wait};
+use dpdk::{Config, Kind, ToSend};
 use std::collections::HashSet;
 
 /// A device whose transmit queue is its receive queue.
@@ -47,6 +47,26 @@ fn frames_pass_a_ring_byte_by_byte_and_are_done_once() {
         }
         assert_eq!((done, port.transmit.out()), (1600, 0));
         assert_eq!((port.transmit.counts().frames, port.receive.counts().frames), (1600, 1600));
+    });
+}
+
+#[test]
+fn long_frames_need_an_mtu_and_long_buffers() {
+    alone(|| {
+        let dpdk = start();
+        let mut device = dpdk.probe(RING).unwrap();
+        let memory = Memory::new(512, 12288);
+        let _region = memory.share(&device);
+        let config = Config { mtu: Some(9000), room: 9216, ..CONFIG };
+        let (mut receive, mut transmit) = device.open(&config).unwrap().pop().unwrap();
+        let own = dpdk::Loan::new(memory.addr(0), 12288, 128, 0);
+        assert_eq!(receive.lend(Kind::Own, &[own]), 1);
+        device.start().unwrap();
+        assert_eq!(transmit.send(&[put(&memory, 1, &frame(1, 9014)), ToSend::new(memory.addr(2), 9023, 2)]), 2);
+        assert_eq!((transmit.counts().frames, transmit.counts().dropped), (1, 1));
+        let mut records = [dpdk::Frame::default(); 64];
+        wait("the frame", || receive.burst(&mut records) > 0);
+        assert_eq!(number(&memory.read(records[0].addr, records[0].len.into())), Some(1));
     });
 }
 

@@ -10,8 +10,8 @@ use lab::Result;
 use virtqueue::NET_HEADER;
 
 /// Length of a buffer, and distance to the next one: neither is a power of two.
-const BUFFER: u32 = 1600;
-const STEP: u64 = 1700;
+const BUFFER: u32 = 2060;
+const STEP: u64 = 2148;
 
 /// Number of buffers in the memory that stays, and in the memory that comes and goes.
 const STAY: u64 = 48;

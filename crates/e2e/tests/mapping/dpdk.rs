@@ -101,17 +101,17 @@ fn a_mapping_comes_and_goes() -> Result<()> {
     millrace.wait_up(&["wan"]);
     let [c, d] = ["c", "d"].map(|port| Options::new(home.socket(port)).connect().unwrap());
     let bystanders = Pump::start(Exchange::new([c, d], [3, 4], SIZES, 32));
-    let mut guests = [Options::new(home.socket("fw")).connect()?, wire.guest("far")?];
     for _ in 0..3 {
         for (joint, is_mapped) in [(&mapped, true), (&copied, false)] {
             home.configure(with(joint.clone()));
             millrace.reload();
+            // The port of a guest is opened again if it becomes the end of a mapping, or is none any more.
+            let guest = Options::new(home.socket("fw")).connect()?;
             if is_mapped {
                 millrace.wait_mapped();
             }
-            let mut exchange = Exchange::new(guests, [1, 2], SIZES, 32);
+            let mut exchange = Exchange::new([guest, wire.guest("far")?], [1, 2], SIZES, 32);
             exchange.run(FRAMES / 10, e2e::SOON)?;
-            guests = exchange.into_guests();
             assert_eq!(millrace.stats().mappings.len(), usize::from(is_mapped));
         }
     }
@@ -214,7 +214,8 @@ fn a_reload_adds_and_removes_it() -> Result<()> {
     for _ in 0..3 {
         home.configure(&config);
         let report = millrace.reload();
-        assert_eq!((report.ports(Step::Added), report.needs_restart), (vec!["wan"], vec![]));
+        assert_eq!(report.ports(Step::Added), ["wan"]);
+        assert!(report.needs_restart.is_empty(), "{report}");
         millrace.wait_up(&["wan"]);
         home.configure(&other);
         assert_eq!(millrace.reload().ports(Step::Removed), ["wan"]);

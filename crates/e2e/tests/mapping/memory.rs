@@ -17,8 +17,14 @@ const SLOTS: u64 = 101;
 /// Slots to send from; the others are received into.
 const SENDERS: u64 = 5;
 
-/// Length of the shortest buffer that is lent.
-const LENT: u32 = NET_HEADER + 1518;
+/// Returns the length of the shortest buffer that is lent.
+fn shortest(kind: Kind) -> u64 {
+    let frame = match kind {
+        Kind::VirtioUser | Kind::AfXdp => 1518,
+        Kind::Dpdk => 2036,
+    };
+    u64::from(NET_HEADER) + frame
+}
 
 /// Rounds, and frames in each.
 const ROUNDS: usize = 60;
@@ -50,13 +56,14 @@ fn slot(ram: &Ram, number: u64) -> u64 {
 
 /// Posts a buffer in a slot: at any offset, with any length that is lent, or one that is too short for that. At the edges of
 /// the memory, the buffer reaches the edge.
-fn post(guest: &mut Crafted, ram: &Ram, number: u64, random: &mut Random) {
+fn post(kind: Kind, guest: &mut Crafted, ram: &Ram, number: u64, random: &mut Random) {
+    let lent = shortest(kind);
     let (start, end) = (slot(ram, number), slot(ram, number + 1));
     let len = match random.within(0..=9) {
         // Never the very first one: with it in front nothing is lent until a frame comes.
-        0 if number > 0 => random.within(300..=u64::from(LENT) - 1),
-        1..=3 => LENT.into(),
-        _ => random.within(LENT.into()..=end - start),
+        0 if number > 0 => random.within(300..=lent - 1),
+        1..=3 => lent,
+        _ => random.within(lent..=end - start),
     };
     let at = match number {
         0 => start,
@@ -158,7 +165,7 @@ fn round(kind: Kind, guest: &mut Crafted, ram: &Ram, far: &mut Guest, random: &m
     assert!(guest.take().is_none(), "a frame that nobody sent");
     before.check(guest, ram, written.iter().map(|back| (back.addr, back.len)).chain(headers));
     for back in written {
-        post(guest, ram, slot_of(ram, back.addr), random);
+        post(kind, guest, ram, slot_of(ram, back.addr), random);
     }
     guest.publish();
     Ok(())
@@ -198,7 +205,7 @@ fn only_frames_are_written_and_only_where_they_may_be() -> Result<()> {
             let mut guest = Crafted::connect(&scene.home.socket("fw"), packed, &[&ram]);
             let senders: Vec<u64> = (0..SENDERS).map(|number| number * SLOTS / SENDERS + 1).collect();
             let slots = (0..SLOTS).filter(|number| !senders.contains(number));
-            slots.for_each(|number| post(&mut guest, &ram, number, random));
+            slots.for_each(|number| post(kind, &mut guest, &ram, number, random));
             guest.publish();
             let mut far = scene.wire.guest("far")?;
             wait_for("the mapping", || (scene.millrace.mapping().on_loan > 0).then_some(()));

@@ -51,7 +51,12 @@ fn sections(out: &mut String, root: &Value, table: &Value, prefix: &str) {
         let Some((section, repeated)) = section(root, property) else { continue };
         let path = format!("{prefix}{key}");
         let heading = if repeated { format!("[[{path}]]") } else { format!("[{path}]") };
-        let _ = write!(out, "\n## `{heading}`\n\n{}\n\n", text(property));
+        let title = format!("\n## `{heading}`\n\n");
+        // Several drivers may have it.
+        if out.contains(&title) {
+            continue;
+        }
+        let _ = write!(out, "{title}{}\n\n", text(property));
         keys(out, root, section);
         sections(out, root, section, &format!("{path}."));
         for variant in section["allOf"].as_array().into_iter().flatten() {

@@ -3,7 +3,6 @@
 use super::Settings;
 use super::device::Device;
 use super::queue::DpdkQueue;
-use crate::drops::Reason;
 use crate::port::unfinished::Unfinished;
 use crate::port::{Opened, PortControl, Site, zero_copy};
 use std::sync::Arc;
@@ -105,17 +104,17 @@ impl Upkeep {
 
     /// Checks the device until it cannot continue, and returns why; `None` if it has to be closed.
     fn serve(&mut self, device: &Device) -> Option<String> {
-        let (mut missed, mut trouble, mut is_told) = (device.missed(), device.trouble(), false);
+        let (mut losses, mut trouble, mut is_told) = (device.losses(), device.trouble(), false);
         loop {
             if !self.wait(CHECK) {
                 return None;
             }
-            let now = device.missed();
-            if now > missed {
-                self.site.drops().add(Reason::KernelLoss, now - missed);
+            let now = device.losses();
+            for ((reason, now), (_, before)) in now.iter().zip(losses).filter(|((_, now), (_, before))| now > before) {
+                self.site.drops().add(*reason, now - before);
             }
             // They begin anew when the device is attached again.
-            missed = now;
+            losses = now;
             if device.failed.load(Ordering::Relaxed) {
                 return Some("a queue of its device could not be stopped or started".to_owned());
             }

@@ -5,6 +5,7 @@ use super::shared::SharedMemory;
 use super::transmission::Transmission;
 use super::tx::Limits;
 use super::{Settings, environment};
+use crate::drops::Reason;
 use crate::port::Site;
 use crate::port::pool::Pool;
 use crate::port::unfinished::Unfinished;
@@ -190,8 +191,13 @@ impl Device {
         pool.ok_or_else(|| "its memory is in pieces".to_owned())
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.info.name
+    /// Returns the reason why frames can't be steered by their addresses.
+    pub(super) fn cannot_steer(&self) -> String {
+        format!(
+            "device {} fills buffers before frames can be steered by MAC address: let it steer by [[port.steer]], and set steering = \
+             \"given\"",
+            self.info.name
+        )
     }
 
     /// Returns the bytes that the device may write to a buffer, from the place of the frame.
@@ -307,9 +313,11 @@ impl Device {
         (MacAddr(port.mac()), port.link().speed)
     }
 
-    /// Returns the number of frames that the device has lost since it was opened.
-    pub(super) fn missed(&self) -> u64 {
-        self.port().stats().missed
+    /// Returns the numbers of frames that were lost since the device was attached, each with the reason.
+    pub(super) fn losses(&self) -> [(Reason, u64); 3] {
+        let port = self.port();
+        let (received, sent) = port.dropped();
+        [(Reason::KernelLoss, port.stats().missed), (Reason::TooLong, received), (Reason::Refused, sent)]
     }
 
     /// Describes the port for display.

@@ -9,9 +9,13 @@ use super::{DpdkReceive, DpdkTransmit, Home};
 use crate::port::own_frames::OwnFrames;
 use crate::port::zero_copy::{Direction, Lending, Mapped, ZeroCopyQueue};
 use crate::port::{ReceiveHalf, TransmitHalf};
+use packet::header_len;
 use std::sync::Arc;
 use virtqueue::NET_HEADER;
 use virtqueue::memory::Memory;
+
+/// Bytes that a frame to a guest may begin later, to make room for a tag.
+const VLAN_TAG: u32 = header_len::VLAN_TAG as u32;
 
 /// A queue of an open port.
 pub(super) struct DpdkQueue {
@@ -19,8 +23,9 @@ pub(super) struct DpdkQueue {
     index: usize,
     receive: Home<Reception>,
     transmit: Home<Transmission>,
-    /// Guests' memories asked for, those that the device reaches, and the reason if they were refused.
+    /// Guests' memories asked for, whether with addresses to steer by, those that the device reaches, and the reason if they were refused.
     memories: Vec<Arc<Memory>>,
+    is_steered: bool,
     reached: Arc<[Arc<SharedMemory>]>,
     refused: Option<String>,
 }
@@ -33,6 +38,7 @@ impl DpdkQueue {
             receive: Home::default(),
             transmit: Home::default(),
             memories: Vec::new(),
+            is_steered: false,
             reached: Arc::new([]),
             refused: None,
         };
@@ -71,28 +77,24 @@ impl ZeroCopyQueue for DpdkQueue {
         true
     }
 
-    fn rests_to_share(&self, memories: &[Arc<Memory>], _: Option<&[[u8; 6]]>) -> bool {
+    fn rests_to_share(&self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> bool {
         let same = |(a, b): (&Arc<Memory>, &Arc<Memory>)| Arc::ptr_eq(a, b);
-        memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same)
+        let is_other = memories.len() != self.memories.len() || !memories.iter().zip(&self.memories).all(same);
+        is_other || macs.is_some() != self.is_steered
     }
 
     fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
-        if macs.is_some() {
-            return Err(format!(
-                "device {} fills buffers before frames can be steered by MAC address: let it steer by [[port.steer]], and set steering = \
-                 \"given\"",
-                self.device.name()
-            ));
-        }
-        if !self.rests_to_share(memories, macs) {
-            return self.refused.clone().map_or(Ok(()), Err);
-        }
-        // What the device does not need any more is taken away from it first.
-        (self.reached, self.refused) = (Arc::new([]), None);
-        self.memories = memories.to_vec();
-        match memories.iter().map(|memory| self.device.share(self.index, memory)).collect::<Result<_, _>>() {
-            Ok(reached) => self.reached = reached,
-            Err(why) => self.refused = Some(why),
+        if self.rests_to_share(memories, macs) {
+            // What the device does not need any more is taken away from it first.
+            self.reached = Arc::new([]);
+            self.memories = memories.to_vec();
+            self.is_steered = macs.is_some();
+            let shared = if macs.is_some() && !memories.is_empty() {
+                Err(self.device.cannot_steer())
+            } else {
+                memories.iter().map(|memory| self.device.share(self.index, memory)).collect()
+            };
+            self.refused = shared.map(|reached| self.reached = reached).err();
         }
         self.refused.clone().map_or(Ok(()), Err)
     }
@@ -119,7 +121,7 @@ impl ZeroCopyQueue for DpdkQueue {
             held_at_most: device.held_at_most(),
             lending: mapped.map(|mapped| Lending::new(mapped, room)),
             reached: self.reached.clone(),
-            room: NET_HEADER + device.room(),
+            room: NET_HEADER + VLAN_TAG + device.room(),
             most: reception.most,
         };
         let half = DpdkReceive::new(self.receive.clone(), reception, parts);

@@ -308,8 +308,8 @@ impl ZeroCopyRx for DpdkReceive {
         reception.spare.append(&mut self.own.taken.borrow_mut());
         reception.lend_own(&self.own.pool);
         let (most, own_out) = (reception.room(), reception.own_out(self.own.pool.count()));
-        // A tag that is inserted needs room before what follows it. One that is removed leaves room, but drivers may write a header of
-        // their own before the frame: it begins behind the place of the guest's.
+        // A tag that is inserted needs room before what follows it. One that is removed does not move the frame to the front: drivers may
+        // write a header of their own before it, for which there is the place of the guest's.
         let more = lending.mapped().growth().max(0).unsigned_abs();
         let loans = &mut *self.loans.borrow_mut();
         let mut to = LendTo { reception, loans, reach: self.reach(), start: NET_HEADER + more };

@@ -41,10 +41,12 @@ pub struct Keys {
     /// mapped guest, half as many as the guest's ring has.
     #[schemars(range(min = QUEUE_SIZES.start, max = QUEUE_SIZES.end - 1), extend("default" = DEFAULT_QUEUE_SIZE))]
     pub queue_size: Field<i64>,
-    /// MTU that the device gets.
-    #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("x-default" = "the driver's"))]
+    /// MTU that the device gets. Without it the device keeps its own, and the switch sends frames for an MTU of 1500.
+    #[schemars(range(min = MTUS.start, max = MTUS.end - 1))]
     pub mtu: Field<i64>,
-    /// See `[[port.steer]]`.
+    /// Of a port of driver `af_xdp` or `dpdk`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks
+    /// the NIC for it (as `ethtool -N` does, or by DPDK's rte_flow) and removes it when the port closes, even if the NIC had it
+    /// before. `millrace ctl ports` shows the rules that the NIC refuses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steer: Vec<At<SteerKeys>>,
 }
@@ -92,7 +94,6 @@ impl Kind for Settings {
     }
 
     fn open(&self, site: &Arc<dyn Site>) -> Result<Opened, String> {
-        let port = PortThread::spawn(self, site.clone()).map_err(|error| format!("cannot start a thread: {error}"))?;
-        Ok(port)
+        PortThread::spawn(self, site.clone()).map_err(|error| format!("cannot start a thread: {error}"))
     }
 }
