@@ -4,6 +4,7 @@
 //! - [`virtio`]: guests in this process that check every byte or break every rule;
 //! - [`switch`]: Millrace under test;
 //! - [`cable`], [`wire`], [`functions`]: the other side of its physical ports, and [`gate`] in front of it;
+//! - [`echoed`]: frames that a guest inside a virtual machine sends back;
 //! - [`live`]: honest traffic during an attack; [`mapped`]: guests of mapped ports that come and go;
 //! - [`stream`], [`aggregate`]: packets that are joined, and aggregates made by hand;
 //! - [`flows`], [`host`], [`transfer`], [`plugin`]: switches that forward by flows, hosts, files, the driver and the plugin for DPDK.
@@ -13,6 +14,7 @@
 
 pub mod aggregate;
 pub mod cable;
+pub mod echoed;
 pub mod flows;
 pub mod functions;
 pub mod gate;
@@ -29,4 +31,4 @@ pub mod wire;
 
 pub use lab::cpu::rest;
 pub use lab::millrace::{Port, SOON};
-pub use switch::{Home, Millrace, companion, function, poller, program, wait_for};
+pub use switch::{Home, Millrace, VmSwitch, companion, function, poller, program, wait_for};

@@ -10,7 +10,7 @@ use lab::output_of;
 use lab::{Error, Result};
 
 /// Modules of a virtio-net guest, in loading order.
-const MODULES: [&str; 8] = [
+const VIRTIO: [&str; 8] = [
     "virtio_ring",
     "virtio",
     "virtio_pci_legacy_dev",
@@ -21,6 +21,9 @@ const MODULES: [&str; 8] = [
     "virtio_net",
 ];
 
+/// Modules of a guest whose programs drive its devices (VFIO), in loading order.
+const VFIO: [&str; 6] = ["irqbypass", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"];
+
 /// Source of a kernel: always Debian's for cloud guests, which are the smallest and boot fastest.
 struct Origin {
     /// Pattern of the packages' names.
@@ -29,29 +32,39 @@ struct Origin {
     suite: Option<&'static str>,
     /// Its subdirectory of the cache.
     cache: &'static str,
+    /// Modules that the guest loads when it boots, in this order.
+    modules: &'static [&'static str],
     /// Patterns of further packages, with `VERSION` for the version and `ABI` for it without the kernel's kind: what building
     /// modules takes.
     headers: &'static [&'static str],
 }
 
 /// The kernel of Debian 12.
-const STABLE: Origin =
-    Origin { images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$", suite: None, cache: "", headers: &[] };
+const STABLE: Origin = Origin {
+    images: "^linux-image-6\\.1\\.0-[0-9]+-cloud-amd64$",
+    suite: None,
+    cache: "",
+    modules: &VIRTIO,
+    headers: &[],
+};
+
+/// The same kernel, without drivers for network devices.
+const STABLE_VFIO: Origin = Origin { cache: "vfio", modules: &VFIO, ..STABLE };
 
 /// The newest kernel that Debian provides for its stable releases.
 const RECENT: Origin = Origin {
     images: "^linux-image-[0-9.]+[+]deb13-cloud-amd64$",
     suite: Some("trixie-backports"),
     cache: "recent",
+    modules: &VIRTIO,
     headers: &[],
 };
 
 /// The kernel of Debian 12, and the packages for building modules for it.
 const STABLE_HEADERS: Origin = Origin {
-    images: STABLE.images,
-    suite: None,
     cache: "headers",
     headers: &["linux-headers-VERSION", "linux-headers-ABI-common", "linux-kbuild-6[.]1", "linux-compiler-gcc-12-x86"],
+    ..STABLE
 };
 
 /// The same for the newest kernel that has been built with the compiler of Debian 12.
@@ -59,6 +72,7 @@ const BACKPORTED_HEADERS: Origin = Origin {
     images: "^linux-image-6[.]12[.][0-9]+[+]deb12-cloud-amd64$",
     suite: Some("bookworm-backports"),
     cache: "headers-backported",
+    modules: &VIRTIO,
     headers: &["linux-headers-VERSION", "linux-headers-ABI-common", "linux-kbuild-ABI"],
 };
 
@@ -87,6 +101,11 @@ impl Kernel {
         Self::prepare_of(&RECENT)
     }
 
+    /// Returns a kernel that leaves network devices to programs ([`super::Vm::bind_vfio`]), instead of driving them.
+    pub fn prepare_with_vfio() -> Result<Self> {
+        Self::prepare_of(&STABLE_VFIO)
+    }
+
     /// Returns a kernel that modules can be built for ([`super::Module`]).
     pub fn prepare_with_headers() -> Result<Self> {
         Self::prepare_of(&STABLE_HEADERS)
@@ -102,18 +121,18 @@ impl Kernel {
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         let directory = directory.into();
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { name, modules: present(&directory), directory }
+        Self { name, modules: present(&directory, &VIRTIO), directory }
     }
 
     fn prepare_of(origin: &Origin) -> Result<Self> {
-        let cache = cache(origin)?;
+        let cache = cache(origin.cache)?;
         let _lock = lock(&cache)?;
         let name = match cached(&cache)? {
             Some(name) => name,
             None => download(origin, &cache)?,
         };
         let directory = cache.join(&name);
-        Ok(Self { name, modules: present(&directory), directory })
+        Ok(Self { name, modules: present(&directory, origin.modules), directory })
     }
 
     /// Returns the name of the Debian package.
@@ -148,19 +167,19 @@ impl Kernel {
     }
 }
 
-/// Returns the modules of a virtio-net guest that are not built into the kernel.
-fn present(directory: &Path) -> Vec<(&'static str, PathBuf)> {
-    let all = MODULES.into_iter().map(|module| (module, module_path(directory, module)));
+/// Returns those modules that are not built into the kernel.
+fn present(directory: &Path, modules: &[&'static str]) -> Vec<(&'static str, PathBuf)> {
+    let all = modules.iter().map(|&module| (module, module_path(directory, module)));
     all.filter(|(_, path)| path.exists()).collect()
 }
 
-/// Returns the cache directory, inside Cargo's target directory.
-fn cache(origin: &Origin) -> Result<PathBuf> {
+/// Returns a directory of the cache, inside Cargo's target directory.
+pub(super) fn cache(name: &str) -> Result<PathBuf> {
     let target = match std::env::var_os("CARGO_TARGET_DIR") {
         Some(target) => PathBuf::from(target),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
     };
-    let cache = target.join("e2e").join(origin.cache);
+    let cache = target.join("e2e").join(name);
     fs::create_dir_all(&cache).map_err(Error::io(format!("creating {}", cache.display())))?;
     cache.canonicalize().map_err(Error::io(format!("resolving {}", cache.display())))
 }
@@ -209,7 +228,7 @@ fn download(origin: &Origin, cache: &Path) -> Result<String> {
     let made = work.path().join(&name);
     fs::create_dir(&made).map_err(Error::io(format!("creating {}", made.display())))?;
     extract_kernel(&tree, &made)?;
-    extract_modules(&tree, &made, &MODULES)?;
+    extract_modules(&tree, &made, origin.modules)?;
     let destination = cache.join(&name);
     if !origin.headers.is_empty() {
         extract_modules(&tree, &made, &MORE_MODULES)?;

@@ -1,4 +1,5 @@
-//! Linux guests: QEMU virtual machines with virtio-net devices whose other side is a vhost-user switch.
+//! Linux guests: QEMU virtual machines with virtio-net devices whose other side is a vhost-user switch, or with emulated NICs
+//! whose other side is a test.
 //!
 //! ```no_run
 //! use e2e::guest::{Kernel, Nic, Vm, READY};
@@ -19,15 +20,19 @@ mod bzimage;
 mod cpio;
 mod initramfs;
 mod kernel;
+mod link;
 mod module;
 mod net;
 mod nic;
+mod qemu;
 mod vm;
 
 pub use accel::Accel;
 pub use agent::{Job, Outcome};
 pub use kernel::Kernel;
+pub use link::{Link, Socket};
 pub use module::Module;
 pub use net::{PingReport, move_file};
-pub use nic::Nic;
+pub use nic::{Model, Nic};
+pub use qemu::Qemu;
 pub use vm::{Builder, PATIENCE, READY, Vm};

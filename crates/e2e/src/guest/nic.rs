@@ -1,16 +1,44 @@
-//! A guest's virtio-net device and its other side: a vhost-user socket, or datagram sockets.
+//! A guest's network device and its other side: a vhost-user socket, or a stream of frames.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+/// Place of an emulated device with number 0 on its bus; the next one has the next place.
+const FIRST_SLOT: usize = 0x10;
+
 static NEXT_MAC: AtomicU16 = AtomicU16::new(1);
 
-/// A virtio-net device whose other side is a vhost-user backend or a datagram socket.
+/// A NIC that QEMU emulates, which reaches the machine's memory as hardware does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// Intel's 82540EM.
+    E1000,
+    /// Intel's 82576; newer than QEMU 7.2.
+    Igb,
+    /// A modern virtio-net device whose driver must map the memory that the device uses.
+    Virtio,
+    /// VMware's.
+    Vmxnet3,
+}
+
+impl Model {
+    /// Returns QEMU's name for it, with its properties.
+    fn device(self) -> &'static str {
+        match self {
+            Model::E1000 => "e1000",
+            Model::Igb => "igb",
+            Model::Virtio => "virtio-net-pci,vectors=0,iommu_platform=on,disable-legacy=on",
+            Model::Vmxnet3 => "vmxnet3",
+        }
+    }
+}
+
+/// A network device whose other side is a vhost-user backend, or the far end of a link.
 #[derive(Debug, Clone)]
 pub struct Nic {
     socket: PathBuf,
-    /// Destination of the guest's frames, if QEMU moves them.
-    peer: Option<PathBuf>,
+    /// What QEMU emulates, if it moves the frames itself.
+    model: Option<Model>,
     mac: String,
     packed: bool,
     queues: usize,
@@ -21,12 +49,12 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// Creates a device with one split queue pair and all offloads; QEMU connects to the backend's socket.
+    /// Creates a virtio-net device with one split queue pair and all offloads; QEMU connects to the backend's socket.
     pub fn new(socket: impl AsRef<Path>) -> Self {
         let number = NEXT_MAC.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         Self {
             socket: socket.as_ref().to_owned(),
-            peer: None,
+            model: None,
             mac: format!("52:54:00:0e:{:02x}:{:02x}", number[0], number[1]),
             packed: false,
             queues: 1,
@@ -37,11 +65,9 @@ impl Nic {
         }
     }
 
-    /// Creates a device with one queue pair whose frames QEMU moves itself: it receives from the socket `local`, which it
-    /// creates, and sends to the socket `peer`, one frame per datagram. The guest's kernel must map the memory that the device
-    /// uses, as it does for hardware.
-    pub fn datagrams(local: impl AsRef<Path>, peer: impl AsRef<Path>) -> Self {
-        Self { peer: Some(peer.as_ref().to_owned()), ..Self::new(local) }
+    /// Creates a device whose frames QEMU moves itself; it connects to a [`super::Socket`] of this path.
+    pub fn emulated(model: Model, socket: impl AsRef<Path>) -> Self {
+        Self { model: Some(model), ..Self::new(socket) }
     }
 
     /// Sets its MAC address; the default is unique within this process.
@@ -102,11 +128,10 @@ impl Nic {
     /// Returns QEMU's arguments for the device with this number.
     pub(super) fn arguments(&self, number: usize) -> Vec<String> {
         let socket = escaped(&self.socket);
-        if let Some(peer) = &self.peer {
-            let (kind, peer) = ("local.type=unix,remote.type=unix", escaped(peer));
-            let netdev = format!("dgram,id=net{number},{kind},local.path={socket},remote.path={peer}");
-            let hardware = "vectors=0,romfile=,iommu_platform=on,disable-legacy=on";
-            let device = format!("virtio-net-pci,netdev=net{number},mac={},{hardware}", self.mac);
+        if let Some(model) = self.model {
+            let netdev = format!("stream,id=net{number},server=off,addr.type=unix,addr.path={socket}");
+            let (model, slot) = (model.device(), FIRST_SLOT + number);
+            let device = format!("{model},netdev=net{number},mac={},romfile=,addr={slot:#x}", self.mac);
             return ["-netdev", &netdev, "-device", &device].map(str::to_owned).to_vec();
         }
         let mut chardev = format!("socket,id=chr{number},path={socket}");
@@ -137,6 +162,11 @@ impl Nic {
     }
 }
 
+/// Returns the PCI address of the emulated device with this number.
+pub(super) fn pci_address(number: usize) -> String {
+    format!("0000:00:{:02x}.0", FIRST_SLOT + number)
+}
+
 /// Escapes a path for a QEMU option, where a comma ends the value unless it is doubled.
 pub(super) fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
@@ -155,6 +185,14 @@ mod tests {
         let device = "virtio-net-pci,netdev=net3,mac=52:54:00:00:00:01,vectors=0,romfile=,packed=on,mq=on,\
                       rx_queue_size=512,tx_queue_size=512";
         assert_eq!(arguments[5], device);
+    }
+
+    #[test]
+    fn an_emulated_device_is_where_its_number_says() {
+        let arguments = Nic::emulated(Model::E1000, "/run/far").mac("52:54:00:00:00:01").arguments(1);
+        assert_eq!(arguments[1], "stream,id=net1,server=off,addr.type=unix,addr.path=/run/far");
+        assert_eq!(arguments[3], "e1000,netdev=net1,mac=52:54:00:00:00:01,romfile=,addr=0x11");
+        assert_eq!(pci_address(1), "0000:00:11.0");
     }
 
     #[test]

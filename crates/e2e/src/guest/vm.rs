@@ -10,8 +10,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::agent::{Agent, Job, Outcome};
-use super::nic::escaped;
-use super::{Accel, Kernel, Nic, initramfs};
+use super::initramfs::{self, Contents};
+use super::nic::{escaped, pci_address};
+use super::{Accel, Kernel, Nic, Qemu};
 use lab::process::{Daemon, Launch, Usage};
 use lab::{Error, Result, cpu};
 
@@ -30,8 +31,9 @@ pub struct Builder {
     processors: Option<usize>,
     cores: Vec<usize>,
     accel: Option<Accel>,
-    programs: Vec<PathBuf>,
-    files: Vec<PathBuf>,
+    contents: Contents,
+    iommu: bool,
+    qemu: Qemu,
 }
 
 impl Builder {
@@ -67,13 +69,31 @@ impl Builder {
 
     /// Adds a program of the host, with the libraries that it loads.
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
-        self.programs.push(path.into());
+        self.contents.programs.push(path.into());
+        self
+    }
+
+    /// Adds a library of the host that a program opens by itself, with those that it loads.
+    pub fn library(mut self, path: impl Into<PathBuf>) -> Self {
+        self.contents.libraries.push(path.into());
+        self
+    }
+
+    /// Adds an IOMMU: programs can drive devices then ([`Vm::bind_vfio`]).
+    pub fn iommu(mut self) -> Self {
+        self.iommu = true;
+        self
+    }
+
+    /// Sets the QEMU that runs it; the default is the installed one.
+    pub fn qemu(mut self, qemu: Qemu) -> Self {
+        self.qemu = qemu;
         self
     }
 
     /// Adds a file of the host, as `/files/NAME`.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.files.push(path.into());
+        self.contents.files.push(path.into());
         self
     }
 
@@ -88,8 +108,7 @@ impl Builder {
         let directory = tempfile::Builder::new().prefix("e2e-vm-").tempdir();
         let directory = directory.map_err(Error::io("creating a temporary directory"))?;
         let initrd = directory.path().join("initrd");
-        fs::write(&initrd, initramfs::build(kernel, &self.programs, &self.files)?)
-            .map_err(Error::io("writing the initramfs"))?;
+        fs::write(&initrd, initramfs::build(kernel, &self.contents)?).map_err(Error::io("writing the initramfs"))?;
         let agent_path = directory.path().join("agent");
         // The harness listens and QEMU connects, so that no output of the guest is lost.
         let listener = UnixListener::bind(&agent_path).map_err(Error::io("creating the agent's socket"))?;
@@ -103,9 +122,11 @@ impl Builder {
         let memory = self.memory_mib;
         let widest = self.nics.iter().map(Nic::pairs).max().unwrap_or(1);
         let processors = self.processors.unwrap_or(widest);
-        let arguments = "console=ttyS0 quiet panic=-1 mitigations=off cryptomgr.notests random.trust_cpu=on \
-                         ipv6.disable=1";
-        let mut command = Command::new("qemu-system-x86_64");
+        let mut arguments = "console=ttyS0 quiet panic=-1 mitigations=off cryptomgr.notests random.trust_cpu=on \
+                             ipv6.disable=1"
+            .to_owned();
+        arguments.push_str(accel.kernel_arguments());
+        let mut command = self.qemu.command();
         command
             .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"])
             .args(accel.arguments())
@@ -118,8 +139,13 @@ impl Builder {
             .arg("-kernel")
             .arg(kernel.vmlinux())
             .arg("-initrd")
-            .arg(initrd)
-            .args(["-append", &format!("{arguments}{}", accel.kernel_arguments())]);
+            .arg(initrd);
+        if self.iommu {
+            // Before all devices, which are behind it. Programs map memory at its virtual addresses, which have 48 bits.
+            command.args(["-device", "intel-iommu,aw-bits=48,caching-mode=on"]);
+            arguments.push_str(" intel_iommu=on iommu=nopt");
+        }
+        command.args(["-append", &arguments]);
         for (number, nic) in self.nics.iter().enumerate() {
             command.args(nic.arguments(number));
         }
@@ -163,8 +189,9 @@ impl Vm {
             processors: None,
             cores: cpu::Plan::detect().guests,
             accel: None,
-            programs: Vec::new(),
-            files: Vec::new(),
+            contents: Contents::default(),
+            iommu: false,
+            qemu: Qemu::default(),
         }
     }
 
@@ -243,6 +270,16 @@ impl Vm {
             return Err(Error::Failed { command, status, output: outcome.output });
         }
         Ok(outcome.output.trim_end_matches('\n').to_owned())
+    }
+
+    /// Leaves the emulated device with this number to the machine's programs, with a kernel for that; returns its PCI address.
+    pub fn bind_vfio(&self, number: usize) -> Result<String> {
+        let address = pci_address(number);
+        self.check(&format!(
+            "echo vfio-pci >/sys/bus/pci/devices/{address}/driver_override && \
+             echo {address} >/sys/bus/pci/drivers_probe && test -d /sys/bus/pci/drivers/vfio-pci/{address}"
+        ))?;
+        Ok(address)
     }
 
     /// Powers off the guest and waits for QEMU to end.

@@ -3,10 +3,12 @@
 mod home;
 mod millrace;
 mod program;
+mod vm;
 
 pub use home::Home;
 pub use millrace::Millrace;
 pub use program::{companion, function, program};
+pub use vm::VmSwitch;
 
 use lab::millrace::SOON;
 use lab::millrace::config::{RawWorker, backing_off, pinned};

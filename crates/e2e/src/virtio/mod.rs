@@ -3,11 +3,13 @@
 //!
 //! [`Guest`] sends and receives frames; [`Source`] makes frames that a [`Sink`] can check; [`Exchange`] makes two guests
 //! exchange frames, and [`Pump`] does so on a separate thread; a [`Forwarder`] is a network function between two guests. A
-//! [`Crafted`] guest has buffers at chosen addresses, and a [`rogue`] writes its rings by hand.
+//! [`Crafted`] guest has buffers at chosen addresses, the memory of a [`Plugged`] one comes and goes, and a [`rogue`] writes its rings by
+//! hand.
 
 mod crafted;
 mod exchange;
 mod forwarder;
+mod plugged;
 pub mod rogue;
 mod traffic;
 
@@ -15,4 +17,5 @@ pub use crafted::{Back, Crafted, Ram};
 pub use exchange::{Exchange, Pump, Tally};
 pub use forwarder::Forwarder;
 pub use lab::guest::{Guest, Options};
+pub use plugged::{By, Plugged};
 pub use traffic::{Sink, Sizes, Source};

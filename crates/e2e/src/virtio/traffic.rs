@@ -131,6 +131,11 @@ impl Sink {
         self.received
     }
 
+    /// Returns the lowest number that the next frame may have.
+    pub fn due(&self) -> u64 {
+        self.next
+    }
+
     /// Forgets lost frames: the source continues with frame `next`.
     pub fn skip_to(&mut self, next: u64) {
         self.next = next;

@@ -1,24 +1,19 @@
 //! AF_XDP in zero-copy mode, which only virtio_net of a recent Linux supports without hardware.
 //!
-//! The switch, and the guest whose buffers it receives into, run in a virtual machine. Frames reach the machine's NIC as
-//! datagrams, the guest sends them back, and this test checks them. No kernel for Debian 12 supports this (the `virtio_net` of
+//! The switch, and the guest whose buffers it receives into, run in a virtual machine. Frames reach the machine's NIC over its
+//! link, the guest sends them back, and this test checks them. No kernel for Debian 12 supports this (the `virtio_net` of
 //! Linux 6.12 refuses, and frames are copied), so it uses one from the backports to Debian 13.
 
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use e2e::guest::{self, Job, Kernel, Nic, Vm};
+use e2e::echoed::Echoed;
+use e2e::guest::{self, Kernel, Model, Nic, Socket, Vm};
 use e2e::mapped::one_wire;
-use e2e::virtio::{Sink, Source};
-use e2e::{Home, SOON, wait_for};
+use e2e::{Home, SOON, VmSwitch, wait_for};
 use engine::stats::MappingStats;
+use lab::Result;
 use lab::millrace::config::*;
-use lab::{Error, Result};
 
-/// Frames per guest, and the maximum number in flight.
+/// Frames per guest.
 const FRAMES: u64 = 600;
-const WINDOW: u64 = 64;
 
 /// Queue sizes of a guest, and of one whose buffers are all in use all the time.
 const SIZE: u16 = 256;
@@ -28,94 +23,45 @@ const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 
 fn config(between: impl Part, idle: Idle) -> RawFile {
     let wan = AfXdp { interface: "eth0".into(), mode: MoverKey::ZeroCopy.into(), ..AfXdp::default() };
-    let fw = VhostUser { socket: "/tmp/fw.sock".into(), ..VhostUser::default() };
     let worker = RawWorker { idle: idle.into(), ..RawWorker::default() };
-    let control = RawControl { socket: "/tmp/control".into() };
-    file((port("wan", wan), port("fw", fw), between, worker, control))
+    file((port("wan", wan), vhost_user("fw"), between, worker))
 }
 
-/// The switch in the machine, until it is stopped.
-struct VmSwitch<'v> {
-    vm: &'v Vm,
-    job: Job,
+/// Starts the switch in the machine.
+fn start(vm: &Vm, between: impl Part, idle: Idle) -> Result<VmSwitch<'_>> {
+    let switch = VmSwitch::start(vm, config(between, idle))?;
+    wait_for("the port", || switch.ctl("ports").ok()?.contains("zero-copy, native XDP").then_some(()));
+    Ok(switch)
 }
 
-impl<'v> VmSwitch<'v> {
-    fn start(vm: &'v Vm, between: impl Part, idle: Idle) -> Result<VmSwitch<'v>> {
-        let config = config(between, idle).text();
-        vm.check(&format!("cat >/tmp/m.toml <<'end'\n{config}\nend"))?;
-        let job = vm.start("exec millrace run --config /tmp/m.toml")?;
-        let switch = VmSwitch { vm, job };
-        wait_for("the port", || switch.ctl("ports").ok()?.contains("zero-copy, native XDP").then_some(()));
-        Ok(switch)
-    }
-
-    fn ctl(&self, command: &str) -> Result<String> {
-        self.vm.check(&format!("millrace ctl --socket /tmp/control {command}"))
-    }
-
-    fn mappings(&self) -> Vec<MappingStats> {
-        serde_json::from_str(&self.ctl("--json mappings").expect("the switch answers")).expect("JSON")
-    }
-
-    /// Returns the only mapping.
-    fn mapping(&self) -> MappingStats {
-        self.mappings().remove(0)
-    }
-
-    /// Reports whether a guest is connected and everything that can be mapped is.
-    fn has(&self, format: &str) -> bool {
-        let waits = |mapping: &MappingStats| mapping.reason.as_ref().is_some_and(|reason| reason.contains("no guest"));
-        let ports = self.ctl("ports").expect("the switch answers");
-        ports.contains(format) && ports.contains("1 pair") && !self.mappings().iter().any(waits)
-    }
-
-    /// Runs a guest that sends everything back, and then stops it.
-    fn serve(&self, format: &str, size: u16, far: &UnixDatagram, near: &Path) -> Result<()> {
-        let echo = self.vm.start(&format!("exec e2e-echo /tmp/fw.sock {format} {size}"))?;
-        wait_for("the guest", || self.has(format).then_some(()));
-        if let Err(error) = exchange(far, near) {
-            panic!("{error}; {}\n{}", self.ctl("mappings")?, self.ctl("drops")?);
-        }
-        self.vm.kill(&echo)?;
-        self.vm.finish(echo, SOON).map(drop)
-    }
-
-    fn stop(self) -> Result<()> {
-        assert!(self.ctl("drops")?.contains("No frames were dropped"));
-        self.vm.kill(&self.job)?;
-        self.vm.finish(self.job, SOON).map(drop)
-    }
+/// Reports whether a guest is connected and everything that can be mapped is.
+fn has(switch: &VmSwitch, format: &str) -> bool {
+    let waits = |mapping: &MappingStats| mapping.reason.as_ref().is_some_and(|reason| reason.contains("no guest"));
+    let ports = switch.ctl("ports").expect("the switch answers");
+    let mappings = switch.mappings().expect("the switch answers");
+    ports.contains(format) && ports.contains("1 pair") && !mappings.iter().any(waits)
 }
 
-/// Sends frames to the machine's NIC and takes them back.
-fn exchange(far: &UnixDatagram, near: &Path) -> Result<()> {
-    let (mut source, mut sink) = (Source::new(2, 2, SIZES), Sink::new(2, 2, SIZES));
-    let mut frame = [0; 2048];
-    let mut last = Instant::now();
-    while sink.received() < FRAMES {
-        if source.sent() < FRAMES && source.sent() - sink.received() < WINDOW {
-            far.send_to(&source.make(), near).expect("QEMU takes datagrams");
-        } else if let Ok(len) = far.recv(&mut frame) {
-            sink.take(&frame[..len])?;
-            last = Instant::now();
-        }
-        if last.elapsed() > SOON {
-            let problem = format!("{} were sent, {} came back", source.sent(), sink.received());
-            return Err(Error::Malformed { what: "the exchange of frames".into(), problem });
-        }
-    }
-    Ok(())
+/// Runs a guest that sends everything back, and then stops it.
+fn serve(vm: &Vm, switch: &VmSwitch, format: &str, size: u16, far: &mut Echoed) -> Result<()> {
+    let echo = vm.start(&format!("exec e2e-echo /tmp/m/fw.sock {format} {size}"))?;
+    wait_for("the guest", || has(switch, format).then_some(()));
+    far.exchange(FRAMES)?;
+    vm.kill(&echo)?;
+    vm.finish(echo, SOON).map(drop)
 }
 
-/// Boots a virtual machine with such an interface; returns it with the sockets for frames: its own and ours.
-fn machine(home: &Home) -> Result<(Vm, PathBuf, UnixDatagram)> {
+fn stop(switch: VmSwitch) -> Result<()> {
+    assert!(switch.ctl("drops")?.contains("No frames were dropped"));
+    switch.stop()
+}
+
+/// Boots a virtual machine with such an interface; returns it with the far end of its link.
+fn machine(home: &Home) -> Result<(Vm, Echoed)> {
     let kernel = Kernel::prepare_recent()?;
-    let [near, far] = ["near", "far"].map(|name| home.path(name));
-    let socket = UnixDatagram::bind(&far).expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a timeout");
+    let socket = Socket::bind(home.path("far"))?;
     let vm = Vm::builder("switch")
-        .nic(Nic::datagrams(&near, &far))
+        .nic(Nic::emulated(Model::Virtio, home.path("far")))
         .program(e2e::program())
         .program(e2e::companion("e2e-echo"))
         .memory_mib(512)
@@ -123,20 +69,20 @@ fn machine(home: &Home) -> Result<(Vm, PathBuf, UnixDatagram)> {
         .spawn(&kernel)?;
     vm.wait_ready(guest::READY)?;
     println!("{}", kernel.name());
-    Ok((vm, near, socket))
+    Ok((vm, Echoed::new(socket.accept()?, 2, SIZES)))
 }
 
 #[test]
 #[ignore = "downloads a kernel of another Debian; see CONTRIBUTING.md"]
 fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
     let home = Home::new();
-    let (vm, near, far) = machine(&home)?;
+    let (vm, mut far) = machine(&home)?;
     // A worker that notifies the driver only when it must, and one that sleeps.
     for idle in [Idle::Poll, Idle::Sleep] {
-        let switch = VmSwitch::start(&vm, patch("wan", "fw"), idle)?;
-        switch.serve("split", SIZE, &far, &near)?;
-        switch.stop()?;
-        let switch = VmSwitch::start(&vm, one_wire(), idle)?;
+        let switch = start(&vm, patch("wan", "fw"), idle)?;
+        serve(&vm, &switch, "split", SIZE, &mut far)?;
+        stop(switch)?;
+        let switch = start(&vm, one_wire(), idle)?;
         // On huge pages all buffers can be lent to the driver, otherwise only those within one page. A worker that sleeps also
         // receives into its own buffers, and drops frames that the guest has no buffer for.
         let few = if idle == Idle::Poll { FEW } else { SIZE };
@@ -144,9 +90,10 @@ fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
             [("split", SIZE, true), ("packed", SIZE, true), ("packed", SIZE, false), ("split", few, true)]
         {
             vm.check(&format!("echo {} >/proc/sys/vm/nr_hugepages", if huge { 8 } else { 0 }))?;
-            let before = switch.mapping();
-            switch.serve(format, size, &far, &near)?;
-            let after = wait_for("the mapping to end", || Some(switch.mapping()).filter(|mapping| !mapping.zero_copy));
+            let before = switch.mappings()?.remove(0);
+            serve(&vm, &switch, format, size, &mut far)?;
+            let after =
+                wait_for("the mapping to end", || switch.mappings().ok()?.pop().filter(|mapping| !mapping.zero_copy));
             println!("{idle:?}, {format}, {size} buffers, huge pages: {huge}: {after:?}");
             let in_place = after.in_place - before.in_place;
             assert_eq!(in_place + after.copied - before.copied, FRAMES);
@@ -155,7 +102,7 @@ fn guests_that_come_and_go_get_every_frame_in_place() -> Result<()> {
             }
             assert!(!huge || after.sent_in_place > before.sent_in_place + FRAMES / 2);
         }
-        switch.stop()?;
+        stop(switch)?;
     }
     vm.power_off(SOON)
 }

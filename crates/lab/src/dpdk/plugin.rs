@@ -12,6 +12,15 @@ use std::process::Command;
 /// Permission for all users to write.
 const OTHERS_WRITE: u32 = 0o002;
 
+/// Returns the path of a driver of the installed DPDK, such as `net_e1000`, from where DPDK loads it.
+pub fn installed(driver: &str) -> Result<PathBuf> {
+    let library = format!("librte_{driver}.so");
+    let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let directories = entries("/usr/lib".as_ref()).flat_map(|architecture| entries(&architecture.join("dpdk")));
+    let found = directories.map(|drivers| drivers.join(&library)).find(|path| path.exists());
+    found.ok_or_else(|| Error::malformed("the installed DPDK", format!("it has no driver {driver}")))
+}
+
 /// Builds what is in `folder` of the workspace's `dpdk` by make, beside the programs in `programs`. Returns the path of `file`, which
 /// that makes.
 pub fn built(folder: &str, file: &str, programs: &Path) -> Result<PathBuf> {
