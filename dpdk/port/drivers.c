@@ -35,7 +35,7 @@ static const struct driver DRIVERS[] = {
 const struct driver *driver_of(const char *name)
 {
     static const struct driver OTHER = {.name = "another"};
-    for (size_t i = 0; i < RTE_DIM(DRIVERS); i++)
+    for (size_t i = 0; i < RTE_DIM(DRIVERS) && name != NULL; i++)
         if (strcmp(DRIVERS[i].name, name) == 0)
             return &DRIVERS[i];
     return &OTHER;
