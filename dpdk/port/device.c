@@ -9,9 +9,6 @@
 #include "receive.h"
 #include "transmit.h"
 
-// An Ethernet header, and two VLAN tags.
-#define LINK_HEADER (RTE_ETHER_HDR_LEN + 2 * RTE_VLAN_HLEN)
-
 // Finds the port of a device. Returns false if it is not attached.
 static bool find(const char *device, uint16_t *port)
 {
@@ -72,7 +69,6 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
     int failed = rte_eth_dev_info_get(port, &from);
     if (failed)
         return fail(error, failed, "%s does not describe itself: %s", port_name(port), rte_strerror(-failed));
-    const char *driver = from.driver_name == NULL ? "" : from.driver_name;
     *info = (struct mr_info){
         .receive_queues = from.max_rx_queues,
         .transmit_queues = from.max_tx_queues,
@@ -88,23 +84,28 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
                  (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0),
     };
     snprintf(info->name, sizeof info->name, "%s", port_name(port));
-    snprintf(info->driver, sizeof info->driver, "%s", driver);
+    snprintf(info->driver, sizeof info->driver, "%s", from.driver_name == NULL ? "" : from.driver_name);
     snprintf(info->bus, sizeof info->bus, "%s", rte_bus_name(rte_dev_bus(from.device)));
-    refusal(port, driver_of(driver), info->refusal, sizeof info->refusal);
+    refusal(port, driver_of(info->driver), info->refusal, sizeof info->refusal);
     return 0;
 }
 
-uint32_t device_frame(uint16_t port)
+static uint32_t frame_of(uint32_t mtu, uint8_t tags)
+{
+    return mtu + RTE_ETHER_HDR_LEN + tags * RTE_VLAN_HLEN;
+}
+
+uint32_t device_frame(uint16_t port, uint8_t tags)
 {
     uint16_t mtu = RTE_ETHER_MTU;
     rte_eth_dev_get_mtu(port, &mtu);
-    return mtu + LINK_HEADER;
+    return frame_of(mtu, tags);
 }
 
 static int too_long(uint16_t port, const struct mr_config *config, const struct rte_eth_dev_info *info, struct rte_eth_conf *conf,
                     char *error)
 {
-    uint32_t frame = conf->rxmode.mtu + LINK_HEADER;
+    uint32_t frame = frame_of(conf->rxmode.mtu, MOST_TAGS);
     if (frame <= config->room)
         return 0;
     // Pieces after the first may begin before their buffers, which most drivers that cut frames do not know to avoid.

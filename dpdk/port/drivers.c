@@ -20,22 +20,22 @@ static const struct driver DRIVERS[] = {
     {.name = "net_mvneta", .refusal = MEMORY},
     {.name = "net_mvpp2", .refusal = MEMORY},
     {.name = "net_virtio", .obeys_length = true, .takes_many = true, .cuts = true},
-    {.name = "net_vmxnet3", .obeys_length = true, .takes_many = true},
-    {.name = "net_tap", .obeys_length = true},
+    {.name = "net_vmxnet3", .obeys_length = true, .takes_many = true, .keeps_ring = true},
+    {.name = "net_tap", .obeys_length = true, .keeps_ring = true},
     {.name = "net_pcap", .obeys_length = true, .writes_headroom = true},
-    {.name = "net_e1000_em", .cuts = true},
-    {.name = "net_e1000_igb", .cuts = true},
-    {.name = "net_igc", .cuts = true},
-    {.name = "net_ixgbe", .cuts = true},
-    {.name = "net_i40e", .cuts = true},
-    {.name = "net_ice", .cuts = true},
-    {.name = "net_iavf", .cuts = true},
+    {.name = "net_e1000_em", .tags = 1, .cuts = true},
+    {.name = "net_e1000_igb", .tags = 1, .cuts = true},
+    {.name = "net_igc", .tags = 1, .cuts = true},
+    {.name = "net_ixgbe", .tags = 2, .cuts = true},
+    {.name = "net_i40e", .tags = 2, .cuts = true},
+    {.name = "net_ice", .tags = 2, .cuts = true},
+    {.name = "net_iavf", .tags = 2, .cuts = true},
 };
 
 const struct driver *driver_of(const char *name)
 {
     static const struct driver OTHER = {.name = "another"};
-    for (size_t i = 0; i < RTE_DIM(DRIVERS); i++)
+    for (size_t i = 0; i < RTE_DIM(DRIVERS) && name != NULL; i++)
         if (strcmp(DRIVERS[i].name, name) == 0)
             return &DRIVERS[i];
     return &OTHER;

@@ -33,12 +33,16 @@ struct driver {
     const char *name;
     // Why it can't receive into buffers of others.
     const char *refusal;
-    // It writes no more than a buffer has; others write what they were told that all buffers have, and NICs as much as a frame may have.
+    // It writes no more than a buffer has. Others may write as much as they were told that each has.
     bool obeys_length;
+    // Its NIC drops frames that are longer than the MTU allows, with so many VLAN tags, so that it writes no more than that. 0: unknown.
+    uint8_t tags;
     // It writes to the headroom of the buffers after a frame's first.
     bool writes_headroom;
     // It asks for as many buffers at once as its ring has, or its ring has twice as many.
     bool takes_many;
+    // It keeps a ring full that it receives nothing into, but for long frames.
+    bool keeps_ring;
     // It leaves the headroom alone when it cuts a frame to pieces.
     bool cuts;
 };
@@ -51,8 +55,9 @@ int device_info(uint16_t port, struct mr_info *info, char *error);
 int device_configure(uint16_t port, const struct mr_config *config, char *error);
 int device_start(uint16_t port, char *error);
 int device_stop(uint16_t port, char *error);
-// The longest frame that a device with this set-up receives and sends, without its checksum.
-uint32_t device_frame(uint16_t port);
+// The longest frame that the device's MTU allows, with so many VLAN tags, without its checksum.
+uint32_t device_frame(uint16_t port, uint8_t tags);
+#define MOST_TAGS 2
 
 // status.c
 int status_link(uint16_t port, struct mr_link *link);

@@ -44,6 +44,12 @@ uint32_t receive_lend(struct mr_receive *receive, uint32_t kind, const struct mr
     return done;
 }
 
+bool receive_takes(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loan)
+{
+    struct buffer buffer;
+    return is_fit(receive, kind, loan, &buffer);
+}
+
 uint32_t receive_reclaim(struct mr_receive *receive, uint32_t kind, uint32_t *ids, uint32_t room)
 {
     struct lent *lent = lent_of(receive, kind);

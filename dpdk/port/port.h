@@ -75,8 +75,9 @@ struct mr_sizes {
     // Descriptors of the ring.
     uint32_t ring;
     // Receive: loans that the queue holds at most, of each kind; bytes that a guest's buffer needs from its start; own buffers that
-    // the device never lacks a buffer with. Transmit: pieces that the queue holds at most.
-    uint32_t capacity, least, reserve;
+    // the device never lacks a buffer with; those of them that it keeps and receives nothing into. Transmit: pieces that the queue
+    // holds at most.
+    uint32_t capacity, least, reserve, idle;
 };
 
 // Loans with the queue, waiting and at the device.
@@ -150,6 +151,8 @@ struct millrace_dpdk {
     uint32_t (*receive_within)(struct mr_receive *receive, const struct mr_region *region);
     uint32_t (*receive_burst)(struct mr_receive *receive, struct mr_frame *frames, uint32_t room);
     uint32_t (*receive_lend)(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loans, uint32_t count);
+    // Returns whether a loan could be lent if there is room.
+    bool (*receive_takes)(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loan);
     uint32_t (*receive_reclaim)(struct mr_receive *receive, uint32_t kind, uint32_t *ids, uint32_t room);
     struct mr_out (*receive_out)(const struct mr_receive *receive);
     struct mr_counts (*receive_counts)(const struct mr_receive *receive);

@@ -75,6 +75,7 @@ struct mr_counts receive_counts(const struct mr_receive *receive);
 int lent_open(struct lent *lent, uint32_t capacity);
 void lent_close(struct lent *lent);
 uint32_t receive_lend(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loans, uint32_t count);
+bool receive_takes(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loan);
 uint32_t receive_reclaim(struct mr_receive *receive, uint32_t kind, uint32_t *ids, uint32_t room);
 struct mr_out receive_out(const struct mr_receive *receive);
 int receive_region(struct mr_receive *receive, const struct mr_region *region, char *error);

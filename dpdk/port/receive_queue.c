@@ -1,22 +1,17 @@
 // Receive queues are set up, started and stopped.
 
 #include <stdlib.h>
-#include <string.h>
 
-#include <rte_bus.h>
-#include <rte_dev.h>
 #include <rte_errno.h>
 
 #include "receive.h"
 
-// Bytes that a device may write to a buffer that is not as long as it was told.
+// Bytes that the device may write to a buffer, or that it needs.
 static uint32_t least(const struct driver *driver, const struct rte_eth_dev_info *info, uint16_t port, uint32_t room)
 {
     if (driver->obeys_length)
         return RTE_MAX(info->min_rx_bufsize, 64u);
-    // NICs drop what is longer than a frame may be, which may have two tags. Software writes what fits.
-    bool is_software = strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") == 0;
-    return is_software ? room : RTE_MIN(device_frame(port), room);
+    return driver->tags == 0 ? room : RTE_MIN(device_frame(port, driver->tags), room);
 }
 
 static int prepare(struct mr_receive *receive, const struct mr_config *config, struct mr_sizes *sizes, char *error)
@@ -41,6 +36,7 @@ static int prepare(struct mr_receive *receive, const struct mr_config *config, s
         .capacity = receive->capacity,
         .least = receive->least,
         // A full ring, and the most that is asked for at once.
+        .idle = driver->keeps_ring ? ring - 1u : 0,
         .reserve = (driver->takes_many ? 2u * ring : ring) + 2 * BURST,
     };
     return pool_open(&receive->pool, RECEIVE_OPS, receive, 4u * ring + 8 * BURST, config->room, error);

@@ -17,8 +17,8 @@ int steer(uint16_t port, const uint8_t mac[6], uint16_t queue, void **rule, char
 {
     said_forget();
     struct rte_flow_item_eth address = {0}, mask = {0};
-    memcpy(&address.dst, mac, sizeof address.dst);
-    memset(&mask.dst, 0xff, sizeof mask.dst);
+    memcpy(&address.hdr.dst_addr, mac, sizeof address.hdr.dst_addr);
+    memset(&mask.hdr.dst_addr, 0xff, sizeof mask.hdr.dst_addr);
     const struct rte_flow_attr attributes = {.ingress = 1};
     const struct rte_flow_item pattern[] = {
         {.type = RTE_FLOW_ITEM_TYPE_ETH, .spec = &address, .mask = &mask},

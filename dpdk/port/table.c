@@ -10,7 +10,7 @@ _Static_assert(sizeof(struct mr_frame) == 16, "");
 _Static_assert(sizeof(struct mr_region) == 32, "");
 _Static_assert(sizeof(struct mr_info) == 348, "");
 _Static_assert(sizeof(struct mr_config) == 16, "");
-_Static_assert(sizeof(struct mr_sizes) == 16, "");
+_Static_assert(sizeof(struct mr_sizes) == 20, "");
 _Static_assert(sizeof(struct mr_out) == 16, "");
 _Static_assert(sizeof(struct mr_link) == 8, "");
 _Static_assert(sizeof(struct mr_stats) == 64, "");
@@ -48,6 +48,7 @@ static const struct millrace_dpdk TABLE = {
     .receive_within = receive_within,
     .receive_burst = receive_burst,
     .receive_lend = receive_lend,
+    .receive_takes = receive_takes,
     .receive_reclaim = receive_reclaim,
     .receive_out = receive_out,
     .receive_counts = receive_counts,

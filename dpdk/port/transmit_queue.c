@@ -21,7 +21,7 @@ static int prepare(struct mr_transmit *transmit, const struct mr_config *config,
     uint32_t capacity = rte_align32pow2(RTE_MAX(4u * ring, 1024u));
     transmit->ring = ring;
     transmit->shortest = SHORTEST;
-    transmit->longest = device_frame(transmit->port);
+    transmit->longest = device_frame(transmit->port, MOST_TAGS);
     transmit->pieces = 1;
     if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
         transmit->pieces = info.tx_desc_lim.nb_mtu_seg_max == 0 ? UINT16_MAX : info.tx_desc_lim.nb_mtu_seg_max;

@@ -69,6 +69,7 @@ pub struct RawSizes {
     pub capacity: u32,
     pub least: u32,
     pub reserve: u32,
+    pub idle: u32,
 }
 
 #[repr(C)]
@@ -151,6 +152,7 @@ pub struct Table {
     pub receive_within: unsafe extern "C" fn(*mut RawReceive, *const RawRegion) -> u32,
     pub receive_burst: unsafe extern "C" fn(*mut RawReceive, *mut Frame, u32) -> u32,
     pub receive_lend: unsafe extern "C" fn(*mut RawReceive, u32, *const Loan, u32) -> u32,
+    pub receive_takes: unsafe extern "C" fn(*mut RawReceive, u32, *const Loan) -> bool,
     pub receive_reclaim: unsafe extern "C" fn(*mut RawReceive, u32, *mut u32, u32) -> u32,
     pub receive_out: unsafe extern "C" fn(*const RawReceive) -> RawOut,
     pub receive_counts: unsafe extern "C" fn(*const RawReceive) -> RawCounts,
@@ -170,4 +172,32 @@ pub struct Table {
     pub transmit_clean: unsafe extern "C" fn(*mut RawTransmit) -> bool,
     pub transmit_out: unsafe extern "C" fn(*const RawTransmit) -> u32,
     pub transmit_counts: unsafe extern "C" fn(*const RawTransmit) -> RawCounts,
+}
+
+const _: () = {
+    assert!(size_of::<Loan>() == 24);
+    assert!(size_of::<Frame>() == 16);
+    assert!(size_of::<ToSend>() == 16);
+    assert!(size_of::<RawRegion>() == 32);
+    assert!(size_of::<RawInfo>() == 348);
+    assert!(size_of::<RawConfig>() == 16);
+    assert!(size_of::<RawSizes>() == 20);
+    assert!(size_of::<RawOut>() == 16);
+    assert!(size_of::<RawLink>() == 8);
+    assert!(size_of::<RawStats>() == 64);
+    assert!(size_of::<RawCounts>() == 24);
+};
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn functions_are_in_the_order_of_the_header() {
+        let header = include_str!("../../../dpdk/port/port.h");
+        let table = include_str!("abi.rs").split_once("pub struct Table").unwrap().1;
+        let fields = table.split("pub ").filter_map(|field| field.split_once(':'));
+        let functions = fields.filter(|(_, form)| form.trim_start().starts_with("unsafe extern")).map(|(name, _)| name);
+        let expected = header.split("(*").skip(1).filter_map(|rest| rest.split_once(")(")).map(|(name, _)| name);
+        assert_eq!(functions.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        assert!(header.contains(&format!("#define MR_ABI {}\n", super::ABI)));
+    }
 }

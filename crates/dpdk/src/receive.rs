@@ -66,6 +66,12 @@ impl Receive {
         self.queue.sizes.reserve as usize
     }
 
+    /// Returns how many of the buffers that the device had first it keeps and receives nothing into: some drivers fill a ring for the
+    /// other pieces of long frames.
+    pub fn idle(&self) -> usize {
+        self.queue.sizes.idle as usize
+    }
+
     /// Returns the bytes that a guest's buffer needs from its `start`: the device may write so many.
     pub fn least(&self) -> usize {
         self.queue.sizes.least as usize
@@ -89,6 +95,13 @@ impl Receive {
         // SAFETY: the claim gives sole use of the half. `loans` has so many records. The plugin checks that each lies in a region that
         // `Device::share` was given, whose memory stays mapped as long as a loan in it is out (`Shared::unshare`).
         unsafe { (queue.table().receive_lend)(queue.raw(), kind as u32, loans.as_ptr(), loans.len() as u32) as usize }
+    }
+
+    /// Reports whether a buffer can't be lent though there is room: [`lend`](Receive::lend) ends at it each time.
+    pub fn refuses(&mut self, kind: Kind, loan: &Loan) -> bool {
+        let Some(queue) = self.queue.half.try_claim() else { return false };
+        // SAFETY: the claim gives sole use of the half, which only reads the record.
+        unsafe { !(queue.table().receive_takes)(queue.raw(), kind as u32, loan) }
     }
 
     /// Returns how many more buffers of this kind can be lent.

@@ -1,7 +1,7 @@
 //! Real interfaces: cables and taps of the kernel.
 
 use crate::memory::Memory;
-use crate::process::in_a_namespace;
+use crate::process::{alone, in_a_namespace};
 use crate::rig::{CONFIG, GUEST_SIZE, Port, frame, number, once, start, wait};
 use dpdk::{Config, Dpdk, Kind, ToSend};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -76,6 +76,24 @@ fn frames_pass_a_cable_between_two_devices() {
         wait("a frame in an own buffer", || there.burst().iter().any(|received| received.kind == Kind::Own));
         drop(region);
         assert!(guest.is_filled(0xcd));
+    });
+}
+
+#[test]
+fn frames_pass_a_memif() {
+    alone(|| {
+        let dpdk = start();
+        let directory = tempfile::tempdir().unwrap();
+        let socket = format!("socket-abstract=no,socket={}", directory.path().join("sock").display());
+        let mut server = Port::started(&dpdk, &format!("net_memif0,role=server,{socket}"));
+        let mut client = Port::started(&dpdk, &format!("net_memif1,role=client,{socket}"));
+        wait("the connection", || server.device.link().up && client.device.link().up);
+        // The client brings the server's buffers, when it receives.
+        client.burst();
+        let guests = [Memory::new(64, GUEST_SIZE), Memory::new(64, GUEST_SIZE)];
+        let _regions = [guests[0].share(&client.device), guests[1].share(&server.device)];
+        pass(&mut server, &mut client, &guests[0], 1000, |_, _| {});
+        pass(&mut client, &mut server, &guests[1], 1000, |_, _| {});
     });
 }
 

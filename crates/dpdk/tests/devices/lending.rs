@@ -96,6 +96,7 @@ fn a_loan_that_the_device_could_write_beyond_is_refused() {
         ];
         for (why, loan) in wrong {
             assert_eq!(port.receive.lend(Kind::Guest, &[good, loan, good]), 1, "{why}");
+            assert!(port.receive.refuses(Kind::Guest, &loan) && !port.receive.refuses(Kind::Guest, &good), "{why}");
             assert_eq!(port.reclaimed(), [0]);
         }
         drop(region);

@@ -71,9 +71,9 @@ fn answer(listener: UnixListener) -> std::io::Result<()> {
         socket.read_exact(&mut header)?;
         let [request, _, len] = [0, 4, 8].map(|at| u32::from_ne_bytes(header[at..at + 4].try_into().unwrap()));
         socket.read_exact(&mut vec![0; len as usize])?;
-        // GET_FEATURES: only VIRTIO_F_VERSION_1. It is the only question then.
-        if request == 1 {
-            socket.write_all(&[[1, 5, 8, 0].map(u32::to_ne_bytes).concat(), 1u32.to_ne_bytes().to_vec()].concat())?;
+        // GET_FEATURES, GET_VRING_BASE, GET_PROTOCOL_FEATURES, GET_QUEUE_NUM: bit 32 is VIRTIO_F_VERSION_1.
+        if [1, 11, 15, 17].contains(&request) {
+            socket.write_all(&[request, 5, 8, 0, 1].map(u32::to_ne_bytes).concat())?;
         }
     }
 }
@@ -87,10 +87,10 @@ fn drivers_with_memory_of_their_own_are_refused_with_what_to_use_instead() {
         let listener = UnixListener::bind(&path).unwrap();
         std::thread::spawn(|| answer(listener));
         let user = format!("net_virtio_user0,path={}", path.display());
-        for (device, port) in [("net_af_xdp0,iface=lo", "\"af_xdp\""), (user.as_str(), "\"virtio-user\"")] {
+        for (device, reason) in [("net_af_xdp0,iface=lo", "\"af_xdp\""), (user.as_str(), "\"virtio-user\"")] {
             let mut device = dpdk.probe(device).unwrap();
             let said = device.open(&CONFIG).err().unwrap().to_string();
-            assert!(said.contains(port), "{said}");
+            assert!(said.contains(reason), "{said}");
         }
     });
 }

@@ -159,6 +159,54 @@ fn without_an_own_buffer_a_copied_frame_is_dropped_and_no_buffer_is_lost() {
 }
 
 #[test]
+fn the_halves_of_a_queue_are_driven_by_two_threads() {
+    alone(|| {
+        const FRAMES: u32 = 20_000;
+        let dpdk = start();
+        let Port { mut receive, mut transmit, own, own_region, device, .. } = Port::started(&dpdk, RING);
+        let guest = Memory::new(512, 2048);
+        let _region = guest.share(&device);
+        let (own, guest) = (&own, &guest);
+        std::thread::scope(|scope| {
+            // The thread that receives frees what the other one sends.
+            scope.spawn(move || {
+                let (mut records, mut next) = ([dpdk::Frame::default(); 64], 0);
+                wait("all frames", || {
+                    let count = receive.burst(&mut records);
+                    for record in &records[..count] {
+                        assert_eq!(number(&own.read(record.addr, record.len.into())), Some(next));
+                        next += 1;
+                        let loan = dpdk::Loan::new(own.addr(record.id), own.size as u32, 128, record.id);
+                        assert_eq!(receive.lend(Kind::Own, &[loan]), 1);
+                    }
+                    next == FRAMES
+                });
+            });
+            scope.spawn(move || {
+                let (mut free, mut sent, mut ids): (Vec<u32>, _, _) = ((0..512).collect(), 0, [0; 64]);
+                wait("all ids", || {
+                    while let Some(id) = free.pop_if(|_| sent < FRAMES) {
+                        match transmit.send(&[put(guest, id, &frame(sent, 64))]) {
+                            0 => {
+                                free.push(id);
+                                break;
+                            }
+                            _ => sent += 1,
+                        }
+                    }
+                    let count = transmit.done(&mut ids);
+                    free.extend(&ids[..count]);
+                    sent == FRAMES && free.len() == 512
+                });
+                free.sort();
+                assert_eq!(free, (0..512).collect::<Vec<_>>());
+            });
+        });
+        drop(own_region);
+    });
+}
+
+#[test]
 fn a_full_ring_takes_no_more_and_loses_nothing() {
     alone(|| {
         let dpdk = start();

@@ -3,7 +3,7 @@
 use crate::memory::Memory;
 use crate::process::{alone, in_a_namespace};
 use crate::rig::{CONFIG, GUEST_SIZE, Port, frame, start, wait};
-use dpdk::{Kind, ToSend};
+use dpdk::{Config, Kind, ToSend};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -180,5 +180,30 @@ fn a_device_is_stopped_and_set_up_again_while_its_worker_asks_it() {
             device.start().unwrap();
         }
         drop(own_region);
+    });
+}
+
+#[test]
+fn a_device_that_comes_and_goes_leaves_no_files_and_mappings() {
+    in_a_namespace(|| {
+        let dpdk = start();
+        let guest = Memory::new(16, GUEST_SIZE);
+        for (device, config) in [("net_null0", CONFIG), ("net_tap0,iface=dtap0", Config { interrupts: true, ..CONFIG })]
+        {
+            let mut counts = Vec::new();
+            for _ in 0..40 {
+                let mut port = Port::open(&dpdk, device, &config);
+                port.device.start().unwrap();
+                let _region = guest.share(&port.device);
+                port.lend(&guest, 0..8);
+                port.burst();
+                drop(port);
+                let entries = |path: &str| std::fs::read_dir(path).unwrap().count();
+                counts.push((entries("/proc/self/fd"), entries("/proc/self/map_files")));
+            }
+            let (files, maps): (Vec<_>, Vec<_>) = counts.into_iter().unzip();
+            assert_eq!(files[39], files[5], "files of {device}: {files:?}");
+            assert!(maps[39] <= maps[5] + 8, "mappings of {device}: {maps:?}");
+        }
     });
 }

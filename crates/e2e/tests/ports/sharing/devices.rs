@@ -3,7 +3,7 @@
 use super::*;
 use e2e::mapped;
 use e2e::virtio::Pump;
-use e2e::wire::{Cable, wan};
+use e2e::wire::{Cable, DPDK, wan};
 use lab::dpdk::{self, Testpmd};
 
 /// Frames each way.
@@ -11,10 +11,19 @@ const FRAMES: u64 = 5000;
 
 #[test]
 fn an_af_xdp_queue_has_three_workers() -> Result<()> {
+    three_workers(wan(), None)
+}
+
+#[test]
+fn a_dpdk_queue_has_three_workers() -> Result<()> {
+    three_workers(dpdk_port("wan", "net_af_packet0"), Some(dpdk_devices(&[DPDK])))
+}
+
+fn three_workers(wan: RawPort, dpdk: Option<RawDpdk>) -> Result<()> {
     for (keys, way) in [(static_roles(), "static-role"), (locked(), "locked")] {
         let (cable, home) = (Cable::new()?, Home::new());
         let wire = cable.wire();
-        let millrace = cable.switch(&home, shared(&keys, wan()), (joined(), workers(3)));
+        let millrace = cable.switch(&home, shared(&keys, wan.clone()), (joined(), workers(3), &dpdk));
         let ends = ends(&home, &millrace, &wire)?;
         // Workers that take turns overtake each other.
         let exchange = Exchange::new(ends, [1, 2], SIZES, WINDOW);

@@ -39,6 +39,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Drivers that have copied each frame, or sent it, when they return from sending.
 const KEEP_NOTHING: [&str; 5] = ["net_af_packet", "net_tap", "net_memif", "net_pcap", "net_null"];
 
+/// Drivers that write before the frame, where a guest's buffer has no room: such frames are received into the switch's own buffers.
+const WRITE_BEFORE: [&str; 1] = ["net_pcap"];
+
 /// The device of an open port.
 pub(super) struct Device {
     pub(super) site: Arc<dyn Site>,
@@ -223,6 +226,9 @@ impl Device {
                  an IOMMU"
             ));
         }
+        if WRITE_BEFORE.contains(&self.info.driver.as_str()) {
+            return Err(format!("the driver of {name} writes before frames, where a guest's buffers have no room"));
+        }
         let most = LEND_ROOM - NET_HEADER - OVERHEAD;
         if self.mtu > most {
             return Err(format!("the MTU of {name} is {}; lower it to {most}", self.mtu));
@@ -331,12 +337,17 @@ impl Device {
         } else {
             ", frames of guests are copied when they are sent, as the driver returns buffers late"
         };
+        let guarded = match (self.info.bus, self.iova) {
+            (Bus::Vdev, _) => "",
+            (_, Iova::Virtual) => ", behind an IOMMU",
+            (_, Iova::Physical) => ", without an IOMMU",
+        };
         let checksums = if self.unfinished.as_ref().is_some_and(Unfinished::is_seen) {
             ", the switch computes checksums that the sender leaves to hardware (there, `ethtool -K END tx off`)"
         } else {
             ""
         };
-        format!("device {name}, driver {driver}, MTU {}{taken}{refused}{late}{checksums}", self.mtu)
+        format!("device {name}, driver {driver}, MTU {}{guarded}{taken}{refused}{late}{checksums}", self.mtu)
     }
 }
 

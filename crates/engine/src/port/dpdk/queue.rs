@@ -7,7 +7,7 @@ use super::shared::SharedMemory;
 use super::transmission::Transmission;
 use super::{DpdkReceive, DpdkTransmit, Home};
 use crate::port::own_frames::OwnFrames;
-use crate::port::zero_copy::{Direction, Lending, Mapped, ZeroCopyQueue};
+use crate::port::zero_copy::{Direction, LEND_ROOM, Lending, Mapped, ZeroCopyQueue};
 use crate::port::{ReceiveHalf, TransmitHalf};
 use packet::header_len;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl ZeroCopyQueue for DpdkQueue {
         let reception = self.receive.lock().unwrap().take().ok_or("it runs already")?;
         let device = &*self.device;
         let pool = device.pool(self.index, Direction::ToGuest)?;
-        let room = NET_HEADER + reception.queue.least() as u32;
+        let room = LEND_ROOM.max(NET_HEADER + reception.queue.least() as u32);
         let parts = Parts {
             own: OwnFrames::new(pool, device.site.drops().clone(), device.unfinished.clone()),
             held_at_most: device.held_at_most(),
