@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Place of an emulated device with number 0 on its bus; the next one has the next place.
-const FIRST_SLOT: usize = 0x10;
+const FIRST_SLOT: usize = 8;
 
 static NEXT_MAC: AtomicU16 = AtomicU16::new(1);
 
@@ -191,8 +191,8 @@ mod tests {
     fn an_emulated_device_is_where_its_number_says() {
         let arguments = Nic::emulated(Model::E1000, "/run/far").mac("52:54:00:00:00:01").arguments(1);
         assert_eq!(arguments[1], "stream,id=net1,server=off,addr.type=unix,addr.path=/run/far");
-        assert_eq!(arguments[3], "e1000,netdev=net1,mac=52:54:00:00:00:01,romfile=,addr=0x11");
-        assert_eq!(pci_address(1), "0000:00:11.0");
+        assert_eq!(arguments[3], "e1000,netdev=net1,mac=52:54:00:00:00:01,romfile=,addr=0x9");
+        assert_eq!(pci_address(1), "0000:00:09.0");
     }
 
     #[test]

@@ -337,12 +337,17 @@ impl Device {
         } else {
             ", frames of guests are copied when they are sent, as the driver returns buffers late"
         };
+        let guarded = match (self.info.bus, self.iova) {
+            (Bus::Vdev, _) => "",
+            (_, Iova::Virtual) => ", behind an IOMMU",
+            (_, Iova::Physical) => ", without an IOMMU",
+        };
         let checksums = if self.unfinished.as_ref().is_some_and(Unfinished::is_seen) {
             ", the switch computes checksums that the sender leaves to hardware (there, `ethtool -K END tx off`)"
         } else {
             ""
         };
-        format!("device {name}, driver {driver}, MTU {}{taken}{refused}{late}{checksums}", self.mtu)
+        format!("device {name}, driver {driver}, MTU {}{guarded}{taken}{refused}{late}{checksums}", self.mtu)
     }
 }
 

@@ -94,13 +94,24 @@ impl Reception {
         self.ids.len().min(self.queue.room(Kind::Guest).saturating_sub(self.guests.len()))
     }
 
-    /// Returns how many of its `chunks` own chunks neither wait in the queue nor for it: frames that come in these, at the device, in a
-    /// burst or held, have to be copied.
+    /// Takes the loan out that the queue gets next, if it will never take it. Returns its id.
+    pub(super) fn take_refused(&mut self) -> Option<u16> {
+        let first = *self.guests.first()?;
+        let is_refused = self.queue.room(Kind::Guest) > 0 && self.queue.refuses(Kind::Guest, &first);
+        is_refused.then(|| {
+            let id = self.guests.remove(0).id() as u16;
+            self.ids.push(id);
+            id
+        })
+    }
+
+    /// Returns how many of its `chunks` own chunks frames may come in that have to be copied: those at the device, but for those that it
+    /// keeps idle, those in a burst, and those that are held.
     #[inline(always)]
     pub(super) fn own_out(&self, chunks: u16) -> usize {
         let out = self.queue.out();
         let waiting = self.own.len() + self.spare.len() + (out.own - out.own_at_device) as usize;
-        usize::from(chunks).saturating_sub(waiting)
+        usize::from(chunks).saturating_sub(waiting + self.queue.idle())
     }
 
     /// Forgets records that were not processed and loans that the queue has not got. Returns the number of frames that are lost.

@@ -111,7 +111,8 @@ impl DpdkReceive {
         let (Some(reception), Some(lending)) = (reception, usual) else { return Spliced::NOTHING };
         let Some(keep) = lending.keeps_usual() else { return Spliced::NOTHING };
         // While the device has own chunks, or they are held, frames in these have to be copied.
-        if self.skips.get() || self.own.has_parts() || reception.own_out(self.own.pool.count()) > 0 {
+        let is_usual = !self.skips.get() && !self.own.has_parts() && reception.guests.is_empty();
+        if !is_usual || reception.own_out(self.own.pool.count()) > 0 {
             return Spliced::NOTHING;
         }
         let mut filler = Filler { reception, reach: self.reach(), leaves_checksums: self.own.unfinished.is_some() };
@@ -314,8 +315,13 @@ impl ZeroCopyRx for DpdkReceive {
         let loans = &mut *self.loans.borrow_mut();
         let mut to = LendTo { reception, loans, reach: self.reach(), start: NET_HEADER + more };
         let any = lending.relend(guest, most, more, own_out, &mut to);
-        lending.mapped().on_loan.set(loans.len().into());
         reception.lend_guests();
+        while let Some(id) = reception.take_refused() {
+            // Frames are copied to it.
+            loans.take(id).into_iter().for_each(|loan| guest.ring().give_back(loan));
+            reception.lend_guests();
+        }
+        lending.mapped().on_loan.set(loans.len().into());
         any
     }
 
