@@ -116,3 +116,43 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    use rustix::param::page_size;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn memory_is_made_of_whole_pages() {
+        let range = |addr: usize, len, page| Range::new(addr as *mut u8, len, page, None);
+        assert!(range(0x4000, 0x3000, 0x1000).is_ok());
+        for (addr, len, page) in
+            [(0x4001, 0x1000, 0x1000), (0x4000, 0x1001, 0x1000), (0x4000, 0, 0x1000), (0x6000, 0x6000, 0x3000)]
+        {
+            let said = range(addr, len, page).err().unwrap().to_string();
+            assert!(said.contains(&format!("are not made of pages of {page} bytes")), "{said}");
+        }
+    }
+
+    #[test]
+    fn each_page_has_an_address_of_the_machine_that_only_root_may_know() {
+        let len = 4 * page_size();
+        // SAFETY: a new mapping, of which nobody else knows.
+        let addr =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED) }
+                .unwrap();
+        let pagemap = File::open("/proc/self/pagemap").unwrap();
+        match Range::new(addr.cast(), len, page_size(), Some(&pagemap)) {
+            Ok(range) => {
+                let iovas: BTreeSet<u64> = range.iovas.unwrap().iter().copied().collect();
+                assert_eq!(iovas.len(), 4);
+                assert!(iovas.iter().all(|&iova| iova != 0 && iova.is_multiple_of(page_size() as u64)), "{iovas:x?}");
+            }
+            Err(error) => assert!(error.to_string().contains("addresses of the machine"), "{error}"),
+        }
+        // SAFETY: nothing uses it any more.
+        unsafe { munmap(addr, len) }.unwrap();
+    }
+}
