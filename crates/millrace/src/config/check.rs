@@ -1,11 +1,10 @@
 //! Collects the problems of a configuration while its parts are built.
 
-use super::dpdk;
 use super::files::Files;
 use super::origin::Origin;
 use super::raw::At;
 use super::reach::{Purpose, Reach};
-use super::value::{ListenAddress, is_interface_name};
+use super::value::{ListenAddress, device_name, is_interface_name};
 use engine::port::files;
 use engine::port::keys::Checks;
 use settings::{Checker, Problem};
@@ -210,7 +209,7 @@ impl Checks for Check<'_> {
                 .and_at(&first, "already used here"),
             );
         }
-        let listed = self.listed.iter().flatten().find(|device| dpdk::name(device) == at.value).cloned();
+        let listed = self.listed.iter().flatten().find(|device| device_name(device) == at.value).cloned();
         if listed.is_none() {
             let (message, help) = match &self.listed {
                 None => {

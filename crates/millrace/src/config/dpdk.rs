@@ -3,6 +3,7 @@
 use super::check::Check;
 use super::raw::{At, DEFAULT_DPDK_MEMORY, DPDK_MEMORY, RawDpdk, RawFile, Table};
 use super::types::Dpdk;
+use super::value::device_name;
 use settings::Problem;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -29,21 +30,17 @@ fn devices(check: &mut Check<'_>, section: &At<Table<RawDpdk>>) -> Vec<String> {
     let mut known: HashMap<&str, &Range<usize>> = HashMap::new();
     for at in list.iter().flat_map(|list| &list.value) {
         // An option of DPDK would begin with a dash.
-        if name(at).is_empty() || at.starts_with('-') || at.contains(|c: char| c.is_whitespace() || c == '\0') {
+        if device_name(at).is_empty() || at.starts_with('-') || at.contains(|c: char| c.is_whitespace() || c == '\0') {
             let help = "give a PCI address, or the name of a virtual device and its arguments without spaces";
             check.error(&at.span, format!("`{}` cannot name a device", at.value), help);
         }
-        if let Some(first) = known.insert(name(at), &at.span) {
-            let problem = Problem::error(&at.span, format!("device `{}` is listed twice", name(at)), "remove one");
+        if let Some(first) = known.insert(device_name(at), &at.span) {
+            let problem =
+                Problem::error(&at.span, format!("device `{}` is listed twice", device_name(at)), "remove one");
             check.problems.push(problem.and_at(first, "already listed here"));
         }
     }
     list.iter().flat_map(|list| &list.value).map(|at| at.value.clone()).collect()
-}
-
-/// Returns the name of a device, without its arguments.
-pub(super) fn name(device: &str) -> &str {
-    device.split_once(',').map_or(device, |(name, _)| name)
 }
 
 /// Parses a size with its unit.

@@ -28,6 +28,11 @@ pub(super) fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
+/// Returns the name of a DPDK device, without its arguments.
+pub(super) fn device_name(device: &str) -> &str {
+    device.split_once(',').map_or(device, |(name, _)| name)
+}
+
 /// Reports whether the kernel accepts `name` as the name of a network interface (`dev_valid_name`).
 pub(super) fn is_interface_name(name: &str) -> bool {
     // The kernel puts a number in the place of `%d`.

@@ -303,3 +303,108 @@ impl<E: NewEntries, O: Offer> Adding<'_, E, O> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Returns;
+    use crate::exchange::Instead;
+
+    /// Used entries of a device, as (id, bytes), by the number of chains before them.
+    struct Fake {
+        entries: Vec<Option<(u32, u32)>>,
+        at: usize,
+    }
+
+    impl UsedEntries for Fake {
+        fn read(&self) -> Option<Entry> {
+            let &(id, len) = self.entries.get(self.at)?.as_ref()?;
+            Some(Entry { id, len, instead: Instead::OWN })
+        }
+
+        fn prepare(&self, _: u16) {}
+
+        fn pass(&mut self) {
+            self.at += 1;
+        }
+    }
+
+    impl NewEntries for Vec<u16> {
+        fn put(&mut self, id: u16, _: Buffer) {
+            self.push(id);
+        }
+    }
+
+    struct Rig {
+        ids: Ids,
+        outstanding: Outstanding,
+    }
+
+    impl Rig {
+        fn new(size: u16, returns: Returns) -> Rig {
+            Rig { ids: Ids::new(size, returns), outstanding: Outstanding::new(size, returns) }
+        }
+
+        /// Adds up to `most` chains of 100 bytes. Returns their ids.
+        fn add(&mut self, most: u16) -> Vec<u16> {
+            let mut ids = Vec::new();
+            let buffer = Buffer { addr: 0, len: 100, writable: true };
+            let added = add(&mut ids, &mut self.ids, &mut self.outstanding, most, |_: u16| Some(buffer));
+            assert_eq!(ids.len(), usize::from(added));
+            ids
+        }
+
+        /// Takes up to `most` chains back but for the one with the id `refused`. Returns them, and whether it stopped.
+        fn take_back(&mut self, used: &mut Fake, most: u16, refused: u16) -> (Vec<(u16, u32)>, bool) {
+            let mut taken = Vec::new();
+            let take = |id, len| {
+                if id != refused {
+                    taken.push((id, len));
+                }
+                id != refused
+            };
+            let back = take_back(used, &mut self.ids, &mut self.outstanding, most, take);
+            assert_eq!(taken.len(), usize::from(back.chains));
+            (taken, back.stopped)
+        }
+    }
+
+    const NONE: u16 = u16::MAX;
+
+    #[test]
+    fn a_batch_goes_on_where_a_run_ended() {
+        let mut rig = Rig::new(5, Returns::InOrder);
+        assert_eq!(rig.add(9), [0, 1, 2, 3, 4]);
+        let mut used = Fake { entries: vec![Some((3, 7)), None, None, None, Some((4, 8))], at: 0 };
+        assert_eq!(rig.take_back(&mut used, 9, 0), (vec![], true));
+        assert!(!rig.outstanding.in_batch(), "the general way reads the entry again");
+        assert_eq!(rig.take_back(&mut used, 2, NONE), (vec![(0, 100), (1, 100)], false));
+        assert_eq!(rig.take_back(&mut used, 9, 2), (vec![], true));
+        assert!(rig.outstanding.in_batch());
+        assert_eq!(rig.take_back(&mut used, 9, NONE), (vec![(2, 100), (3, 7), (4, 8)], false));
+        assert!(!rig.outstanding.in_batch());
+        assert_eq!((rig.add(3), rig.ids.free()), (vec![0, 1, 2], 2));
+    }
+
+    #[test]
+    fn a_batch_of_no_chain_is_left() {
+        let mut rig = Rig::new(5, Returns::InOrder);
+        rig.add(5);
+        let mut used = Fake { entries: vec![Some((0, 7)), Some((5, 7))], at: 0 };
+        assert_eq!(rig.take_back(&mut used, 9, NONE), (vec![(0, 7)], true));
+        assert!(!rig.outstanding.in_batch());
+    }
+
+    #[test]
+    fn in_any_order_ids_are_added_as_they_came_back() {
+        let mut rig = Rig::new(5, Returns::AnyOrder);
+        assert_eq!(rig.add(9), [0, 1, 2, 3, 4]);
+        let back = [3, 0, 4, 0, 1];
+        let mut used = Fake { entries: back.iter().map(|&id| Some((id, 9))).collect(), at: 0 };
+        assert_eq!(rig.take_back(&mut used, 2, NONE), (vec![(3, 9), (0, 9)], false));
+        assert_eq!(rig.take_back(&mut used, 9, NONE), (vec![(4, 9)], true), "0 comes back once");
+        assert_eq!(rig.add(2), [3, 0]);
+        assert_eq!(rig.take_back(&mut used, 9, NONE), (vec![(0, 9), (1, 9)], false));
+        assert_eq!(rig.add(9), [4, 0, 1]);
+    }
+}

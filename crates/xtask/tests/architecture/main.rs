@@ -103,6 +103,12 @@ const UP: &[Up] = &[
     },
     Up {
         krate: "engine",
+        from: "port::dpdk::spec",
+        to: "port::dpdk::control",
+        why: "the settings of a port open it",
+    },
+    Up {
+        krate: "engine",
         from: "port::virtio_user::spec",
         to: "port::virtio_user::control",
         why: "the settings of a port open it",
