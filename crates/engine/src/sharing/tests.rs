@@ -395,8 +395,8 @@ fn threads_share_a_queue() {
 /// A queue ends a burst early that has cost enough: the parent's worker serves others before it takes more.
 #[test]
 fn a_round_ends_with_a_burst_that_is_not_full() {
-    // Full bursts until there is a batch for each of two workers, and two more.
-    for (most, batches) in [(MAX_BURST, 4), (MAX_BURST - 1, 1)] {
+    // Full bursts until there are four batches for each of two workers.
+    for (most, batches) in [(MAX_BURST, 8), (MAX_BURST - 1, 1)] {
         let device = Device { most, ..Device::new(1000) };
         let terms = Terms { outputs: 0, stalled_after: 1, drops: Arc::default(), alarms: alarms(2) };
         let Ok((mut parent, mut lanes)) = assign(Box::new(device), terms) else { panic!("frames can be held") };

@@ -101,12 +101,7 @@ const UP: &[Up] = &[
         to: "port::site",
         why: "a site has mappings, which call the sites of their two ports",
     },
-    Up {
-        krate: "engine",
-        from: "port::dpdk::spec",
-        to: "port::dpdk::control",
-        why: "the settings of a port open it",
-    },
+    Up { krate: "engine", from: "port::dpdk::spec", to: "port::dpdk::control", why: "the settings of a port open it" },
     Up {
         krate: "engine",
         from: "port::virtio_user::spec",
