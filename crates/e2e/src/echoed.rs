@@ -43,11 +43,7 @@ impl Echoed {
 
     /// Sends frames and takes them back, all in their order.
     pub fn exchange(&mut self, frames: u64) -> Result<()> {
-        // Late ones of a flow.
-        while self.last.elapsed() < LOST {
-            self.receive()?;
-        }
-        self.due = self.source.sent();
+        self.settle()?;
         let (sent, received) = (self.due + frames, self.sink.received() + frames);
         while self.sink.received() < received {
             if self.source.sent() < sent && self.source.sent() - self.due < WINDOW {
@@ -63,22 +59,21 @@ impl Echoed {
         Ok(())
     }
 
-    /// Sends frames until this many have come back, for a NIC that loses some while its machine does not run. Returns how many were sent more.
-    pub fn pass(&mut self, frames: u64) -> Result<u64> {
-        let (sent, goal) = (self.source.sent(), self.sink.received() + frames);
-        let (mut received, mut last) = (self.sink.received(), Instant::now());
-        while received < goal {
-            self.turn()?;
-            if self.sink.received() > received {
-                (received, last) = (self.sink.received(), Instant::now());
-            } else if last.elapsed() > SOON {
-                return Err(Error::malformed(
-                    "the exchange of frames",
-                    format!("{} of {frames} are missing", goal - received),
-                ));
+    /// Waits until all frames that a flow has left on their way are back or lost. Order is kept, so they are once one that was sent later is
+    /// back.
+    fn settle(&mut self) -> Result<()> {
+        let began = Instant::now();
+        while self.sink.due() < self.source.sent() {
+            if self.last.elapsed() > LOST {
+                self.send()?;
+            }
+            self.receive()?;
+            if began.elapsed() > SOON {
+                return Err(Error::malformed("the end of a flow", "no frame comes back".to_owned()));
             }
         }
-        Ok((self.source.sent() - sent).saturating_sub(frames))
+        self.due = self.source.sent();
+        Ok(())
     }
 
     /// Sends a frame or takes one back; gives up those that are lost.
