@@ -129,6 +129,8 @@ struct pool {
 };
 int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, uint32_t room, char *error);
 void pool_close(struct pool *pool);
+// Returns the number of buffers in the region that mbufs carry.
+uint32_t pool_within(const struct pool *pool, const struct mr_region *region);
 
 static inline struct buffer *buffer_of(struct rte_mbuf *mbuf)
 {

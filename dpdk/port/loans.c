@@ -99,23 +99,7 @@ void receive_forget(struct mr_receive *receive, const struct mr_region *region)
     withdraw(&receive->own, region);
 }
 
-struct search {
-    const struct mr_region *region;
-    uint32_t found;
-};
-
-static void look(struct rte_mempool *mempool, void *argument, void *object, unsigned int number)
-{
-    (void)mempool;
-    (void)number;
-    struct search *search = argument;
-    const struct buffer *buffer = buffer_of(object);
-    search->found += buffer->kind != 0 && region_has(search->region, buffer->addr);
-}
-
 uint32_t receive_within(struct mr_receive *receive, const struct mr_region *region)
 {
-    struct search search = {.region = region};
-    rte_mempool_obj_iter(receive->pool.mempool, look, &search);
-    return search.found;
+    return pool_within(&receive->pool, region);
 }

@@ -61,3 +61,24 @@ void pool_close(struct pool *pool)
     rte_mempool_free(pool->mempool);
     free(pool->mbufs);
 }
+
+struct search {
+    const struct mr_region *region;
+    uint32_t found;
+};
+
+static void look(struct rte_mempool *mempool, void *argument, void *object, unsigned int number)
+{
+    (void)mempool;
+    (void)number;
+    struct search *search = argument;
+    const struct buffer *buffer = buffer_of(object);
+    search->found += buffer->kind != 0 && region_has(search->region, buffer->addr);
+}
+
+uint32_t pool_within(const struct pool *pool, const struct mr_region *region)
+{
+    struct search search = {.region = region};
+    rte_mempool_obj_iter(pool->mempool, look, &search);
+    return search.found;
+}

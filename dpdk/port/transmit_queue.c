@@ -83,26 +83,10 @@ void transmit_forget(struct mr_transmit *transmit, const struct mr_region *regio
     regions_remove(&transmit->regions, region);
 }
 
-struct search {
-    const struct mr_region *region;
-    uint32_t found;
-};
-
-static void look(struct rte_mempool *mempool, void *argument, void *object, unsigned int number)
-{
-    (void)mempool;
-    (void)number;
-    struct search *search = argument;
-    const struct buffer *buffer = buffer_of(object);
-    search->found += buffer->kind != 0 && region_has(search->region, buffer->addr);
-}
-
 uint32_t transmit_within(struct mr_transmit *transmit, const struct mr_region *region)
 {
     transmit_drain(transmit);
-    struct search search = {.region = region};
-    rte_mempool_obj_iter(transmit->pool.mempool, look, &search);
-    return search.found;
+    return pool_within(&transmit->pool, region);
 }
 
 uint32_t transmit_out(const struct mr_transmit *transmit)

@@ -44,7 +44,7 @@ struct Inner {
     control: Mutex<Control>,
 }
 
-/// What all devices share. Whoever calls a control function of DPDK has it.
+/// State that all devices share. Each call of a control function of DPDK holds it.
 #[derive(Default)]
 pub(crate) struct Control {
     /// Names of the devices in use.

@@ -70,7 +70,7 @@ pub enum Error {
     /// DPDK, or a driver, has refused the request.
     #[error("{sentence}")]
     Failed {
-        /// What failed, and what DPDK said about it.
+        /// The call that failed, and the message of DPDK.
         sentence: String,
         /// The error's number, as in `errno`.
         errno: i32,

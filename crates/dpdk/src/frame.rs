@@ -40,7 +40,7 @@ impl Loan {
     }
 }
 
-/// What a device found out about the checksums of a frame.
+/// The result of a device that checked the checksums of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
     /// It did not look.

@@ -1,4 +1,4 @@
-//! What a device is, how it is set up, and how it does.
+//! Information about a device, its configuration, its link and its counters.
 
 /// How a device is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What the device and the worker share of a receive half.
+/// The part of a receive half that the device and the worker share.
 pub(crate) struct ReceiveQueue {
     pub half: Half<RawReceive>,
     pub sizes: RawSizes,

@@ -1,4 +1,4 @@
-//! What a device shares with its regions and rules.
+//! State that a device shares with its regions and rules.
 
 use crate::abi::{CHAINS, CHECKS, RawInfo, RawReceive, RawRegion, RawTransmit, Table};
 use crate::eal::Dpdk;

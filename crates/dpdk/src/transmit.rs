@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What the device and the worker share of a transmit half.
+/// The part of a transmit half that the device and the worker share.
 pub(crate) struct TransmitQueue {
     pub half: Half<RawTransmit>,
     pub sizes: RawSizes,

@@ -89,7 +89,7 @@ impl Echoed {
         for _ in 0..BURST {
             self.send()?;
         }
-        // What the guest sends is its own.
+        // The guest sends frames of its own.
         self.link.receive().map(drop)
     }
 

@@ -1,4 +1,4 @@
-//! What can't be done is refused, with the reason.
+//! Devices, options and calls that the crate refuses, each with the reason.
 
 use crate::process::{alone, in_a_namespace};
 use crate::rig::{CONFIG, Port, plugin, start};

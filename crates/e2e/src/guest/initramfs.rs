@@ -15,7 +15,7 @@ const BUSYBOX: &str = "/bin/busybox";
 const INIT: &str = include_str!("init.sh");
 const AGENT: &str = include_str!("agent.sh");
 
-/// What a guest gets of the host.
+/// Programs, libraries and files of the host that a guest gets.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contents {
     /// Programs, in `/bin`, stripped of debugging information.

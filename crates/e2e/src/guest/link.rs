@@ -39,7 +39,7 @@ impl Socket {
 #[derive(Debug)]
 pub struct Link {
     stream: UnixStream,
-    /// What the socket had no room for.
+    /// Bytes that the socket had no room for.
     sending: Vec<u8>,
     /// Bytes of frames that have not been returned yet.
     received: Vec<u8>,

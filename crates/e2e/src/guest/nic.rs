@@ -37,7 +37,7 @@ impl Model {
 #[derive(Debug, Clone)]
 pub struct Nic {
     socket: PathBuf,
-    /// What QEMU emulates, if it moves the frames itself.
+    /// The model that QEMU emulates, if QEMU moves the frames.
     model: Option<Model>,
     mac: String,
     packed: bool,

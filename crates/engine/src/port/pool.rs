@@ -64,6 +64,35 @@ impl Pool {
         Some(self.first + address.checked_sub(self.start)?)
     }
 
+    /// Copies a frame into as many of the `free` chunks as it needs, which must be available. Passes each chunk to `put`, with the number of
+    /// its bytes, and whether the frame goes on in another one.
+    #[cold]
+    pub(super) fn scatter<'b>(
+        &self,
+        segments: impl Iterator<Item = Segment<'b>>,
+        free: &mut Vec<u16>,
+        mut put: impl FnMut(u16, u32, bool),
+    ) {
+        let mut last: Option<(u16, u32)> = None;
+        for segment in segments {
+            let mut rest = segment;
+            while !rest.is_empty() {
+                let (index, filled) = match last {
+                    Some(last) if last.1 < self.size => last,
+                    full => {
+                        full.into_iter().for_each(|(index, filled)| put(index, filled, true));
+                        (free.pop().expect("there is one for every part of a frame"), 0)
+                    }
+                };
+                let (now, later) = rest.split_at(self.size - filled);
+                self.arena.gather(self.place(index) + u64::from(filled), std::iter::once(now));
+                last = Some((index, filled + now.len()));
+                rest = later;
+            }
+        }
+        last.into_iter().for_each(|(index, filled)| put(index, filled, false));
+    }
+
     /// Returns the bytes that the device wrote to an address in these chunks.
     #[inline(always)]
     pub(super) fn segment(&self, address: u64, len: u32) -> Option<Segment<'_>> {

@@ -132,34 +132,15 @@ impl XdpTransmit {
         out: &mut Vec<Descriptor>,
     ) {
         if len > self.pool.size() {
-            return self.scatter(segments, free, out);
+            return self.pool.scatter(segments, free, |index, len, more| {
+                let part = Descriptor::new(self.pool.address(index), len);
+                out.push(if more { part.continued() } else { part });
+            });
         }
         let index = free.pop().expect("there is one for every frame that is copied");
         let written = self.pool.arena.gather(self.pool.place(index), segments);
         debug_assert_eq!(written, Some(len), "chunks lie in the arena");
         out.push(Descriptor::new(self.pool.address(index), len));
-    }
-
-    #[cold]
-    fn scatter<'b>(&self, segments: impl Iterator<Item = Segment<'b>>, free: &mut Vec<u16>, out: &mut Vec<Descriptor>) {
-        let first = out.len();
-        let (mut at, mut room) = (0, 0);
-        for segment in segments {
-            let mut rest = segment;
-            while !rest.is_empty() {
-                if room == 0 {
-                    let index = free.pop().expect("there is one for every part of a frame");
-                    out.push(Descriptor::new(self.pool.address(index), 0));
-                    (at, room) = (self.pool.place(index), self.pool.size());
-                }
-                let (now, later) = rest.split_at(room);
-                self.pool.arena.gather(at, std::iter::once(now));
-                out.last_mut().expect("it was just added").len += now.len();
-                (at, room, rest) = (at + u64::from(now.len()), room - now.len(), later);
-            }
-        }
-        let last = out.len() - 1;
-        out[first..last].iter_mut().for_each(|part| *part = part.continued());
     }
 
     /// Makes the kernel send pushed frames. Returns false if the interface is down.

@@ -58,6 +58,7 @@ impl DpdkTransmit {
         mapped: Option<Arc<Mapped>>,
     ) -> DpdkTransmit {
         let most = transmission.most;
+        let all = usize::from(pool.count()) + usize::from(most);
         DpdkTransmit {
             transmission: RefCell::new(Some(transmission)),
             home,
@@ -65,7 +66,7 @@ impl DpdkTransmit {
             limits,
             kept: RefCell::new(Chains::new(most)),
             returned: RefCell::new(Vec::with_capacity(most.into())),
-            out: RefCell::default(),
+            out: RefCell::new(Vec::with_capacity(all)),
             reached,
             timing: mapped.clone().map(|mapped| Timing::new(mapped, Direction::FromGuest)),
             mapped,
@@ -115,42 +116,21 @@ impl DpdkTransmit {
         out: &mut Vec<ToSend>,
     ) {
         if len > self.pool.size() {
-            return self.scatter(segments, free, out);
+            return self.pool.scatter(segments, free, |index, len, more| {
+                let part = self.own(index, len);
+                out.push(if more { part.and_more() } else { part });
+            });
         }
         let index = free.pop().expect("there is one for every frame that is copied");
         let written = self.pool.arena.gather(self.pool.place(index), segments);
         debug_assert_eq!(written, Some(len), "chunks lie in the arena");
-        out.push(ToSend::new(self.pool.address(index), len as u16, OWN | u32::from(index)));
+        out.push(self.own(index, len));
     }
 
-    #[cold]
-    fn scatter<'b>(&self, segments: impl Iterator<Item = Segment<'b>>, free: &mut Vec<u16>, out: &mut Vec<ToSend>) {
-        let first = out.len();
-        // The last chunk, and the bytes in it.
-        let (mut last, mut filled) = (None, 0);
-        let push = |index: u16, filled: u32, out: &mut Vec<ToSend>| {
-            out.push(ToSend::new(self.pool.address(index), filled as u16, OWN | u32::from(index)));
-        };
-        for segment in segments {
-            let mut rest = segment;
-            while !rest.is_empty() {
-                let index = match last.filter(|_| filled < self.pool.size()) {
-                    Some(index) => index,
-                    None => {
-                        last.into_iter().for_each(|index| push(index, filled, out));
-                        filled = 0;
-                        *last.insert(free.pop().expect("there is one for every part of a frame"))
-                    }
-                };
-                let (now, later) = rest.split_at(self.pool.size() - filled);
-                self.pool.arena.gather(self.pool.place(index) + u64::from(filled), std::iter::once(now));
-                filled += now.len();
-                rest = later;
-            }
-        }
-        last.into_iter().for_each(|index| push(index, filled, out));
-        let last = out.len() - 1;
-        out[first..last].iter_mut().for_each(|part| *part = part.and_more());
+    /// Returns the first `len` bytes of an own chunk, to be sent.
+    #[inline(always)]
+    fn own(&self, index: u16, len: u32) -> ToSend {
+        ToSend::new(self.pool.address(index), len as u16, OWN | u32::from(index))
     }
 
     /// Takes back frames that the device did not take.
