@@ -218,6 +218,8 @@ fn a_worker_that_hangs_keeps_no_frames_from_the_others() {
     let why = switch.inner.fabric.detach_receive(port.queue(0)).err().expect("a worker has a lane");
     assert_eq!(why.to_string(), "worker 2 does not respond");
     trap.open();
+    // It counts as hung until it has made a round, also if it has given its frames back.
+    wait_for("worker 2", || switch.snapshot().workers[2].hung_seconds.is_none().then_some(()));
     let half = wait_for("the queue", || switch.inner.fabric.detach_receive(port.queue(0)).ok());
     assert!(half.is_some(), "all frames came back");
     drop(switch);
