@@ -112,22 +112,26 @@ static inline uint32_t deliver(struct mr_receive *receive, struct rte_mbuf *fram
     return pieces(receive, frame, frames);
 }
 
-static inline bool ask(struct mr_receive *receive)
+static inline bool ask(struct mr_receive *receive, uint32_t most)
 {
     receive->next = 0;
-    receive->held = rte_eth_rx_burst(receive->port, receive->queue, receive->frames, BURST);
+    receive->held = rte_eth_rx_burst(receive->port, receive->queue, receive->frames, (uint16_t)RTE_MIN(most, BURST));
     for (uint16_t i = 0; i < RTE_MIN(receive->held, 4); i++)
         rte_prefetch0(receive->frames[i] + 1);
     return receive->held > 0;
 }
 
-// A frame for which the caller has no room waits for the next call, but for one that it never has room for.
-uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint32_t room)
+// Asks the device for at most `most` frames. A frame for which the caller has no room waits for the next call, but for one that it
+// never has room for.
+uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint32_t room, uint32_t most)
 {
     uint32_t done = 0;
     uint64_t received = 0;
-    if (receive->next == receive->held && !ask(receive))
-        return 0;
+    if (receive->next == receive->held) {
+        if (!ask(receive, most))
+            return 0;
+        most -= receive->held;
+    }
     for (;;) {
         struct rte_mbuf *frame = receive->frames[receive->next];
         if (unlikely(frame->nb_segs > room - done)) {
@@ -145,9 +149,12 @@ uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint
         received += records > 0;
         done += records;
         bool more = receive->next < receive->held;
+        if (more)
+            continue;
         // Fewer than it was asked for: there are no more.
-        if (!more && (receive->held < BURST || room - done < BURST || !ask(receive)))
+        if (receive->held < BURST || room - done < BURST || most == 0 || !ask(receive, most))
             break;
+        most -= receive->held;
     }
     add(&receive->counts.frames, received);
     return done;

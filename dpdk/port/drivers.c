@@ -23,6 +23,8 @@ static const struct driver DRIVERS[] = {
     {.name = "net_vmxnet3", .obeys_length = true, .takes_many = true, .keeps_ring = true},
     {.name = "net_tap", .obeys_length = true, .keeps_ring = true},
     {.name = "net_pcap", .obeys_length = true, .writes_headroom = true},
+    {.name = "net_null", .finished = true},
+    {.name = "net_memif", .finished = true},
     {.name = "net_e1000_em", .tags = 1, .cuts = true},
     {.name = "net_e1000_igb", .tags = 1, .cuts = true},
     {.name = "net_igc", .tags = 1, .cuts = true},

@@ -45,6 +45,8 @@ struct driver {
     bool keeps_ring;
     // It leaves the headroom alone when it cuts a frame to pieces.
     bool cuts;
+    // Its frames have finished checksums, though the device is virtual.
+    bool finished;
 };
 const struct driver *driver_of(const char *name);
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MR_ABI 1
+#define MR_ABI 2
 #define MR_ERROR 512
 
 struct mr_receive;
@@ -45,9 +45,11 @@ struct mr_region {
     const uint64_t *iovas;
 };
 
-// The device sends frames of several pieces; it checks checksums of frames that it receives.
+// The device sends frames of several pieces; it checks checksums of frames that it receives; frames may come from this machine's
+// kernel, or from a guest, which leave checksums unfinished.
 #define MR_CHAINS 1
 #define MR_CHECKS 2
+#define MR_UNFINISHED 4
 
 struct mr_info {
     char name[64], driver[64], bus[32];
@@ -149,7 +151,7 @@ struct millrace_dpdk {
     void (*receive_forget)(struct mr_receive *receive, const struct mr_region *region);
     // Returns the number of buffers in the region that the device has.
     uint32_t (*receive_within)(struct mr_receive *receive, const struct mr_region *region);
-    uint32_t (*receive_burst)(struct mr_receive *receive, struct mr_frame *frames, uint32_t room);
+    uint32_t (*receive_burst)(struct mr_receive *receive, struct mr_frame *frames, uint32_t room, uint32_t most);
     uint32_t (*receive_lend)(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loans, uint32_t count);
     // Returns whether a loan could be lent if there is room.
     bool (*receive_takes)(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loan);

@@ -87,7 +87,7 @@ uint32_t receive_within(struct mr_receive *receive, const struct mr_region *regi
 int receive_pool_register(void);
 
 // burst.c
-uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint32_t room);
+uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint32_t room, uint32_t most);
 void receive_flush(struct mr_receive *receive);
 
 // events.c

@@ -4,7 +4,7 @@ use crate::frame::{Frame, Loan, ToSend};
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 
 /// Room for a sentence about an error.
 pub const ERROR: usize = 512;
@@ -12,6 +12,7 @@ pub const ERROR: usize = 512;
 /// Flags of devices.
 pub const CHAINS: u32 = 1;
 pub const CHECKS: u32 = 2;
+pub const UNFINISHED: u32 = 4;
 
 /// `struct mr_receive` and `struct mr_transmit`, which only the plugin knows.
 #[repr(C)]
@@ -150,7 +151,7 @@ pub struct Table {
     pub receive_region: unsafe extern "C" fn(*mut RawReceive, *const RawRegion, Sentence) -> c_int,
     pub receive_forget: unsafe extern "C" fn(*mut RawReceive, *const RawRegion),
     pub receive_within: unsafe extern "C" fn(*mut RawReceive, *const RawRegion) -> u32,
-    pub receive_burst: unsafe extern "C" fn(*mut RawReceive, *mut Frame, u32) -> u32,
+    pub receive_burst: unsafe extern "C" fn(*mut RawReceive, *mut Frame, u32, u32) -> u32,
     pub receive_lend: unsafe extern "C" fn(*mut RawReceive, u32, *const Loan, u32) -> u32,
     pub receive_takes: unsafe extern "C" fn(*mut RawReceive, u32, *const Loan) -> bool,
     pub receive_reclaim: unsafe extern "C" fn(*mut RawReceive, u32, *mut u32, u32) -> u32,

@@ -49,6 +49,8 @@ pub struct Info {
     pub chains: bool,
     /// Whether it checks checksums of frames that it receives.
     pub checks: bool,
+    /// Whether frames may come from this machine's kernel, or from a guest, which leave checksums unfinished.
+    pub unfinished: bool,
 }
 
 /// Set-up of a device.

@@ -77,13 +77,21 @@ impl Receive {
         self.queue.sizes.least as usize
     }
 
-    /// Receives frames: up to `frames.len()` records, of which each but a frame's last has [`Frame::more`]. Returns their number.
+    /// Receives frames: up to `frames.len()` records, of which each but a frame's last has [`Frame::more`]. Returns their number. Asks
+    /// the device for up to `most` frames, as which it takes as many buffers, or more.
     /// There should be room for 64 or more: a frame of more pieces is dropped.
     #[inline]
-    pub fn burst(&mut self, frames: &mut [Frame]) -> usize {
+    pub fn burst(&mut self, frames: &mut [Frame], most: usize) -> usize {
         let Some(queue) = self.queue.half.running() else { return 0 };
         // SAFETY: the claim gives sole use of a half whose device runs. `frames` has room for so many records.
-        unsafe { (queue.table().receive_burst)(queue.raw(), frames.as_mut_ptr(), frames.len() as u32) as usize }
+        unsafe {
+            (queue.table().receive_burst)(
+                queue.raw(),
+                frames.as_mut_ptr(),
+                frames.len() as u32,
+                most.min(frames.len()) as u32,
+            ) as usize
+        }
     }
 
     /// Lends buffers. Returns how many of them, from the first: it ends when there is no more [`room`](Receive::room), or at one that

@@ -1,6 +1,6 @@
 //! State that a device shares with its regions and rules.
 
-use crate::abi::{CHAINS, CHECKS, RawInfo, RawReceive, RawRegion, RawTransmit, Table};
+use crate::abi::{CHAINS, CHECKS, RawInfo, RawReceive, RawRegion, RawTransmit, Table, UNFINISHED};
 use crate::eal::Dpdk;
 use crate::error::{Error, Result};
 use crate::half::Claim;
@@ -136,6 +136,7 @@ impl Shared {
             min_room: raw.min_room,
             chains: raw.flags & CHAINS != 0,
             checks: raw.flags & CHECKS != 0,
+            unfinished: raw.flags & UNFINISHED != 0,
         })
     }
 

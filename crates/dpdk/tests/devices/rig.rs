@@ -101,7 +101,7 @@ impl Port {
 
     /// Receives what is there.
     pub fn burst(&mut self) -> Vec<Received> {
-        let count = self.receive.burst(&mut self.records);
+        let count = self.receive.burst(&mut self.records, usize::MAX);
         let received = |frame: &Frame| Received {
             kind: frame.kind(),
             id: frame.id,

@@ -157,7 +157,7 @@ fn a_device_is_stopped_and_set_up_again_while_its_worker_asks_it() {
                     let mut records = [dpdk::Frame::default(); 64];
                     let mut ids = [0; 64];
                     while !ends.load(Ordering::Relaxed) {
-                        let count = receive.burst(&mut records);
+                        let count = receive.burst(&mut records, usize::MAX);
                         let lend =
                             |frame: &dpdk::Frame| dpdk::Loan::new(own.addr(frame.id), own.size as u32, 128, frame.id);
                         let loans: Vec<_> = records[..count].iter().map(lend).collect();

@@ -120,7 +120,7 @@ impl Device {
             site: site.clone(),
             settings: settings.clone(),
             mtu: settings.mtu.map_or(1500, u32::from),
-            unfinished: (info.bus == Bus::Vdev).then(Unfinished::default),
+            unfinished: info.unfinished.then(Unfinished::default),
             iova: dpdk.iova(),
             port: Mutex::new(port),
             info,

@@ -9,6 +9,7 @@ mod device;
 mod environment;
 mod queue;
 mod reception;
+mod restraint;
 mod rx;
 mod shared;
 mod spec;

@@ -1,5 +1,6 @@
 //! The receive side of a queue, as it moves between the control side and the half of a worker.
 
+use super::restraint::Restraint;
 use super::{OWN, chunk};
 use crate::port::pool::Pool;
 use ::dpdk::{Frame, Kind, Loan, Receive};
@@ -26,6 +27,7 @@ pub(super) struct Reception {
     frames: [Frame; RECORDS],
     at: usize,
     end: usize,
+    restraint: Restraint,
 }
 
 impl Reception {
@@ -41,16 +43,18 @@ impl Reception {
             frames: [Frame::default(); RECORDS],
             at: 0,
             end: 0,
+            restraint: Restraint::default(),
             queue,
         }
     }
 
-    /// Receives records, if all that were received are processed.
+    /// Receives records, if all that were received are processed; with restraint if one guest `lends_all` buffers.
     #[inline(always)]
-    pub(super) fn fill(&mut self) {
+    pub(super) fn fill(&mut self, lends_all: bool) {
         if self.at == self.end {
+            let most = if lends_all { self.restraint.most(self.queue.out()) } else { RECORDS };
             self.at = 0;
-            self.end = self.queue.burst(&mut self.frames);
+            self.end = if most > 0 { self.queue.burst(&mut self.frames, most) } else { 0 };
         }
     }
 

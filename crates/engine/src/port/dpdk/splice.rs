@@ -15,6 +15,8 @@ pub(super) struct Filler<'s> {
     pub(super) reach: Reaches<'s>,
     /// Whether frames may come whose checksums are unfinished.
     pub(super) leaves_checksums: bool,
+    /// Whether one guest lends all buffers: see [`super::restraint`].
+    pub(super) lends_all: bool,
 }
 
 impl<'s> Run for Filler<'s> {
@@ -42,7 +44,7 @@ impl<'s> Run for Filler<'s> {
     #[inline(always)]
     fn take_back(&mut self, most: u16, mut take: impl Take) -> TakenBack {
         let (mut chains, mut stopped) = (0, false);
-        self.reception.fill();
+        self.reception.fill(self.lends_all);
         while chains < most
             && let Some(frame) = self.reception.waiting().first()
         {
@@ -60,7 +62,7 @@ impl<'s> Run for Filler<'s> {
 
     #[inline(always)]
     fn peek(&mut self, most: u16, mut look: impl FnMut(u16)) {
-        self.reception.fill();
+        self.reception.fill(self.lends_all);
         let lent = self.reception.waiting().iter().filter(|frame| chunk(frame.id).is_none());
         lent.take(most.into()).for_each(|frame| look(frame.id as u16));
     }

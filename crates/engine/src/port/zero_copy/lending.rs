@@ -92,6 +92,12 @@ impl Lending {
         is_usual.then_some(keep)
     }
 
+    /// Reports whether the guest gets all frames, and each in a buffer of its own if it has enough.
+    #[inline(always)]
+    pub(in crate::port) fn lends_all(&self) -> bool {
+        self.mapped.is_exclusive() && self.keeps_usual().is_some()
+    }
+
     /// Splices by `splice`, which gets the guest's ring, these loans, and the minimum length of a buffer. The ids of loans are their keys.
     #[inline(always)]
     pub(in crate::port) fn splice(
