@@ -85,7 +85,11 @@ struct regions {
 int regions_add(struct regions *regions, const struct mr_region *region, char *error);
 void regions_remove(struct regions *regions, const struct mr_region *region);
 bool regions_find(struct regions *regions, uint64_t addr);
-bool region_has(const struct mr_region *region, uint64_t addr);
+
+static inline bool region_has(const struct mr_region *region, uint64_t addr)
+{
+    return addr - region->addr < region->len;
+}
 
 // Finds the device's address of bytes that lie in one region, and that follow each other for the device. Returns false if they don't.
 static inline bool regions_translate(struct regions *regions, uint64_t addr, uint64_t len, uint64_t *iova)

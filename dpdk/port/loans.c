@@ -23,7 +23,7 @@ void lent_close(struct lent *lent)
     free(lent->withdrawn.all);
 }
 
-// Checks that whatever the device may write lies in one region.
+// Makes a buffer of a loan. Returns false if bytes that the device may write don't lie in one region.
 static inline bool is_fit(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loan, struct buffer *buffer)
 {
     uint32_t needed = kind == MR_OWN ? receive->room : receive->least;
@@ -38,8 +38,10 @@ uint32_t receive_lend(struct mr_receive *receive, uint32_t kind, const struct mr
 {
     struct lent *lent = lent_of(receive, kind);
     uint32_t done = 0, room = receive->capacity - lent->out;
-    for (struct buffer buffer; done < RTE_MIN(count, room) && is_fit(receive, kind, &loans[done], &buffer); done++)
-        stash_put(&lent->waiting, &buffer);
+    // In their places: a copy would wait until the parts of a buffer are stored.
+    while (done < RTE_MIN(count, room) && is_fit(receive, kind, &loans[done], stash_place(&lent->waiting, done)))
+        done++;
+    add32(&lent->waiting.count, done);
     add32(&lent->out, done);
     return done;
 }

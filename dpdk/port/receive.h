@@ -36,9 +36,15 @@ struct mr_receive {
     struct regions regions;
 };
 
+// Returns the place of the buffer that comes after the last one and `more`.
+static inline struct buffer *stash_place(struct stash *stash, uint32_t more)
+{
+    return &stash->all[(stash->first + stash->count + more) & stash->mask];
+}
+
 static inline void stash_put(struct stash *stash, const struct buffer *buffer)
 {
-    stash->all[(stash->first + stash->count) & stash->mask] = *buffer;
+    *stash_place(stash, 0) = *buffer;
     add32(&stash->count, 1);
 }
 

@@ -19,11 +19,6 @@ void regions_remove(struct regions *regions, const struct mr_region *region)
         }
 }
 
-bool region_has(const struct mr_region *region, uint64_t addr)
-{
-    return addr - region->addr < region->len;
-}
-
 bool regions_find(struct regions *regions, uint64_t addr)
 {
     for (uint32_t i = 0; i < regions->count; i++)

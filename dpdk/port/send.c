@@ -97,7 +97,8 @@ static void refuse(struct mr_transmit *transmit, const struct mr_frame *records,
 
 uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count)
 {
-    struct batch batch = {.count = 0};
+    struct batch batch;
+    batch.count = 0;
     uint32_t taken = 0, at = 0, capacity = transmit->mask + 1;
     transmit_drain(transmit);
     while (at < count) {

@@ -71,8 +71,8 @@ impl Reach for Reaches<'_> {
     #[inline(always)]
     fn address(&self, at: u64, len: u32) -> Option<u64> {
         let room = len.max(self.room);
-        let mut areas = self.memories.iter().flat_map(|memory| &memory.areas);
-        (len <= self.longest && areas.any(|area| area.holds(at, room))).then(|| at + u64::from(self.skip))
+        let holds = |memory: &Arc<SharedMemory>| memory.areas.iter().any(|area| area.holds(at, room));
+        (len <= self.longest && self.memories.iter().any(holds)).then(|| at + u64::from(self.skip))
     }
 }
 
