@@ -100,7 +100,7 @@ fn acknowledgements_are_sent_when_asked_for() {
     ask(Request::SET_VRING_ENABLE, &words(&[0, 1]));
     raw.send(Request::GET_FEATURES, &[], &[]);
     assert!(raw.reply_u64() & PROTOCOL_FEATURES != 0);
-    raw.send_u64(Request::SET_PROTOCOL_FEATURES, 1 << 3);
+    raw.send_u64(Request::SET_PROTOCOL_FEATURES, REPLY_ACK);
     ask(Request::SET_VRING_ENABLE, &words(&[1, 0]));
     assert_eq!(raw.reply_u64(), 0);
     ask(Request::SET_VRING_NUM, &words(&[1, 64]));
@@ -109,6 +109,60 @@ fn acknowledgements_are_sent_when_asked_for() {
     assert_eq!(raw.reply_u64(), 1);
     assert!(raw.is_closed());
     bench.ended("neither enables nor disables");
+}
+
+/// Protocol features.
+const REPLY_ACK: u64 = 1 << 3;
+const MTU: u64 = 1 << 4;
+
+#[test]
+fn an_mtu_is_offered_and_checked() {
+    for (mtu, refused) in [(None, vec![67, 65_536]), (Some(9000), vec![67, 9001])] {
+        let bench = Bench::with_mtu(Mode::Server, 1, mtu);
+        let raw = bench.raw();
+        raw.send(Request::GET_FEATURES, &[], &[]);
+        assert_eq!(raw.reply_u64() & virtqueue::features::MTU != 0, mtu.is_some());
+        raw.send(Request::GET_PROTOCOL_FEATURES, &[], &[]);
+        assert_eq!(raw.reply_u64() & MTU != 0, mtu.is_some());
+        raw.send_u64(Request::NET_SET_MTU, 1500);
+        raw.send_u64(Request::SET_PROTOCOL_FEATURES, REPLY_ACK);
+        let ask = |mtu| {
+            raw.send_acked(Request::NET_SET_MTU, mtu);
+            raw.reply_u64()
+        };
+        assert_eq!([68, 1500, 9000].map(ask), [0; 3]);
+        assert!(refused.into_iter().all(|mtu| ask(mtu) == 1));
+        // Nobody is cut off.
+        Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &[0, 1, 2, 3, 4, 5, 6, 7]).exchange(50);
+    }
+}
+
+#[test]
+fn announcements_and_the_status_of_a_driver_are_understood() {
+    let (bench, raw) = bench();
+    raw.send_u64(Request::SET_PROTOCOL_FEATURES, REPLY_ACK);
+    raw.send_acked(Request::SEND_RARP, 0x0605_0403_0202);
+    assert_eq!(raw.reply_u64(), 0);
+    for status in [0, 1, 0xf] {
+        raw.send_acked(Request::SET_STATUS, status);
+        assert_eq!(raw.reply_u64(), 0);
+        raw.send(Request::GET_STATUS, &[], &[]);
+        assert_eq!(raw.reply_u64(), status);
+    }
+    Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &[0, 1, 2, 3, 4, 5, 6, 7]).exchange(50);
+    drop(raw);
+    bench.echo.wait_disconnected();
+    for (request, body, expected) in [
+        (Request::NET_SET_MTU, 4, 8),
+        (Request::SEND_RARP, 0, 8),
+        (Request::SET_STATUS, 16, 8),
+        (Request::GET_STATUS, 8, 0),
+    ] {
+        let raw = bench.raw();
+        raw.send(request, &vec![0; body], &[]);
+        assert!(raw.is_closed());
+        bench.ended(&format!("the message has a body of {body} bytes, not {expected}"));
+    }
 }
 
 #[test]

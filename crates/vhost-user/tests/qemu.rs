@@ -17,9 +17,16 @@ impl Drop for Qemu {
     }
 }
 
-/// Boots a VM; `mode` is the device's. Two regions, because the memory of a PC has a hole.
+/// Boots a VM; `mode` is the device's.
 fn boot(mode: Mode, pairs: u16) {
     let bench = Bench::new(mode, pairs);
+    asks_for_an_address(&bench, "");
+    bench.ended("the frontend closed the connection");
+}
+
+/// Boots a VM with these arguments of its NIC, until it sends frames. Two regions, because the memory of a PC has a hole.
+fn asks_for_an_address(bench: &Bench, nic: &str) {
+    let (mode, pairs) = (bench.mode, bench.pairs);
     let server = if mode == Mode::Client { ",server=on,wait=off" } else { "" };
     let mq = if pairs > 1 { ",mq=on" } else { "" };
     let qemu = Command::new("qemu-system-x86_64")
@@ -27,7 +34,7 @@ fn boot(mode: Mode, pairs: u16) {
         .args(["-serial", "null", "-object", "memory-backend-memfd,id=m0,size=256M,share=on"])
         .args(["-chardev", &format!("socket,id=c0,path={}{server}", bench.socket.display())])
         .args(["-netdev", &format!("vhost-user,id=n0,chardev=c0,queues={pairs}")])
-        .args(["-device", &format!("virtio-net-pci,netdev=n0,vectors=0,bootindex=1,disable-legacy=on{mq}")])
+        .args(["-device", &format!("virtio-net-pci,netdev=n0,vectors=0,bootindex=1,disable-legacy=on{mq}{nic}")])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -38,7 +45,6 @@ fn boot(mode: Mode, pairs: u16) {
     });
     assert_eq!(*bench.echo.line.lock().unwrap(), "split; 1 pair, 2 regions");
     drop(qemu);
-    bench.ended("the frontend closed the connection");
 }
 
 #[test]
@@ -54,4 +60,11 @@ fn qemu_listens() {
 #[test]
 fn qemu_with_two_pairs_connects() {
     boot(Mode::Server, 2);
+}
+
+#[test]
+fn qemu_with_32_pairs_and_an_mtu_connects() {
+    let bench = Bench::with_mtu(Mode::Server, 32, Some(9000));
+    asks_for_an_address(&bench, ",host_mtu=9000");
+    assert_eq!(bench.echo.wait_disconnected(), "the frontend closed the connection");
 }

@@ -14,6 +14,8 @@ const _: () = assert!(MAX_CHAIN as usize <= packet::MAX_SEGMENTS, "any accepted 
 pub mod features {
     /// Driver can merge receive buffers (§5.1.6.4).
     pub const MRG_RXBUF: u64 = 1 << 15;
+    /// Device tells the driver its MTU (§5.1.4.1).
+    pub const MTU: u64 = 1 << 3;
     /// Device has several queue pairs.
     pub const MQ: u64 = 1 << 22;
     /// Control channel.

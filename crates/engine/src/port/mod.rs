@@ -120,7 +120,7 @@ use std::time::Duration;
 use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
 
 /// Maximum number of queue pairs of a port.
-pub const MAX_QUEUES: u16 = 64;
+pub const MAX_QUEUES: u16 = 128;
 
 /// Condition for a worker to poll a queue again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 use super::control::Control;
 use super::filling::{self, Unfilled};
 use super::holes::Holes;
+use super::offer;
 use super::pace::Effort;
 use super::repeats::Repeats;
 use super::vring::{Kick, StartError, Vring};
@@ -48,8 +49,10 @@ pub(super) enum Refused {
     Event(#[from] EventError),
     #[error(transparent)]
     Descriptors(#[from] Exhausted),
-    #[error("the message has a body of {0} bytes, not 8")]
-    Length(u32),
+    #[error("the message has a body of {len} bytes, not {expected}")]
+    Length { len: u32, expected: usize },
+    #[error("an MTU of {mtu} bytes: this port has {least} to {most}; set `mtu` of the port to the guest's (QEMU's `host_mtu`)", least = LEAST_MTU)]
+    Mtu { mtu: u64, most: u16 },
     #[error("it names {count} regions in a body of {len} bytes")]
     Regions { count: usize, len: usize },
     #[error("region {0} is empty, or ends behind the end of addresses")]
@@ -68,6 +71,9 @@ pub(super) enum Refused {
     Answer(std::io::Error),
 }
 
+/// The least MTU of a device (virtio 1.2 §5.1.4.1).
+const LEAST_MTU: u64 = 68;
+
 /// Cost to others of a shared object, in restarts of a queue: the function joins its group again, under the group's lock.
 const OBJECT: u32 = 16;
 
@@ -77,8 +83,10 @@ pub(super) struct Device {
     pub(super) log: Arc<RateLimitedLog>,
     control: Arc<Control>,
     pub(super) rings: Vec<Vring>,
-    withheld: u64,
+    offered: u64,
+    offered_protocol_features: VhostUserProtocolFeatures,
     exchange: Option<Exchange>,
+    mtu: Option<u16>,
     any_memory: bool,
     holes: Holes,
     memory: Option<Arc<Memory>>,
@@ -86,6 +94,8 @@ pub(super) struct Device {
     /// Features that the frontend accepted.
     features: Option<u64>,
     pub(super) protocol_features: u64,
+    /// Status of the guest's driver (virtio 1.2 §2.1), as the frontend told it.
+    pub(super) status: u64,
     /// Whether the frontend has asked for the number of queue pairs.
     pub(super) counted: bool,
     described: String,
@@ -108,14 +118,17 @@ impl Device {
             log,
             control,
             rings,
-            withheld: options.withheld,
+            offered: offer::features(options),
+            offered_protocol_features: offer::protocol_features(options),
             exchange: options.exchange,
+            mtu: options.mtu,
             any_memory: options.any_memory,
             holes: options.holes,
             memory: None,
             repeats: Repeats::default(),
             features: None,
             protocol_features: 0,
+            status: 0,
             counted: false,
             described: String::new(),
             effort: 0,
@@ -128,29 +141,19 @@ impl Device {
         Effort { restarts: std::mem::take(&mut self.effort), time, pages: std::mem::take(&mut self.pages) }
     }
 
-    /// Returns the offered features. MQ comes without the control queue that virtio requires with it: the frontend
-    /// provides that queue itself. No offloads, no dirty log.
+    /// Returns the offered features.
     pub(super) fn offered(&self) -> u64 {
-        let mq = if self.rings.len() > 2 { features::MQ } else { 0 };
-        let exchange = if self.exchange.is_some() { features::EXCHANGE } else { 0 };
-        let all = features::VERSION_1
-            | features::MRG_RXBUF
-            | features::INDIRECT_DESC
-            | features::EVENT_IDX
-            | features::RING_PACKED
-            | features::IN_ORDER
-            | features::PROTOCOL_FEATURES
-            | mq
-            | exchange;
-        all & !self.withheld
+        self.offered
     }
 
     pub(super) fn offered_protocol_features(&self) -> VhostUserProtocolFeatures {
-        let usual = VhostUserProtocolFeatures::MQ
-            | VhostUserProtocolFeatures::REPLY_ACK
-            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS
-            | VhostUserProtocolFeatures::RESET_DEVICE;
-        if self.exchange == Some(Exchange::Group) { usual | VhostUserProtocolFeatures::SHARED_OBJECT } else { usual }
+        self.offered_protocol_features
+    }
+
+    /// Checks the MTU that a guest gets. A port without an MTU takes any.
+    pub(super) fn check_mtu(&self, mtu: u64) -> Result<(), Refused> {
+        let most = self.mtu.unwrap_or(u16::MAX);
+        if (LEAST_MTU..=most.into()).contains(&mtu) { Ok(()) } else { Err(Refused::Mtu { mtu, most }) }
     }
 
     pub(super) fn set_features(&mut self, accepted: u64) -> Result<(), Refused> {

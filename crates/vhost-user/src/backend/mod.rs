@@ -8,6 +8,8 @@ mod handler;
 mod holes;
 mod inbox;
 mod mem_table;
+mod numbers;
+mod offer;
 mod pace;
 mod regions;
 mod repeats;
@@ -23,6 +25,7 @@ use virtqueue::memory::Memory;
 use virtqueue::{QueueConfig, SetupError};
 
 pub use holes::Holes;
+pub use offer::NEWEST;
 pub use service::{Hangup, Service};
 
 /// Configuration of a device.
@@ -41,7 +44,11 @@ pub struct Options {
     pub any_memory: bool,
     /// Treatment of pages that do not exist when a guest shares its memory.
     pub holes: Holes,
-    /// Supported virtio features that are not offered.
+    /// Bytes of the longest frame of a guest, without its Ethernet header, if the guest can ask for it: VIRTIO_NET_F_MTU.
+    pub mtu: Option<u16>,
+    /// Version of the set of virtio features that is offered: 1 to [`NEWEST`].
+    pub offers: u8,
+    /// Features of that version that are not offered.
     pub withheld: u64,
     /// Exchange of the buffers or pages of frames, if the owner of the queues has one.
     pub exchange: Option<Exchange>,
@@ -69,6 +76,8 @@ impl Options {
             access: Access::default(),
             any_memory: false,
             holes: Holes::default(),
+            mtu: None,
+            offers: NEWEST,
             withheld: 0,
             exchange: None,
         }

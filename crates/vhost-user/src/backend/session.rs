@@ -4,6 +4,7 @@ use super::control::Control;
 use super::device::{Device, Refused};
 use super::inbox::{self, HEADER, Header, InboxError};
 use super::mem_table;
+use super::numbers;
 use super::pace::{Pace, Wait};
 use crate::own_time::own_time;
 use crate::rate_limited_log::RateLimitedLog;
@@ -52,6 +53,10 @@ pub(super) fn serve(
         let done = match FrontendReq::try_from(header.request) {
             Ok(FrontendReq::SET_VRING_ENABLE) => set_vring_enable(stream, header, &mut lock(&device)),
             Ok(FrontendReq::SET_MEM_TABLE) => set_mem_table(stream, header, &mut lock(&device)),
+            Ok(FrontendReq::NET_SET_MTU) => numbers::set_mtu(stream, header, &mut lock(&device)),
+            Ok(FrontendReq::SEND_RARP) => numbers::announce(stream, header, &lock(&device)),
+            Ok(FrontendReq::SET_STATUS) => numbers::set_status(stream, header, &mut lock(&device)),
+            Ok(FrontendReq::GET_STATUS) => numbers::get_status(stream, header, &lock(&device)),
             _ => handler.handle_request(),
         };
         let mut changed = lock(&device);
@@ -91,7 +96,7 @@ fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {
 fn set_vring_enable(mut stream: &UnixStream, header: Header, device: &mut Device) -> Result<(), Error> {
     const BODY: usize = 8;
     if header.size as usize != BODY {
-        return Err(Refused::Length(header.size).into());
+        return Err(Refused::Length { len: header.size, expected: BODY }.into());
     }
     let mut message = [0; HEADER + BODY];
     stream.read_exact(&mut message).map_err(Refused::Answer)?;
@@ -101,28 +106,36 @@ fn set_vring_enable(mut stream: &UnixStream, header: Header, device: &mut Device
         0 | 1 => device.set_vring_enable(index, value == 1),
         _ => Err(Refused::Enable { index, value }.into()),
     };
-    answer(stream, header, device, done)
+    answer(stream, header, device, done.is_ok())?;
+    done
 }
 
 /// Handles SET_MEM_TABLE.
 fn set_mem_table(stream: &UnixStream, header: Header, device: &mut Device) -> Result<(), Error> {
     let done = mem_table::set(stream, header, device);
-    answer(stream, header, device, done)
+    answer(stream, header, device, done.is_ok())?;
+    done
 }
 
 /// Tells the frontend whether its message was obeyed, if it wants to know.
-fn answer(stream: &UnixStream, header: Header, device: &Device, done: Result<(), Error>) -> Result<(), Error> {
-    const BODY: usize = 8;
+pub(super) fn answer(stream: &UnixStream, header: Header, device: &Device, is_obeyed: bool) -> Result<(), Error> {
     let acks = device.protocol_features & VhostUserProtocolFeatures::REPLY_ACK.bits() != 0;
     if acks && header.flags & VhostUserHeaderFlag::NEED_REPLY.bits() != 0 {
-        let mut ack = Vec::with_capacity(HEADER + BODY);
-        for word in [header.request, 1 | VhostUserHeaderFlag::REPLY.bits(), BODY as u32] {
-            ack.extend_from_slice(&word.to_ne_bytes());
-        }
-        ack.extend_from_slice(&u64::from(done.is_err()).to_ne_bytes());
-        // Rust's runtime ignores SIGPIPE, but the host process may not.
-        let sent = rustix::net::send(stream, &ack, rustix::net::SendFlags::NOSIGNAL);
-        sent.map_err(|e| Refused::Answer(e.into()))?;
+        reply(stream, header, u64::from(!is_obeyed))?;
     }
-    done
+    Ok(())
+}
+
+/// Answers a message by a number.
+pub(super) fn reply(stream: &UnixStream, header: Header, number: u64) -> Result<(), Error> {
+    const VERSION: u32 = 1;
+    let mut message = Vec::with_capacity(HEADER + size_of::<u64>());
+    for word in [header.request, VERSION | VhostUserHeaderFlag::REPLY.bits(), size_of::<u64>() as u32] {
+        message.extend_from_slice(&word.to_ne_bytes());
+    }
+    message.extend_from_slice(&number.to_ne_bytes());
+    // Rust's runtime ignores SIGPIPE, but the host process may not.
+    let sent = rustix::net::send(stream, &message, rustix::net::SendFlags::NOSIGNAL);
+    sent.map_err(|e| Refused::Answer(e.into()))?;
+    Ok(())
 }

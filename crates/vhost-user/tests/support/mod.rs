@@ -30,21 +30,27 @@ pub struct Bench {
     pub socket: PathBuf,
     pub mode: Mode,
     pub pairs: u16,
+    mtu: Option<u16>,
     _dir: TempDir,
 }
 
 impl Bench {
     /// Starts the device; `mode` is the device's.
     pub fn new(mode: Mode, pairs: u16) -> Bench {
+        Bench::with_mtu(mode, pairs, None)
+    }
+
+    /// Starts a device that offers its guests an MTU.
+    pub fn with_mtu(mode: Mode, pairs: u16, mtu: Option<u16>) -> Bench {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("vhost.sock");
-        let mut bench = Bench { echo: Echo::new(pairs), service: None, socket, mode, pairs, _dir: dir };
+        let mut bench = Bench { echo: Echo::new(pairs), service: None, socket, mode, pairs, mtu, _dir: dir };
         bench.start();
         bench
     }
 
     pub fn start(&mut self) {
-        let options = Options::new(&self.socket, self.mode, self.pairs);
+        let options = Options { mtu: self.mtu, ..Options::new(&self.socket, self.mode, self.pairs) };
         self.service = Some(Service::spawn(options, self.echo.clone()).unwrap());
     }
 

@@ -42,6 +42,12 @@ impl Raw {
         self.send(request, &value.to_ne_bytes(), &[]);
     }
 
+    /// Sends a number, and wants to know whether it was obeyed.
+    pub fn send_acked(&self, request: FrontendReq, value: u64) {
+        let header = words(&[request.into(), 9, size_of::<u64>() as u32]);
+        self.send_bytes(&[header, value.to_ne_bytes().to_vec()].concat(), &[]);
+    }
+
     pub fn send_state(&self, request: FrontendReq, index: u32, value: u32) {
         self.send(request, &words(&[index, value]), &[]);
     }

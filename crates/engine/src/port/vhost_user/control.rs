@@ -58,7 +58,7 @@ struct Backend {
 
 impl Backend {
     fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
-        let Settings { socket, mode, access, queues, any_memory, holes } = settings;
+        let Settings { socket, mode, access, queues, mtu, offers, any_memory, holes } = settings;
         // Lent buffers come back in another order than they were posted in.
         let withheld = if site.is_mapped() { features::IN_ORDER } else { 0 };
         let options = Options {
@@ -66,6 +66,8 @@ impl Backend {
             mode: *mode,
             access: *access,
             queue_pairs: queues.unwrap_or(MAX_QUEUES),
+            mtu: *mtu,
+            offers: *offers,
             any_memory: *any_memory,
             holes: *holes,
             withheld,

@@ -5,11 +5,12 @@ use super::queues::QueuesKey;
 use crate::port::keys::{QUEUES, Section, Side};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Registration};
-use ::vhost_user::backend::Holes;
+use ::vhost_user::backend::{Holes, NEWEST};
 use ::vhost_user::{Access, Mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::written::Field;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// The kind.
@@ -18,6 +19,12 @@ pub const KIND: Registration = Registration {
     capabilities: Capabilities { has_guest: true, has_peer: true, shares: true, ..Capabilities::NONE },
     lacks: &[],
 };
+
+/// MTUs of a guest (virtio 1.2 §5.1.4.1).
+const MTUS: Range<i64> = 68..65536;
+
+/// Versions of the set of features.
+const OFFERS: Range<i64> = 1..NEWEST as i64 + 1;
 
 /// Keys of a vhost-user port.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -47,9 +54,16 @@ pub struct Keys {
     #[schemars(extend("default" = "fill"))]
     pub holes: Field<HolesKey>,
     /// Maximum number of queue pairs of a guest: one that asks for more is refused. `"auto"` gives it as many as it asks for,
-    /// up to 64, and one worker polls all queues that no worker names.
+    /// up to 128, and one worker polls all queues that no worker names.
     #[schemars(extend("default" = "auto"))]
     pub queues: Field<QueuesKey>,
+    /// Greatest MTU that the guest may have; with it, the guest is offered its MTU (VIRTIO_NET_F_MTU), which QEMU sets by `host_mtu`.
+    #[schemars(range(min = MTUS.start, max = MTUS.end - 1), extend("x-default" = "any, and the guest is not told"))]
+    pub mtu: Field<i64>,
+    /// Version of the set of virtio features that guests are offered (docs/guests.md). Name it where a guest may move to another switch, or
+    /// this one may be replaced: a newer switch offers the same then.
+    #[schemars(range(min = OFFERS.start, max = OFFERS.end - 1), extend("x-default" = "the newest"))]
+    pub offers: Field<i64>,
 }
 
 impl KindKeys for Keys {
@@ -70,6 +84,8 @@ impl KindKeys for Keys {
                 mode,
             ),
             queues,
+            mtu: self.mtu.as_ref().map(|_| section.number("mtu", &self.mtu, &MTUS, 1500) as u16),
+            offers: section.number("offers", &self.offers, &OFFERS, NEWEST.into()) as u8,
             any_memory: self.memory.as_ref().is_some_and(|at| at.value == MemoryKey::Any),
             holes: self.holes.as_ref().map_or(Holes::Fill, |at| at.value.into()),
         }
@@ -124,6 +140,10 @@ pub struct Settings {
     pub access: Access,
     /// Maximum number of queue pairs; the guest chooses if `None`.
     pub queues: Option<u16>,
+    /// Greatest MTU of the guest in bytes, which it is offered; `None` if it is not, and may have any.
+    pub mtu: Option<u16>,
+    /// Version of the set of features that guests are offered.
+    pub offers: u8,
     /// Whether the guest's memory may lie in files of any kind.
     pub any_memory: bool,
     /// Treatment of pages of its memory that do not exist.
@@ -138,6 +158,8 @@ impl Settings {
             mode: Mode::Server,
             access: Access::default(),
             queues: None,
+            mtu: None,
+            offers: NEWEST,
             any_memory: false,
             holes: Holes::Fill,
         }
