@@ -45,6 +45,7 @@ pub struct Nic {
     queue_size: Option<u16>,
     server: bool,
     reconnect: bool,
+    mtu: Option<u16>,
     offloads: bool,
 }
 
@@ -61,6 +62,7 @@ impl Nic {
             queue_size: None,
             server: false,
             reconnect: false,
+            mtu: None,
             offloads: true,
         }
     }
@@ -110,6 +112,12 @@ impl Nic {
         self
     }
 
+    /// Tells the guest its MTU.
+    pub fn mtu(mut self, bytes: u16) -> Self {
+        self.mtu = Some(bytes);
+        self
+    }
+
     /// Turns off checksum and segmentation offload, and with them mergeable buffers.
     pub fn no_offloads(mut self) -> Self {
         self.offloads = false;
@@ -152,6 +160,9 @@ impl Nic {
         if let Some(size) = self.queue_size {
             device.push_str(&format!(",rx_queue_size={size},tx_queue_size={size}"));
         }
+        if let Some(mtu) = self.mtu {
+            device.push_str(&format!(",host_mtu={mtu}"));
+        }
         if !self.offloads {
             for feature in ["csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"] {
                 device.push_str(&format!(",{feature}=off"));
@@ -178,12 +189,13 @@ mod tests {
 
     #[test]
     fn every_option_reaches_qemu() {
-        let nic = Nic::new("/run/a,b.sock").mac("52:54:00:00:00:01").packed().queues(2).queue_size(512).server();
+        let nic =
+            Nic::new("/run/a,b.sock").mac("52:54:00:00:00:01").packed().queues(2).queue_size(512).mtu(1400).server();
         let arguments = nic.arguments(3);
         assert_eq!(arguments[1], "socket,id=chr3,path=/run/a,,b.sock,server=on");
         assert_eq!(arguments[3], "vhost-user,id=net3,chardev=chr3,queues=2");
         let device = "virtio-net-pci,netdev=net3,mac=52:54:00:00:00:01,vectors=0,romfile=,packed=on,mq=on,\
-                      rx_queue_size=512,tx_queue_size=512";
+                      rx_queue_size=512,tx_queue_size=512,host_mtu=1400";
         assert_eq!(arguments[5], device);
     }
 

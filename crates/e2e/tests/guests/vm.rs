@@ -44,9 +44,17 @@ fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm,
 #[test]
 fn a_split_and_a_packed_machine_talk() -> Result<()> {
     let home = Home::new();
-    let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
-    let nics = [Nic::new(home.socket("a")), Nic::new(home.socket("b")).packed()];
+    let mtus = [("a", 9000), ("b", 1400)];
+    let ports = mtus.map(|(name, mtu)| {
+        port(name, VhostUser { socket: format!("{name}.sock").into(), mtu: mtu.into(), ..VhostUser::default() })
+    });
+    let [first, second] = ports;
+    let millrace = home.start((first, second, joined(["a", "b"])));
+    let nics = [Nic::new(home.socket("a")).mtu(9000), Nic::new(home.socket("b")).packed().mtu(1400)];
     let (a, b) = two_machines(&home, &millrace, nics)?;
+    for (vm, (_, mtu)) in [&a, &b].into_iter().zip(mtus) {
+        assert_eq!(vm.check("cat /sys/class/net/eth0/mtu")?.trim(), mtu.to_string());
+    }
     let detail = |port| millrace.port(port).0.detail;
     assert!(detail("a").contains("split") && detail("b").contains("packed"), "{} / {}", detail("a"), detail("b"));
     a.power_off(e2e::SOON)?;
