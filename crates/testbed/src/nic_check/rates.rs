@@ -1,0 +1,214 @@
+//! Rates, mapped and copied in turn.
+
+use super::place::Far;
+use super::report::{Answers, Question, Verdict};
+use super::rig::{Joint, Rig};
+use crate::compare::Counted;
+use crate::statistics::{Spread, median};
+use lab::process::{Daemon, Launch};
+use lab::{Error, Result};
+use loadgen::load::{RUNNING, Report};
+use serde::Serialize;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Seconds that frames flow before a measurement.
+const WARMUP: f64 = 0.3;
+
+/// Margin by which the switch is observed inside the load's own measurement, at either end.
+const MARGIN: Duration = Duration::from_millis(100);
+
+/// Time that a load may take beyond its own.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Both ways in turn.
+const JOINTS: [Joint; 2] = [Joint::Mapped, Joint::Copied];
+
+/// Rates at all sizes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rates {
+    pub rounds: u32,
+    pub seconds: f64,
+    /// How the switch's worker rested.
+    pub idle: String,
+    pub rows: Vec<Rate>,
+}
+
+/// Rates of frames of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rate {
+    pub bytes: u16,
+    pub mapped: Figures,
+    pub copied: Figures,
+    /// Frames mapped for each one copied, within a round: median, least, greatest.
+    pub ratio: [f64; 3],
+}
+
+/// Medians over the rounds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// Millions of frames per second that went there and back.
+    pub mpps: f64,
+    /// Cycles of the switch for each frame.
+    pub cycles: f64,
+    /// Share of its cycles in which the switch found nothing to do: it is not the limit then.
+    pub idle: f64,
+    /// Share of received frames that were in the guest's buffers.
+    pub in_place: f64,
+    /// Frames lost or changed, in all rounds together.
+    pub errors: u64,
+}
+
+/// One measurement.
+struct Sample {
+    joint: Joint,
+    bytes: u16,
+    mpps: f64,
+    counted: Counted,
+    in_place: f64,
+    errors: u64,
+}
+
+/// Measures all sizes, mapped and copied in each round. `None` if there is nothing to measure with.
+pub fn run(rig: &Rig) -> Result<Option<Rates>> {
+    let (rounds, sizes) = (rig.options().rounds, rig.options().size.clone());
+    if rounds == 0 || rig.place().far == Far::Nobody {
+        return Ok(None);
+    }
+    let mut samples = Vec::new();
+    for round in 0..rounds {
+        for joint in JOINTS {
+            let way = if joint == Joint::Mapped { "mapped" } else { "copied" };
+            eprintln!("rates, round {} of {rounds}: {way}", round + 1);
+            rig.join(joint)?;
+            for &bytes in &sizes {
+                for opened in [rig.open()?, rig.peer_opens()?] {
+                    opened.map_err(|down| Error::malformed("the port", down))?;
+                }
+                samples.push(measure(rig, joint, bytes)?);
+            }
+        }
+    }
+    let rows = sizes.iter().filter_map(|&bytes| row(bytes, &samples)).collect();
+    let idle = rig.processors().idle.to_string();
+    Ok(Some(Rates { rounds, seconds: rig.options().seconds, idle, rows }))
+}
+
+/// Measures frames that go there and back. Where the other end is a port of this machine, the load is there, and the guest echoes.
+fn measure(rig: &Rig, joint: Joint, bytes: u16) -> Result<Sample> {
+    let sockets = rig.sockets();
+    let (function, load) = (rig.processors().function, rig.processors().load);
+    let seconds = rig.options().seconds;
+    let (mut measured, _echo) = match (&sockets[..], &rig.place().far) {
+        ([near, far], _) => {
+            // It ends when the load has.
+            let echo = start(rig, "echo", near, bytes, function, 2.0 * LIMIT.as_secs_f64() + seconds)?;
+            (start(rig, "load", far, bytes, load, seconds)?, Some(echo))
+        }
+        (_, Far::Echo) => (start(rig, "echo", &sockets[0], bytes, function, seconds)?, None),
+        _ => (start(rig, "load", &sockets[0], bytes, load, seconds)?, None),
+    };
+    measured.wait_for_line("its first frames", LIMIT, |line| line == RUNNING)?;
+    rig.interrupt().sleep(Duration::from_secs_f64(WARMUP) + MARGIN)?;
+    let before = rig.stats()?;
+    rig.interrupt().sleep(Duration::from_secs_f64(seconds).saturating_sub(2 * MARGIN).max(MARGIN))?;
+    let after = rig.stats()?;
+    let report = measured.finish(Duration::from_secs_f64(seconds) + LIMIT)?;
+    let report: Report = serde_json::from_str(&report).map_err(Error::other("reading the load's report"))?;
+    let in_place = match (before.mappings.first(), after.mappings.first()) {
+        (Some(before), Some(after)) => {
+            let [some, others] = [after.in_place - before.in_place, after.copied - before.copied];
+            some as f64 / ((some + others).max(1)) as f64
+        }
+        _ => 0.0,
+    };
+    let errors = report.lost + report.corrupt + report.late;
+    Ok(Sample { joint, bytes, mpps: report.mpps, counted: Counted::between(&before, &after), in_place, errors })
+}
+
+/// Starts this program again, at a socket of the switches.
+fn start(rig: &Rig, subcommand: &str, socket: &Path, bytes: u16, cpu: usize, seconds: f64) -> Result<Daemon> {
+    let program = std::env::current_exe().map_err(Error::io("looking for this program"))?;
+    let mut command = Command::new(program);
+    command.args([subcommand, "--json", "--size", &bytes.to_string(), "--cpu", &cpu.to_string()]);
+    command.args(["--seconds", &seconds.to_string(), "--warmup", &WARMUP.to_string()]).arg(socket);
+    if subcommand == "echo" {
+        // The load compares what comes back.
+        command.args(["--touch", "none"]);
+    }
+    Launch::measured(format!("the {subcommand}"), rig.interrupt()).spawn(command)
+}
+
+/// Returns the figures of a size.
+fn row(bytes: u16, samples: &[Sample]) -> Option<Rate> {
+    let [mapped, copied] = JOINTS.map(|joint| {
+        let of = |sample: &&Sample| (sample.joint, sample.bytes) == (joint, bytes);
+        samples.iter().filter(of).collect::<Vec<_>>()
+    });
+    let figures = |samples: &[&Sample]| {
+        let of = |figure: fn(&Sample) -> f64| median(samples.iter().map(|sample| figure(sample)));
+        Some(Figures {
+            mpps: of(|sample| sample.mpps)?,
+            cycles: of(|sample| sample.counted.cycles_per_packet)?,
+            idle: of(|sample| sample.counted.idle_share)?,
+            in_place: of(|sample| sample.in_place)?,
+            errors: samples.iter().map(|sample| sample.errors).sum(),
+        })
+    };
+    let ratio = Spread::of(mapped.iter().zip(&copied).map(|(mapped, copied)| mapped.mpps / copied.mpps))?;
+    let ratio = [ratio.median, ratio.min, ratio.max];
+    Some(Rate { bytes, mapped: figures(&mapped)?, copied: figures(&copied)?, ratio })
+}
+
+/// Answers whether frames pass faster without a copy.
+pub fn answer(rates: &Rates, answers: &mut Answers) {
+    let faster = rates.rows.iter().filter(|rate| rate.ratio[0] > 1.0).count();
+    let ratios = rates.rows.iter().map(|rate| format!("{:.2} at {} bytes", rate.ratio[0], rate.bytes));
+    let mut seen = format!("frames mapped for each one copied: {}", ratios.collect::<Vec<_>>().join(", "));
+    if rates.rows.iter().any(|rate| rate.mapped.idle > IDLE || rate.copied.idle > IDLE) {
+        seen += "; the switch waited at times, so something else was the limit";
+    }
+    answers.set(Question::Faster, Verdict::of(faster as u64, rates.rows.len() as u64), seen);
+}
+
+/// Share of idle cycles from which the switch is not the limit.
+const IDLE: f64 = 0.05;
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn sample(joint: Joint, mpps: f64, idle_share: f64) -> Sample {
+        let counted = Counted { cycles_per_packet: 100.0 / mpps, idle_share, drops: BTreeMap::new() };
+        Sample { joint, bytes: 1514, mpps, counted, in_place: 1.0, errors: 1 }
+    }
+
+    /// Returns the rates of three rounds.
+    pub fn rates() -> Rates {
+        let rounds = [(3.0, 2.0), (2.0, 2.0), (4.0, 2.0)];
+        let both = rounds
+            .iter()
+            .flat_map(|&(mapped, copied)| [sample(Joint::Mapped, mapped, 0.0), sample(Joint::Copied, copied, 0.2)]);
+        let rows = row(1514, &both.collect::<Vec<_>>()).into_iter().collect();
+        Rates { rounds: 3, seconds: 1.0, idle: "poll".to_owned(), rows }
+    }
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        let rates = rates();
+        let Rate { mapped, copied, ratio, .. } = &rates.rows[0];
+        assert_eq!((mapped.mpps, copied.mpps, *ratio), (3.0, 2.0, [1.5, 1.0, 2.0]));
+        assert_eq!((mapped.errors, copied.cycles), (3, 50.0));
+        let mut answers = Answers::default();
+        answer(&rates, &mut answers);
+        let answer = answers.get(Question::Faster).unwrap();
+        assert_eq!(answer.answer, Verdict::Yes);
+        assert_eq!(
+            answer.seen,
+            "frames mapped for each one copied: 1.50 at 1514 bytes; the switch waited at times, so something else was the limit"
+        );
+        assert!(row(64, &[]).is_none());
+    }
+}
