@@ -48,7 +48,7 @@ impl Question {
     ];
 
     /// Reports whether "no" is a fault, rather than something that the device lacks.
-    fn is_serious(self) -> bool {
+    pub fn is_serious(self) -> bool {
         matches!(self, Question::Opens | Question::BytesRight | Question::BuffersBack | Question::MemoryUntouched)
     }
 }
@@ -84,7 +84,15 @@ pub enum Verdict {
     NotApplicable,
 }
 
+/// Hundredths of all frames that count as all: some find no buffer free while a flow begins or ends.
+const NEARLY: u64 = 99;
+
 impl Verdict {
+    /// Returns the answer for so many of many frames.
+    pub fn nearly(some: u64, all: u64) -> Verdict {
+        if all > 0 && some * 100 >= all * NEARLY { Verdict::Yes } else { Verdict::of(some, all) }
+    }
+
     /// Returns the answer for so many of all.
     pub fn of(some: u64, all: u64) -> Verdict {
         match some {
@@ -96,22 +104,12 @@ impl Verdict {
     }
 }
 
-/// Hundredths of all frames that count as all: some find no buffer free while the flow begins or ends.
-const NEARLY: u64 = 99;
-
-impl Verdict {
-    /// Returns the answer for so many of many frames.
-    pub fn nearly(some: u64, all: u64) -> Verdict {
-        if all > 0 && some * 100 >= all * NEARLY { Verdict::Yes } else { Verdict::of(some, all) }
-    }
-}
-
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Verdict::Yes => "yes",
             Verdict::Partly => "partly",
-            Verdict::No => "NO",
+            Verdict::No => "no",
             Verdict::Open => "open",
             Verdict::NotApplicable => "-",
         })
@@ -133,7 +131,7 @@ pub struct Answer {
 pub struct Answers(Vec<Answer>);
 
 impl Answers {
-    /// Returns what was seen of all questions together.
+    /// Reports whether an answer has these words.
     pub fn says(&self, words: &str) -> bool {
         self.0.iter().any(|answer| answer.seen.contains(words))
     }

@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Number of the parts that poll: the switch, the guest, the load, and the switch at the other end.
 const PARTS: usize = 4;
 
-/// Processors of the parts, and how their workers rest.
+/// Processors of the parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors {
     switch: usize,
@@ -44,20 +44,26 @@ pub struct Processors {
     /// That of the load at the other end.
     pub load: usize,
     peer: usize,
-    /// How the workers rest.
-    pub idle: Idle,
+    is_enough: bool,
 }
 
 impl Processors {
-    /// Returns those that are given, or else the first four.
+    /// Returns those that are given, or else the first four. If they are fewer, the switch has one, and all others share another.
     pub fn of(options: &NicCheck) -> Processors {
         let all = if options.cpus.is_empty() { lab::cpu::available() } else { options.cpus.clone() };
-        let at = |place: usize| all[place % all.len()];
-        // A worker that polls needs a processor to itself.
-        let idle = if all.len() >= PARTS { Idle::Poll } else { Idle::Backoff };
-        // What shares one leaves the switch alone, if there are two at least.
-        let rest = |place: usize| if all.len() >= PARTS { at(place) } else { at(1) };
-        Processors { switch: at(0), function: rest(1), load: rest(2), peer: rest(3), idle }
+        let is_enough = all.len() >= PARTS;
+        let at = |place: usize| all[if is_enough { place } else { place.min(all.len() - 1).min(1) }];
+        Processors { switch: at(0), function: at(1), load: at(2), peer: at(3), is_enough }
+    }
+
+    /// Reports whether parts share a processor.
+    pub fn are_shared(self) -> bool {
+        !self.is_enough
+    }
+
+    /// Returns how workers rest: one that polls needs a processor to itself.
+    fn idle(self) -> Idle {
+        if self.is_enough { Idle::Poll } else { Idle::Backoff }
     }
 }
 
@@ -262,7 +268,14 @@ fn configuration(options: &NicCheck, place: &Place, at: Processors, joint: Joint
         Joint::Mapped => file(mapping),
         Joint::Copied => file(patch(DEVICE, NEAR)),
     };
-    file((wan, vhost_user(NEAR), joint, devices(options, &place.device), Acceleration::Off, at.idle.worker(at.switch)))
+    file((
+        wan,
+        vhost_user(NEAR),
+        joint,
+        devices(options, &place.device),
+        Acceleration::Off,
+        at.idle().worker(at.switch),
+    ))
 }
 
 /// Returns the configuration of the switch at the other end.
@@ -271,7 +284,7 @@ fn opposite(options: &NicCheck, peer: &Peer, at: Processors) -> RawFile {
         Peer::Interface(interface) => (af_packet(CABLE, interface), None),
         Peer::Device(device) => (dpdk_port(CABLE, name(device)), Some(devices(options, device))),
     };
-    file((cable, vhost_user(FAR), patch(CABLE, FAR), devices, Acceleration::Off, at.idle.worker(at.peer)))
+    file((cable, vhost_user(FAR), patch(CABLE, FAR), devices, Acceleration::Off, at.idle().worker(at.peer)))
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ pub fn text(report: &Report) -> String {
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(["QUESTION", "ANSWER", "SEEN"]);
     for answer in report.answers.iter() {
-        table.add_row([answer.question.to_string(), answer.answer.to_string(), answer.seen.clone()]);
+        let is_fault = answer.question.is_serious() && answer.answer == Verdict::No;
+        let verdict = if is_fault { "NO".to_owned() } else { answer.answer.to_string() };
+        table.add_row([answer.question.to_string(), verdict, answer.seen.clone()]);
     }
     let card = report.card.as_ref().map_or(String::new(), |card| format!(" ({card})"));
     let mut text = format!("{}{card}\nother end: {}\n\n{}\n", report.device, report.other_end, table.trim_fmt());
@@ -49,13 +51,17 @@ fn rates(rates: &Rates) -> String {
             format!("{} / {}", mapped.errors, copied.errors),
         ]);
     }
+    let shared = if rates.shared {
+        " There are fewer than four processors, which parts shared: these rates say little."
+    } else {
+        ""
+    };
     format!(
         "{}\nFrames that went there and back: medians of {} rounds of {} s; mapped and copied take turns, and ratios are taken round by \
-         round. The switch's worker rests by `{}`.\n",
+         round.{shared}\n",
         table.trim_fmt(),
         rates.rounds,
-        rates.seconds,
-        rates.idle
+        rates.seconds
     )
 }
 
