@@ -234,7 +234,8 @@ mod tests {
     #[test]
     fn frames_of_others_are_skipped() {
         let mut sink = Sink::new(1, 2, 60..=9000).among_others();
-        let (head, payload) = Stream::new(1, 3, 60..=9000).frame(0);
+        let stream = Stream::new(1, 3, 60..=9000);
+        let (head, payload) = stream.frame(0);
         for other in [[&head[..], payload].concat(), vec![0; 9]] {
             sink.take(&other).unwrap();
         }

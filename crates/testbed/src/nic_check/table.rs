@@ -34,11 +34,13 @@ pub fn text(report: &Report) -> String {
 /// Writes the table of rates.
 fn rates(rates: &Rates) -> String {
     let mut table = Table::new();
-    let header = ["BYTES", "MAPPED Mpps", "COPIED Mpps", "RATIO (MIN..MAX)", "CYCLES/FRAME", "SWITCH IDLE", "LOST"];
+    let header = ["BYTES", "MAPPED Mpps", "COPIED Mpps", "RATIO (MIN..MAX)", "CYCLES/FRAME", "SWITCH IDLE", "ERRORS"];
     table.load_style(NOTHING).set_header(header);
-    (0..header.len())
-        .filter_map(|column| Some(table.column_mut(column)?.set_cell_alignment(CellAlignment::Right)))
-        .for_each(drop);
+    for index in 0..header.len() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
     for rate in &rates.rows {
         let (mapped, copied, [ratio, least, greatest]) = (&rate.mapped, &rate.copied, rate.ratio);
         table.add_row([
