@@ -108,5 +108,5 @@ fn what_was_not_seen_is_open() {
     let (opens, why) = answer(&report, "opens");
     assert!(!is_fine && opens == "no" && why.contains("No such device"), "{report:#}");
     assert_eq!(answer(&report, "buffers-back"), ("open", "the port is down"));
-    assert_eq!(report["warnings"].as_array().unwrap().len(), 0, "the answer has the words: {report:#}");
+    assert_eq!(report["warnings"].as_object().unwrap().len(), 0, "the answer has the words: {report:#}");
 }

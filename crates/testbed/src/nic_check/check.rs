@@ -12,6 +12,7 @@ use engine::stats::MappingStats;
 use lab::guest::Guest;
 use lab::process::Interrupt;
 use lab::{Error, Result};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -42,7 +43,7 @@ pub fn run(options: &NicCheck, program: &Path, interrupt: &Interrupt) -> Result<
         answers: Answers::default(),
         drains: Vec::new(),
         rates: None,
-        warnings: Vec::new(),
+        warnings: BTreeMap::new(),
         machine: Machine::detect(program),
     };
     let mut rig = Rig::start(options, place, program, interrupt)?;
@@ -51,7 +52,8 @@ pub fn run(options: &NicCheck, program: &Path, interrupt: &Interrupt) -> Result<
     report.answers.finish(&open);
     let warnings = rig.warnings().into_iter();
     // Words after the name of the port are those of an answer.
-    let is_new = |words: &String| !words.split_once(" is down: ").is_some_and(|(_, why)| report.answers.says(why));
+    let is_new =
+        |(words, _): &(String, usize)| !words.split_once(" is down: ").is_some_and(|(_, why)| report.answers.says(why));
     report.warnings = warnings.filter(is_new).collect();
     Ok(report)
 }
@@ -136,7 +138,6 @@ fn part<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
 /// Sends and receives frames, and looks where they lie and whether they are right. Returns the guest at the other end, as the other one
 /// leaves, and whether frames came.
 fn frames(rig: &mut Rig, report: &mut Report, near: Guest, far: Option<Guest>) -> Result<(Option<Guest>, bool)> {
-    let before = rig.mapping()?;
     let patience = match rig.place().far {
         Far::Nobody => LISTEN,
         _ => Duration::from_secs(rig.options().patience),
@@ -148,6 +149,9 @@ fn frames(rig: &mut Rig, report: &mut Report, near: Guest, far: Option<Guest>) -
         if flow.is_checked() {
             eprintln!("{goal} frames each way, of which every byte is checked");
         }
+        // The ring begins with buffers of the switch.
+        exchange(rig, &mut flow, rig.turn().min(goal / 2))?;
+        let before = rig.mapping()?;
         exchange(rig, &mut flow, goal)?;
         bytes(&flow, goal, &mut report.answers);
         rig.interrupt().sleep(COUNTED)?;

@@ -3,6 +3,7 @@
 use super::flow::{Flow, SIZES};
 use super::report::{Answers, Question, Verdict};
 use super::rig::Rig;
+use crate::record::rounded;
 use lab::Result;
 use lab::guest::{Guest, Source};
 use serde::Serialize;
@@ -106,7 +107,7 @@ fn leave(rig: &mut Rig, near: Guest, far: &mut Option<Guest>, flowed: bool) -> R
             break false;
         }
     };
-    let milliseconds = began.elapsed().as_secs_f64() * 1e3;
+    let milliseconds = rounded(began.elapsed().as_secs_f64() * 1e3, 1);
     let (then, since) = (memory(), Instant::now());
     while since.elapsed() < AFTER {
         send(far, &mut source)?;

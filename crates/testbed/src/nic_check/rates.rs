@@ -4,6 +4,7 @@ use super::place::Far;
 use super::report::{Answers, Question, Verdict};
 use super::rig::{Joint, Rig};
 use crate::compare::Counted;
+use crate::record::rounded;
 use crate::statistics::{Spread, median};
 use lab::process::{Daemon, Launch};
 use lab::{Error, Result};
@@ -145,15 +146,15 @@ fn row(bytes: u16, samples: &[Sample]) -> Option<Rate> {
     let figures = |samples: &[&Sample]| {
         let of = |figure: fn(&Sample) -> f64| median(samples.iter().map(|sample| figure(sample)));
         Some(Figures {
-            mpps: of(|sample| sample.mpps)?,
-            cycles: of(|sample| sample.counted.cycles_per_packet)?,
-            idle: of(|sample| sample.counted.idle_share)?,
-            in_place: of(|sample| sample.in_place)?,
+            mpps: rounded(of(|sample| sample.mpps)?, 4),
+            cycles: rounded(of(|sample| sample.counted.cycles_per_packet)?, 1),
+            idle: rounded(of(|sample| sample.counted.idle_share)?, 3),
+            in_place: rounded(of(|sample| sample.in_place)?, 3),
             errors: samples.iter().map(|sample| sample.errors).sum(),
         })
     };
     let ratio = Spread::of(mapped.iter().zip(&copied).map(|(mapped, copied)| mapped.mpps / copied.mpps))?;
-    let ratio = [ratio.median, ratio.min, ratio.max];
+    let ratio = [ratio.median, ratio.min, ratio.max].map(|ratio| rounded(ratio, 3));
     Some(Rate { bytes, mapped: figures(&mapped)?, copied: figures(&copied)?, ratio })
 }
 

@@ -5,6 +5,7 @@ use super::drains::Drain;
 use super::rates::Rates;
 use crate::machine::Machine;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What a check asks, in this order.
@@ -183,8 +184,8 @@ pub struct Report {
     pub drains: Vec<Drain>,
     /// Frames per second.
     pub rates: Option<Rates>,
-    /// What the switch has warned of, in its own words.
-    pub warnings: Vec<String>,
+    /// What the switch has warned of, in its own words, and how often.
+    pub warnings: BTreeMap<String, usize>,
     pub machine: Machine,
 }
 

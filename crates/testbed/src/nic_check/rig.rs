@@ -14,6 +14,7 @@ use lab::millrace::config::{
 use lab::millrace::{Files, Millrace, Start};
 use lab::netns::Namespace;
 use lab::process::{Interrupt, Launch};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -28,6 +29,9 @@ const CABLE: &str = "cable";
 
 /// Time for a port to open again after it has failed, and for a mapping to begin: a device that can't is not waited for any longer.
 const OPENS: Duration = Duration::from_secs(3);
+
+/// Descriptors of a ring, if the switch chooses their number.
+const USUAL_RING: u16 = 128;
 
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(5);
@@ -125,6 +129,11 @@ impl Rig {
 
     pub fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Returns the number of frames after which the device has none of the buffers that its ring began with.
+    pub fn turn(&self) -> u64 {
+        4 * u64::from(self.options.queue_size.unwrap_or(USUAL_RING))
     }
 
     pub fn processors(&self) -> Processors {
@@ -231,14 +240,18 @@ impl Rig {
         Some(words.rsplit(": ").next()?.trim_end_matches(',').to_owned())
     }
 
-    /// Returns what the switch warned of.
-    pub fn warnings(&self) -> Vec<String> {
+    /// Returns what the switch warned of, each with how often.
+    pub fn warnings(&self) -> BTreeMap<String, usize> {
         let warning = |line: &String| {
             let (_, words) = line.split_once(" WARN ").or_else(|| line.split_once(" ERROR "))?;
             // The module comes first.
             words.split_once(": ").map(|(_, words)| words.to_owned())
         };
-        self.switch.daemon.log().since(0).iter().filter_map(warning).collect()
+        let mut warnings = BTreeMap::new();
+        for words in self.switch.daemon.log().since(0).iter().filter_map(warning) {
+            *warnings.entry(words).or_default() += 1;
+        }
+        warnings
     }
 }
 

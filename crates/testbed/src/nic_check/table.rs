@@ -22,8 +22,9 @@ pub fn text(report: &Report) -> String {
         text += &format!("\n{}", self::rates(rates));
     }
     text += &format!("\n{}\n", report.machine);
-    for warning in &report.warnings {
-        text += &format!("The switch warned: {warning}\n");
+    for (warning, times) in &report.warnings {
+        let times = if *times > 1 { format!(" ({times} times)") } else { String::new() };
+        text += &format!("The switch warned: {warning}{times}\n");
     }
     if let Some(row) = row(report) {
         text += &format!("\nFor the table of drivers in docs/dpdk.md:\n{row}\n");
@@ -113,7 +114,7 @@ mod tests {
             answers,
             drains: Vec::new(),
             rates: Some(rates()),
-            warnings: vec!["a warning".to_owned()],
+            warnings: [("a warning".to_owned(), 2)].into(),
             machine,
         }
     }
@@ -125,7 +126,7 @@ mod tests {
             "0000:3b:00.0 (PCI 8086:100e, no driver of the kernel, IOMMU group 7)",
             "other end: the interface eth1",
             "1.50 (1.00..2.00)",
-            "The switch warned: a warning",
+            "The switch warned: a warning (2 times)",
             "| e1000_em (8086:100e) | yes | copied | not seen | report, DPDK 22.11.11, 2030-01-02 |",
         ] {
             assert!(text.contains(expected), "{expected} in\n{text}");
