@@ -76,7 +76,7 @@ fn ask(rig: &mut Rig, report: &mut Report) -> Result<String> {
         return Ok(format!("it is not mapped: {why}"));
     }
     eprintln!("{} guests leave", rig.options().guests);
-    let drains = drains::run(rig, far)?;
+    let drains = drains::run(rig, far, arrives && rig.place().far != Far::Nobody)?;
     drains::answer(&drains, &mut report.answers);
     report.drains = drains.all;
     // The guest at the other end leaves: its port is the load's now.
@@ -163,15 +163,12 @@ fn frames(rig: &mut Rig, report: &mut Report, near: Guest, far: Option<Guest>) -
 /// Has frames flow until so many have come in each direction, or none come any more.
 fn exchange(rig: &Rig, flow: &mut Flow, goal: u64) -> Result<()> {
     let (mut before, mut last) = (flow.tally(), Instant::now());
-    while flow.wrong().is_none() && before.least < goal {
+    while flow.wrong().is_none() && before.least < goal && last.elapsed() < SILENCE {
+        rig.interrupt().check()?;
         flow.step(goal);
         let now = flow.tally();
         if now != before {
             (before, last) = (now, Instant::now());
-        } else if last.elapsed() > SILENCE {
-            break;
-        } else {
-            rig.interrupt().check()?;
         }
     }
     Ok(())

@@ -48,8 +48,9 @@ pub struct Drains {
     pub wrong: Option<String>,
 }
 
-/// Ends guests, one after the other.
-pub fn run(rig: &mut Rig, far: Option<Guest>) -> Result<Drains> {
+/// Ends guests, one after the other. Frames are waited for only if they `arrive`.
+pub fn run(rig: &mut Rig, far: Option<Guest>, arrive: bool) -> Result<Drains> {
+    let limit = if arrive { LIMIT } else { QUIET };
     let mut drains = Drains { all: Vec::new(), far, trouble: None, wrong: None };
     for _ in 0..rig.options().guests {
         if let Err(down) = rig.open()? {
@@ -63,7 +64,7 @@ pub fn run(rig: &mut Rig, far: Option<Guest>) -> Result<Drains> {
             break;
         }
         let flow = Flow::begin(rig, near, drains.far.take());
-        let (flow, flowed) = fill(rig, flow, mapping.in_place)?;
+        let (flow, flowed) = fill(rig, flow, mapping.in_place, limit)?;
         drains.wrong = drains.wrong.or(flow.wrong().map(str::to_owned));
         let (near, mut far) = flow.part();
         let drain = leave(rig, near, &mut far, flowed)?;
@@ -78,11 +79,10 @@ pub fn run(rig: &mut Rig, far: Option<Guest>) -> Result<Drains> {
 }
 
 /// Has frames flow until some are in the guest's buffers. Returns false if none come.
-fn fill(rig: &mut Rig, flow: Flow, before: u64) -> Result<(Flow, bool)> {
-    let limit = if flow.is_checked() { LIMIT } else { QUIET };
+fn fill(rig: &mut Rig, flow: Flow, before: u64, limit: Duration) -> Result<(Flow, bool)> {
     let (mut flow, arrives) = flow.arrives(rig, limit)?;
     let began = Instant::now();
-    while arrives && began.elapsed() < LIMIT {
+    while arrives && began.elapsed() < limit {
         (0..STEPS).for_each(|_| flow.step(u64::MAX));
         if rig.mapping()?.in_place > before + FRAMES {
             return Ok((flow, true));

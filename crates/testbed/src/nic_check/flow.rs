@@ -16,7 +16,8 @@ const WINDOW: u64 = 32;
 /// Frames that a guest takes at once if it is alone.
 const BURST: usize = 32;
 
-/// Time after which streams begin anew if not all directions have had a frame: what was sent while the line was down is lost.
+/// Time after which streams begin anew if not all directions have had a frame: what was sent while the line was down is lost. Each
+/// time it is twice as long, as frames may only be slow.
 const ANEW: Duration = Duration::from_millis(300);
 
 /// Guests, and the frames that they send.
@@ -108,7 +109,7 @@ impl Flow {
     /// Goes on until frames have come in each direction. Returns false if they don't.
     pub fn arrives(mut self, rig: &mut Rig, patience: Duration) -> Result<(Flow, bool)> {
         let began = Instant::now();
-        let mut anew = began;
+        let (mut anew, mut wait) = (began, ANEW);
         loop {
             self.step(u64::MAX);
             if self.wrong.is_some() || self.tally().least > 0 {
@@ -117,11 +118,11 @@ impl Flow {
             if began.elapsed() > patience {
                 return Ok((self, false));
             }
-            if anew.elapsed() > ANEW {
+            if anew.elapsed() > wait {
                 rig.interrupt().check()?;
                 let (near, far) = self.part();
                 self = Flow::begin(rig, near, far);
-                anew = Instant::now();
+                (anew, wait) = (Instant::now(), 2 * wait);
             }
         }
     }

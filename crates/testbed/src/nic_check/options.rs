@@ -6,23 +6,27 @@ use std::path::PathBuf;
 /// Where frames come from, and command lines to begin with.
 const HELP: &str = "\
 Frames have to reach the device from somewhere:
-  --peer     a cable joins it to another port of this machine. If the kernel has that port, give its
-             interface; if not, its PCI address. Both directions are checked, and measured.
-  --looped   what the device sends comes back to it: by a loopback plug, or from another machine that
-             returns every frame. A Millrace does: a patch between its port and one of driver `loopback`.
-  --echo     a traffic generator is at the other end: frames are sent back to it, and not checked.
-Without these, virtual devices get another end where that can be made: net_af_packet without `iface` a
-pair of veth interfaces, net_tap its tap (both in network namespaces of their own), and net_null makes
-its frames itself. A NIC stays alone: the check says which questions are open then, and sends nothing.
+  --peer    a cable joins it to another port of this machine: an interface, if the kernel
+            has that port, or else its PCI address
+  --looped  what the device sends comes back to it: by a loopback plug, or from another
+            machine that returns every frame, such as a Millrace with a patch between its
+            port and one of driver `loopback`
+  --echo    a traffic generator is at the other end: its frames are sent back to it, and
+            their bytes are not checked
+Without these, virtual devices get another end where the check can make one, in network
+namespaces: net_af_packet without `iface` a veth interface, net_tap the other side of its
+tap. net_null makes frames by itself. A NIC stays alone: the check sends nothing then, and
+says which questions are open.
 
-Nothing else may use the device, nor the interface of --peer. Exit status: 0 if nothing is wrong, also
-if the device is not mapped; 1 if it does not open, if a byte was wrong, or if buffers did not come back.
+Nothing else may use the device, nor the interface of --peer. Exit status: 0 if nothing is
+wrong, even if the device is not mapped; 1 if it does not open, if a byte was wrong, if
+buffers did not come back, or if memory was written to after that.
 
 Examples:
-  testbed nic-check net_af_packet0                       see what it does, without a NIC
-  testbed nic-check 0000:3b:00.0 --peer eth1             a cable between two ports of a NIC
-  testbed nic-check 0000:3b:00.0 --peer 0000:3b:00.1     both of them given to vfio-pci
-  testbed nic-check 0000:3b:00.0 --looped --json         for a report; docs/dpdk.md says where it goes";
+  testbed nic-check net_af_packet0                      see what it does, without a NIC
+  testbed nic-check 0000:3b:00.0 --peer eth1            a cable between two ports of a NIC
+  testbed nic-check 0000:3b:00.0 --peer 0000:3b:00.1    both of them given to vfio-pci
+  testbed nic-check 0000:3b:00.0 --looped --json        for a report, as docs/dpdk.md says";
 
 /// A check of a device.
 #[derive(Clone, Debug, Args)]

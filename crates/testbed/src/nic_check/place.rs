@@ -1,8 +1,8 @@
 //! Where a device is, and what is at the other end of its cable.
 
 use super::options::NicCheck;
-use lab::Result;
 use lab::netns::{Namespace, cable};
+use lab::{Error, Result};
 use netdev::Link;
 
 /// Name of the interface that stands for a device, if the check makes it.
@@ -46,11 +46,19 @@ impl Place {
     /// Finds the other end, or makes one for a virtual device.
     pub fn find(options: &NicCheck) -> Result<Place> {
         let device = options.device.clone();
+        if Link::named(&device).is_ok() {
+            let target = std::fs::read_link(format!("/sys/class/net/{device}/device")).ok();
+            let address = target.as_ref().and_then(|path| path.file_name()?.to_str()).unwrap_or("a PCI address");
+            return Err(Error::malformed(device, format!("the kernel has this interface; name its device: {address}")));
+        }
         let here = |far| Place { device: device.clone(), far, namespaces: [None, None] };
         if let Some(peer) = &options.peer {
-            let is_interface = Link::named(peer).is_ok();
-            let peer = if is_interface { Peer::Interface(peer.clone()) } else { Peer::Device(peer.clone()) };
-            return Ok(here(Far::Peer(peer)));
+            let is_device = peer.contains(':') || peer.starts_with("net_");
+            return match Link::named(peer) {
+                Ok(_) => Ok(here(Far::Peer(Peer::Interface(peer.clone())))),
+                Err(_) if is_device => Ok(here(Far::Peer(Peer::Device(peer.clone())))),
+                Err(error) => Err(Error::other("looking for --peer")(error)),
+            };
         }
         if options.looped {
             return Ok(here(Far::Looped));
@@ -126,8 +134,20 @@ mod tests {
         check: NicCheck,
     }
 
+    fn find(line: &[&str]) -> Result<Place> {
+        Place::find(&Line::parse_from([&["testbed"], line].concat()).check)
+    }
+
     fn place(line: &[&str]) -> Place {
-        Place::find(&Line::parse_from([&["testbed"], line].concat()).check).unwrap()
+        find(line).unwrap()
+    }
+
+    #[test]
+    fn names_that_are_mixed_up_are_refused() {
+        let refused = |line: &[&str]| find(line).err().map(|error| error.to_string()).unwrap();
+        assert!(refused(&["lo"]).contains("name its device: a PCI address"), "{}", refused(&["lo"]));
+        let said = refused(&["0000:3b:00.0", "--peer", "eth77"]);
+        assert!(said.contains("eth77"), "{said}");
     }
 
     #[test]
