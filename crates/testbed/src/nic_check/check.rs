@@ -111,7 +111,7 @@ fn opens(rig: &Rig, report: &mut Report) -> Result<bool> {
         Err(down) => {
             let hint = report.card.as_ref().filter(|card| card.kernel_driver.as_deref() != Some("vfio-pci"));
             let hint = hint.map_or(String::new(), |card| {
-                format!("; the kernel has it ({card}): `dpdk-devbind.py --bind vfio-pci {}`", report.device)
+                format!("; vfio-pci does not have it ({card}): `dpdk-devbind.py --bind vfio-pci {}`", report.device)
             });
             answers.set(Question::Opens, Verdict::No, down + &hint);
             Ok(false)

@@ -1,12 +1,12 @@
 //! Guests that leave while frames flow.
 
+use super::figures::{Drain, stopped};
 use super::flow::{Flow, SIZES};
 use super::report::{Answers, Question, Verdict};
 use super::rig::Rig;
 use crate::record::rounded;
 use lab::Result;
 use lab::guest::{Guest, Source};
-use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// Frames in a guest's buffers before it leaves.
@@ -23,21 +23,6 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// Time in which something may still write to a guest's memory after its buffers are back.
 const AFTER: Duration = Duration::from_millis(20);
-
-/// The end of a guest.
-#[derive(Clone, Debug, Serialize)]
-pub struct Drain {
-    /// Whether frames were received into its buffers until it left.
-    pub flowed: bool,
-    /// Whether all buffers came back.
-    pub back: bool,
-    /// Milliseconds until all buffers were back.
-    pub milliseconds: f64,
-    /// What the switch had to stop for that, in its words.
-    pub stopped: Option<String>,
-    /// Whether its memory was written to after that.
-    pub written: bool,
-}
 
 /// Drains, the guest at the other end, and why there are no more of them.
 pub struct Drains {
@@ -138,8 +123,10 @@ pub fn answer(drains: &Drains, answers: &mut Answers) {
     let quiet = all.iter().filter(|drain| !drain.flowed).count();
     let quiet = if quiet > 0 { format!(", of which {quiet} got no frames") } else { String::new() };
     let longest = all.iter().map(|drain| drain.milliseconds).fold(0.0, f64::max);
-    let seen =
-        format!("{back} of {count} guests that left{quiet}, within {longest:.0} ms, for which {}{trouble}", words(all));
+    let seen = format!(
+        "{back} of {count} guests that left{quiet}, within {longest:.0} ms, for which {}{trouble}",
+        stopped(all)
+    );
     answers.set(Question::BuffersBack, Verdict::of(back as u64, count as u64), seen);
     let untouched = all.iter().filter(|drain| drain.back && !drain.written).count();
     let seen = format!(
@@ -147,15 +134,6 @@ pub fn answer(drains: &Drains, answers: &mut Answers) {
         AFTER.as_millis()
     );
     answers.set(Question::MemoryUntouched, Verdict::of(untouched as u64, count as u64), seen);
-}
-
-/// Says what had to be stopped.
-pub fn words(drains: &[Drain]) -> String {
-    let mut words: Vec<&str> =
-        drains.iter().map(|drain| drain.stopped.as_deref().unwrap_or("nothing was stopped")).collect();
-    words.sort_unstable();
-    words.dedup();
-    words.join(" or ")
 }
 
 #[cfg(test)]

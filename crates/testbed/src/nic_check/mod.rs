@@ -6,6 +6,7 @@
 mod card;
 mod check;
 mod drains;
+mod figures;
 mod flow;
 mod options;
 mod place;

@@ -1,5 +1,6 @@
 //! Rates, mapped and copied in turn.
 
+use super::figures::{Figures, Rate, Rates};
 use super::place::Far;
 use super::report::{Answers, Question, Verdict};
 use super::rig::{Joint, Rig};
@@ -9,7 +10,6 @@ use crate::statistics::{Spread, median};
 use lab::process::{Daemon, Launch};
 use lab::{Error, Result};
 use loadgen::load::{RUNNING, Report};
-use serde::Serialize;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -25,41 +25,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Both ways in turn.
 const JOINTS: [Joint; 2] = [Joint::Mapped, Joint::Copied];
-
-/// Rates at all sizes.
-#[derive(Clone, Debug, Serialize)]
-pub struct Rates {
-    pub rounds: u32,
-    pub seconds: f64,
-    /// Whether parts had to share processors, which blurs rates.
-    pub shared: bool,
-    pub rows: Vec<Rate>,
-}
-
-/// Rates of frames of one size.
-#[derive(Clone, Debug, Serialize)]
-pub struct Rate {
-    pub bytes: u16,
-    pub mapped: Figures,
-    pub copied: Figures,
-    /// Frames mapped for each one copied, within a round: median, least, greatest.
-    pub ratio: [f64; 3],
-}
-
-/// Medians over the rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figures {
-    /// Millions of frames per second that went there and back.
-    pub mpps: f64,
-    /// Cycles of the switch for each frame.
-    pub cycles: f64,
-    /// Share of its cycles in which the switch found nothing to do: it is not the limit then.
-    pub idle: f64,
-    /// Share of received frames that were in the guest's buffers.
-    pub in_place: f64,
-    /// Frames lost or changed, in all rounds together.
-    pub errors: u64,
-}
 
 /// One measurement.
 struct Sample {

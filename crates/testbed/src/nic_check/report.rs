@@ -1,8 +1,7 @@
 //! Answers and figures of a check.
 
 use super::card::Card;
-use super::drains::Drain;
-use super::rates::Rates;
+use super::figures::{Drain, Rates};
 use crate::machine::Machine;
 use serde::Serialize;
 use std::collections::BTreeMap;

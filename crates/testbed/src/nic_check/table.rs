@@ -1,7 +1,6 @@
 //! A report as text.
 
-use super::drains;
-use super::rates::Rates;
+use super::figures::{Rates, stopped};
 use super::report::{Question, Report, Verdict};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -81,7 +80,7 @@ fn row(report: &Report) -> Option<String> {
     let card = report.card.as_ref().map_or(String::new(), |card| format!(" ({})", card.id));
     let driver = report.driver.as_deref()?.trim_start_matches("net_");
     let dpdk = report.machine.dpdk.as_deref().unwrap_or("DPDK");
-    let ended = if report.drains.is_empty() { "not seen".to_owned() } else { drains::words(&report.drains) };
+    let ended = if report.drains.is_empty() { "not seen".to_owned() } else { stopped(&report.drains) };
     let faults = if report.answers.has_faults() { ", **with faults**" } else { "" };
     Some(format!(
         "| {driver}{card} | {receives} | {sends} | {ended} | report, {dpdk}, {}{faults} |",
