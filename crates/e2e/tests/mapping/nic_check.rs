@@ -59,7 +59,7 @@ fn a_cable_between_two_nics_answers_all_questions() -> Result<()> {
         for drain in report["drains"].as_array().unwrap() {
             assert_eq!(drain["stopped"], stopped, "{model:?}");
         }
-        assert_ne!(answer("faster"), "open", "{model:?}");
+        assert_eq!(report["rates"]["rows"].as_array().unwrap().len(), 1, "{model:?}");
     }
     vm.power_off(e2e::SOON)
 }

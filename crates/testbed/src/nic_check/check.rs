@@ -160,10 +160,12 @@ fn frames(rig: &mut Rig, report: &mut Report, near: Guest, far: Option<Guest>) -
     Ok((flow.part().1, arrives))
 }
 
-/// Has frames flow until so many have come in each direction, or none come any more.
+/// Has frames flow until so many have come in each direction, or none come any more; those of others for a while only.
 fn exchange(rig: &Rig, flow: &mut Flow, goal: u64) -> Result<()> {
-    let (mut before, mut last) = (flow.tally(), Instant::now());
-    while flow.wrong().is_none() && before.least < goal && last.elapsed() < SILENCE {
+    let began = Instant::now();
+    let (mut before, mut last) = (flow.tally(), began);
+    let is_over = |flow: &Flow| flow.wrong().is_some() || !flow.is_checked() && began.elapsed() > LISTEN;
+    while !is_over(flow) && before.least < goal && last.elapsed() < SILENCE {
         rig.interrupt().check()?;
         flow.step(goal);
         let now = flow.tally();
@@ -198,14 +200,15 @@ fn bytes(flow: &Flow, goal: u64, answers: &mut Answers) {
 fn places(before: &MappingStats, after: &MappingStats, answers: &mut Answers) {
     let why = after.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
     let none = |what: &str| format!("no frame was {what} under a mapping{why}");
-    let [some, others] = [after.in_place - before.in_place, after.copied - before.copied];
+    let since = |count: fn(&MappingStats) -> u64| count(after).saturating_sub(count(before));
+    let [some, others] = [since(|mapping| mapping.in_place), since(|mapping| mapping.copied)];
     let seen = match some + others {
         0 => none("received"),
         all => format!("{some} of {all} frames, and {others} in the switch's own buffers"),
     };
     answers.set(Question::ReceivesInPlace, Verdict::nearly(some, some + others), seen);
 
-    let [some, others] = [after.sent_in_place - before.sent_in_place, after.sent_copied - before.sent_copied];
+    let [some, others] = [since(|mapping| mapping.sent_in_place), since(|mapping| mapping.sent_copied)];
     let all = some + others;
     let late =
         answers.get(Question::Opens).and_then(|opens| opens.seen.find(LATE).map(|at| opens.seen[at..].to_owned()));

@@ -24,10 +24,13 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Time in which something may still write to a guest's memory after its buffers are back.
 const AFTER: Duration = Duration::from_millis(20);
 
-/// Drains, the guest at the other end, and why there are no more of them.
+/// Drains, and what else was seen.
 pub struct Drains {
+    /// One for each guest.
     pub all: Vec<Drain>,
+    /// The guest at the other end.
     pub far: Option<Guest>,
+    /// Why there are fewer than there should be.
     pub trouble: Option<String>,
     /// What was wrong with a frame.
     pub wrong: Option<String>,
@@ -113,21 +116,27 @@ fn send(far: &mut Option<Guest>, source: &mut Source) -> Result<()> {
 
 /// Answers what the drains answer.
 pub fn answer(drains: &Drains, answers: &mut Answers) {
-    let Drains { all, trouble, .. } = drains;
-    let count = all.len();
-    let back = all.iter().filter(|drain| drain.back).count();
-    let trouble = trouble.as_ref().map(|why| format!("; then {why}")).unwrap_or_default();
-    if count == 0 {
-        return;
+    let Drains { all, trouble, wrong, .. } = drains;
+    if let Some(wrong) = wrong {
+        answers.set(Question::BytesRight, Verdict::No, format!("while guests left, {wrong}"));
     }
+    let count = all.len();
+    let trouble = trouble.as_deref().unwrap_or_default();
+    if count == 0 {
+        answers.set(Question::BuffersBack, Verdict::Open, trouble);
+        return answers.set(Question::MemoryUntouched, Verdict::Open, trouble);
+    }
+    let back = all.iter().filter(|drain| drain.back).count();
     let quiet = all.iter().filter(|drain| !drain.flowed).count();
     let quiet = if quiet > 0 { format!(", of which {quiet} got no frames") } else { String::new() };
     let longest = all.iter().map(|drain| drain.milliseconds).fold(0.0, f64::max);
-    let seen = format!(
-        "{back} of {count} guests that left{quiet}, within {longest:.0} ms, for which {}{trouble}",
-        stopped(all)
-    );
-    answers.set(Question::BuffersBack, Verdict::of(back as u64, count as u64), seen);
+    let seen = format!("{back} of {count} guests that left{quiet}, within {longest:.0} ms, for which {}", stopped(all));
+    // A port that does not come back has no guest any more.
+    let (verdict, seen) = match trouble {
+        "" => (Verdict::of(back as u64, count as u64), seen),
+        why => (Verdict::Partly, format!("{seen}; then no guest could come: {why}")),
+    };
+    answers.set(Question::BuffersBack, verdict, seen);
     let untouched = all.iter().filter(|drain| drain.back && !drain.written).count();
     let seen = format!(
         "nothing was written to {untouched} of {count} guests' memory after that, within {} ms",
@@ -169,10 +178,31 @@ mod tests {
         let answers = answered(vec![drain(None), kept], Some("the link of device x is down"));
         let answer = answers.get(Question::BuffersBack).unwrap();
         assert_eq!(answer.answer, Verdict::Partly);
-        assert!(answer.seen.contains("1 got no frames") && answer.seen.contains("then the link"), "{}", answer.seen);
+        assert!(
+            answer.seen.contains("1 got no frames") && answer.seen.ends_with("the link of device x is down"),
+            "{}",
+            answer.seen
+        );
         let answers = answered(vec![Drain { written: true, ..drain(None) }], None);
         assert_eq!(answers.get(Question::MemoryUntouched).unwrap().answer, Verdict::No);
         assert!(answers.has_faults());
-        assert_eq!(answered(Vec::new(), Some("no")).iter().count(), 0);
+        let answers = answered(Vec::new(), Some("it is not mapped"));
+        let answer = answers.get(Question::BuffersBack).unwrap();
+        assert_eq!((answer.answer, answer.seen.as_str()), (Verdict::Open, "it is not mapped"));
+    }
+
+    #[test]
+    fn a_port_that_does_not_come_back_is_a_fault() {
+        assert!(answered(vec![drain(None)], Some("the link of device x is down")).has_faults());
+    }
+
+    #[test]
+    fn bytes_that_were_right_before_may_be_wrong_now() {
+        let mut answers = Answers::default();
+        answers.set(Question::BytesRight, Verdict::Yes, "2 of 2 frames");
+        let wrong = Some("a frame: number 7 differs".to_owned());
+        answer(&Drains { all: vec![drain(None)], far: None, trouble: None, wrong }, &mut answers);
+        let answer = answers.get(Question::BytesRight).unwrap();
+        assert!(answer.answer == Verdict::No && answer.seen.contains("number 7"), "{}", answer.seen);
     }
 }

@@ -29,18 +29,24 @@ pub fn stopped(drains: &[Drain]) -> String {
 /// Rates at all sizes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rates {
+    /// Rounds, each with all sizes mapped and all sizes copied.
     pub rounds: u32,
+    /// Seconds of each measurement.
     pub seconds: f64,
     /// Whether parts had to share processors, which blurs rates.
     pub shared: bool,
+    /// One for each size.
     pub rows: Vec<Rate>,
 }
 
 /// Rates of frames of one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rate {
+    /// Their length.
     pub bytes: u16,
+    /// Received into the guest's buffers, and sent from there if the driver can.
     pub mapped: Figures,
+    /// Copied both ways.
     pub copied: Figures,
     /// Frames mapped for each one copied, within a round: median, least, greatest.
     pub ratio: [f64; 3],

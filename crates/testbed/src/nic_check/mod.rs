@@ -26,10 +26,12 @@ pub fn run(options: &NicCheck) -> Result<ExitCode, MillraceError> {
     let program = millrace::program(options.millrace.as_deref())?;
     let interrupt = Interrupt::install()?;
     let report = check::run(options, &program, &interrupt)?;
+    let text = table::text(&report);
     if options.json {
+        eprint!("\n{text}");
         println!("{}", serde_json::to_string_pretty(&report).expect("strings and numbers"));
     } else {
-        print!("{}", table::text(&report));
+        print!("{text}");
     }
     Ok(if report.answers.has_faults() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -26,7 +26,7 @@ Examples:
   testbed nic-check net_af_packet0                      see what it does, without a NIC
   testbed nic-check 0000:3b:00.0 --peer eth1            a cable between two ports of a NIC
   testbed nic-check 0000:3b:00.0 --peer 0000:3b:00.1    both of them given to vfio-pci
-  testbed nic-check 0000:3b:00.0 --looped --json        for a report, as docs/dpdk.md says";
+  testbed nic-check 0000:3b:00.0 --looped --json >a.json   for a report, as docs/dpdk.md says";
 
 /// A check of a device.
 #[derive(Clone, Debug, Args)]
@@ -73,7 +73,7 @@ pub struct NicCheck {
     /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
     pub millrace: Option<PathBuf>,
-    /// Print the report as JSON
+    /// Print the report as JSON, and the table to standard error
     #[arg(long)]
     pub json: bool,
 }

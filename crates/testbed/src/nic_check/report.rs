@@ -74,9 +74,11 @@ impl fmt::Display for Question {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
+    /// All of it.
     Yes,
     /// Some of it, or not always.
     Partly,
+    /// Nothing of it.
     No,
     /// It was not seen.
     Open,
@@ -119,7 +121,9 @@ impl fmt::Display for Verdict {
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
+    /// To this.
     pub question: Question,
+    /// In a word.
     pub answer: Verdict,
     /// What was seen, or why nothing was: in the switch's words where it has any.
     pub seen: String,
@@ -136,8 +140,9 @@ impl Answers {
         self.0.iter().any(|answer| answer.seen.contains(words))
     }
 
-    /// Adds an answer.
+    /// Adds an answer, in place of an earlier one to the same question.
     pub fn set(&mut self, question: Question, answer: Verdict, seen: impl Into<String>) {
+        self.0.retain(|earlier| earlier.question != question);
         self.0.push(Answer { question, answer, seen: seen.into() });
     }
 
@@ -178,6 +183,7 @@ pub struct Report {
     pub card: Option<Card>,
     /// What is at the other end.
     pub other_end: String,
+    /// One for each question.
     pub answers: Answers,
     /// Guests that left while frames flowed.
     pub drains: Vec<Drain>,
@@ -185,6 +191,7 @@ pub struct Report {
     pub rates: Option<Rates>,
     /// What the switch has warned of, in its own words, and how often.
     pub warnings: BTreeMap<String, usize>,
+    /// The machine, and the version of DPDK.
     pub machine: Machine,
 }
 
@@ -196,6 +203,7 @@ mod tests {
     fn questions_without_an_answer_are_open() {
         let mut answers = Answers::default();
         answers.set(Question::Link, Verdict::Yes, "10000 Mbit/s");
+        answers.set(Question::Opens, Verdict::No, "at first");
         answers.set(Question::Opens, Verdict::Yes, "");
         answers.finish("no frame came");
         let all: Vec<_> = answers.iter().map(|answer| answer.question).collect();

@@ -123,10 +123,12 @@ impl Rig {
         self.switch.reload().map(drop)
     }
 
+    /// Returns the options of the check.
     pub fn options(&self) -> &NicCheck {
         &self.options
     }
 
+    /// Returns where the device is.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -136,10 +138,12 @@ impl Rig {
         4 * u64::from(self.options.queue_size.unwrap_or(USUAL_RING))
     }
 
+    /// Returns the processors of the parts.
     pub fn processors(&self) -> Processors {
         self.processors
     }
 
+    /// Returns the flag that ends the check.
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }

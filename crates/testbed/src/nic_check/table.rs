@@ -34,7 +34,16 @@ pub fn text(report: &Report) -> String {
 /// Writes the table of rates.
 fn rates(rates: &Rates) -> String {
     let mut table = Table::new();
-    let header = ["BYTES", "MAPPED Mpps", "COPIED Mpps", "RATIO (MIN..MAX)", "CYCLES/FRAME", "SWITCH IDLE", "ERRORS"];
+    let header = [
+        "BYTES",
+        "MAPPED Mpps",
+        "COPIED Mpps",
+        "RATIO (MIN..MAX)",
+        "IN PLACE",
+        "CYCLES/FRAME",
+        "SWITCH IDLE",
+        "ERRORS",
+    ];
     table.load_style(NOTHING).set_header(header);
     for index in 0..header.len() {
         if let Some(column) = table.column_mut(index) {
@@ -48,6 +57,7 @@ fn rates(rates: &Rates) -> String {
             format!("{:.3}", mapped.mpps),
             format!("{:.3}", copied.mpps),
             format!("{ratio:.2} ({least:.2}..{greatest:.2})"),
+            format!("{:.0} %", 100.0 * mapped.in_place),
             format!("{:.0} / {:.0}", mapped.cycles, copied.cycles),
             format!("{:.0} / {:.0} %", 100.0 * mapped.idle, 100.0 * copied.idle),
             format!("{} / {}", mapped.errors, copied.errors),
