@@ -23,10 +23,10 @@ wrong, even if the device is not mapped; 1 if it does not open, if a byte was wr
 buffers did not come back, or if memory was written to after that.
 
 Examples:
-  testbed nic-check net_af_packet0                      see what it does, without a NIC
-  testbed nic-check 0000:3b:00.0 --peer eth1            a cable between two ports of a NIC
-  testbed nic-check 0000:3b:00.0 --peer 0000:3b:00.1    both of them given to vfio-pci
-  testbed nic-check 0000:3b:00.0 --looped --json >a.json   for a report, as docs/dpdk.md says";
+  testbed nic-check net_af_packet0                        see what it does, without a NIC
+  testbed nic-check 0000:3b:00.0 --peer eth1              a cable between two ports
+  testbed nic-check 0000:3b:00.0 --peer 0000:3b:00.1      both given to vfio-pci
+  testbed nic-check 0000:3b:00.0 --looped --json >a.json  for a report: see docs/dpdk.md";
 
 /// A check of a device.
 #[derive(Clone, Debug, Args)]
