@@ -31,4 +31,4 @@ pub mod wire;
 
 pub use lab::cpu::rest;
 pub use lab::millrace::{Port, SOON};
-pub use switch::{Home, Millrace, VmSwitch, companion, function, poller, program, wait_for};
+pub use switch::{Home, Millrace, VmSwitch, companion, function, poller, program, testbed, wait_for};

@@ -4,7 +4,7 @@
 //! - [`netns`]: network namespaces that end with their guard;
 //! - [`lxc`]: programs in containers;
 //! - [`dpdk`]: `dpdk-testpmd` as a sandboxed network function, as a load, and as a peer vhost-user switch; traffic applications;
-//! - [`guest`]: a guest in this process, which sends and receives frames;
+//! - [`guest`]: a guest in this process, which sends and receives frames, and checks every byte;
 //! - [`ovs`]: Open vSwitch in user space, with DPDK or without;
 //! - [`millrace`]: Millrace itself, its configurations, and waits for its state;
 //! - [`switch`]: all peers behind one trait, with any number of ports;

@@ -41,6 +41,7 @@ Example:
     #[command(after_help = "\
 Reports all problems of the file at once, each with its line and a remedy.
 Exit status: 0 if `run` would accept the file (there may be warnings, such as for missing interfaces), 1 if not.
+To learn what a port of driver `dpdk` would do with a NIC: `testbed nic-check` (docs/dpdk.md).
 
 Examples:
   millrace check switch.toml

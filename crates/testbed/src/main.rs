@@ -11,6 +11,7 @@ mod list;
 mod machine;
 mod millrace;
 mod nic;
+mod nic_check;
 mod peers;
 mod record;
 mod redis;
@@ -42,7 +43,7 @@ struct Arguments {
 const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
 both. `load`, `wire`, `echo` and `app` need a running switch; all others start the programs that they measure. `compare`, `analyse`, `aggregation`, `simulate`, \
 `reload` and `latency` write tables, charts and figures to a new directory below bench/results, or to the one that --out names. \
-docs/performance.md has the published figures.";
+docs/performance.md has the published figures. `nic-check` is for owners of NICs; docs/dpdk.md explains it.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -114,6 +115,10 @@ enum Command {
     /// Needs Debian's packages libns3-dev, g++, make and pkg-config: the simulator, `sim/`, is built when it is first used.
     /// docs/simulation.md explains the model.
     Simulate(simulate::Simulate),
+    /// Check what Millrace's `dpdk` port does with a NIC: does it receive in place, byte-right, and give buffers back
+    ///
+    /// Needs root, the plugin for DPDK beside Millrace (docs/dpdk.md), and the device alone. It takes a minute or two.
+    NicCheck(nic_check::NicCheck),
     /// List the switches, techniques and containers that are available here, and why others are not
     List(list::List),
     /// Measure the distance of two processors, and the cost of moving cache lines between them. Figures of two runs compare
@@ -176,6 +181,7 @@ fn main() -> ExitCode {
             exchange_model::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         Command::Simulate(options) => simulate::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::NicCheck(options) => nic_check::run(&options).map_err(Into::into),
         Command::List(options) => {
             list::run(&options);
             Ok(ExitCode::SUCCESS)

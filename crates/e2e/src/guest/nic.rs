@@ -1,4 +1,4 @@
-//! A guest's network device and its other side: a vhost-user socket, or a stream of frames.
+//! A guest's network device and its other side: a vhost-user socket, a stream of frames, or another device.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -33,12 +33,14 @@ impl Model {
     }
 }
 
-/// A network device whose other side is a vhost-user backend, or the far end of a link.
+/// A network device whose other side is a vhost-user backend, the far end of a link, or another device of the machine.
 #[derive(Debug, Clone)]
 pub struct Nic {
     socket: PathBuf,
     /// The model that QEMU emulates, if QEMU moves the frames.
     model: Option<Model>,
+    /// The cable of QEMU's that it is at, instead of the socket.
+    cable: Option<usize>,
     mac: String,
     packed: bool,
     queues: usize,
@@ -56,6 +58,7 @@ impl Nic {
         Self {
             socket: socket.as_ref().to_owned(),
             model: None,
+            cable: None,
             mac: format!("52:54:00:0e:{:02x}:{:02x}", number[0], number[1]),
             packed: false,
             queues: 1,
@@ -70,6 +73,11 @@ impl Nic {
     /// Creates a device whose frames QEMU moves itself; it connects to a [`super::Socket`] of this path.
     pub fn emulated(model: Model, socket: impl AsRef<Path>) -> Self {
         Self { model: Some(model), ..Self::new(socket) }
+    }
+
+    /// Creates a device at a cable; what one end sends, the other receives.
+    pub fn at_cable(model: Model, cable: usize) -> Self {
+        Self { cable: Some(cable), ..Self::emulated(model, "") }
     }
 
     /// Sets its MAC address; the default is unique within this process.
@@ -137,7 +145,10 @@ impl Nic {
     pub(super) fn arguments(&self, number: usize) -> Vec<String> {
         let socket = escaped(&self.socket);
         if let Some(model) = self.model {
-            let netdev = format!("stream,id=net{number},server=off,addr.type=unix,addr.path={socket}");
+            let netdev = match self.cable {
+                Some(cable) => format!("hubport,id=net{number},hubid={cable}"),
+                None => format!("stream,id=net{number},server=off,addr.type=unix,addr.path={socket}"),
+            };
             let (model, slot) = (model.device(), FIRST_SLOT + number);
             let device = format!("{model},netdev=net{number},mac={},romfile=,addr={slot:#x}", self.mac);
             return ["-netdev", &netdev, "-device", &device].map(str::to_owned).to_vec();
@@ -205,6 +216,7 @@ mod tests {
         assert_eq!(arguments[1], "stream,id=net1,server=off,addr.type=unix,addr.path=/run/far");
         assert_eq!(arguments[3], "e1000,netdev=net1,mac=52:54:00:00:00:01,romfile=,addr=0x9");
         assert_eq!(pci_address(1), "0000:00:09.0");
+        assert_eq!(Nic::at_cable(Model::Virtio, 3).arguments(2)[1], "hubport,id=net2,hubid=3");
     }
 
     #[test]

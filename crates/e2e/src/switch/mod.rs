@@ -7,7 +7,7 @@ mod vm;
 
 pub use home::Home;
 pub use millrace::Millrace;
-pub use program::{companion, function, program};
+pub use program::{companion, function, program, testbed};
 pub use vm::VmSwitch;
 
 use lab::millrace::SOON;

@@ -20,6 +20,11 @@ pub fn function(name: &str) -> PathBuf {
     }
 }
 
+/// Returns the path of the program that measures switches, and checks NICs.
+pub fn testbed() -> PathBuf {
+    build("millrace-testbed", "testbed")
+}
+
 fn build(package: &str, program: &str) -> PathBuf {
     let arguments = ["build", "--package", package, "--bin", program, "--message-format=json"];
     // With the same assertions as this test.

@@ -7,15 +7,13 @@
 //! hand.
 
 mod crafted;
-mod exchange;
 mod forwarder;
 mod plugged;
+mod pump;
 pub mod rogue;
-mod traffic;
 
 pub use crafted::{Back, Crafted, Ram};
-pub use exchange::{Exchange, Pump, Tally};
 pub use forwarder::Forwarder;
-pub use lab::guest::{Guest, Options};
+pub use lab::guest::{Exchange, Guest, Options, Sink, Sizes, Source, Tally};
 pub use plugged::{By, Plugged};
-pub use traffic::{Sink, Sizes, Source};
+pub use pump::Pump;

@@ -9,6 +9,7 @@ mod hotplug;
 mod kicks;
 mod lengths;
 mod memory;
+mod nic_check;
 mod refused;
 mod steering;
 mod virtio_user;

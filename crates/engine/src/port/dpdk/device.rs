@@ -14,7 +14,7 @@ use ::dpdk::{Bus, Config, Info, Iova, Kind, Receive, Rule, Transmit};
 use packet::{MAX_BURST, MacAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use virtqueue::NET_HEADER;
 use virtqueue::memory::{Arena, Memory};
 
@@ -249,19 +249,34 @@ impl Device {
         Ok(shared)
     }
 
-    /// Ends all loans of a queue, of which no half has either side. When this returns, nothing fills or reads a guest's buffers. Drivers
-    /// differ in how they give buffers back, and some only say that they have done it, so this counts.
-    pub(super) fn end_loans(&self, index: usize, Sides { receive, transmit }: &mut Sides) -> Result<(), String> {
+    /// Ends all loans of a queue, of which no half has either side. When this returns, nothing fills or reads a guest's buffers. What had
+    /// to be stopped for that is in the log: other queues were without it.
+    pub(super) fn end_loans(&self, index: usize, sides: &mut Sides) -> Result<(), String> {
+        let began = Instant::now();
+        if let Some(stopped) = self.stop_for_loans(index, sides)? {
+            let (name, took) = (self.site.name(), began.elapsed().as_millis());
+            tracing::info!("port \"{name}\": {stopped} to end the loans of queue {index}, within {took} ms");
+        }
+        Ok(())
+    }
+
+    /// Stops as little as possible until all loans of a queue have ended, and returns what that was. Drivers differ in how they give
+    /// buffers back, and some only say that they have done it, so this counts.
+    fn stop_for_loans(
+        &self,
+        index: usize,
+        Sides { receive, transmit }: &mut Sides,
+    ) -> Result<Option<&'static str>, String> {
         let mut out = |patience| receive.take_back() + transmit.end(patience);
         if out(PATIENCE) == 0 {
-            return Ok(());
+            return Ok(None);
         }
         let mut port = self.port();
         let queue = index as u16;
         if port.stop_receive(queue).is_ok() {
             let left = out(Duration::ZERO);
             if port.start_receive(queue).is_ok() && left == 0 {
-                return Ok(());
+                return Ok(Some("the queue was stopped"));
             }
         }
         if port.stop().is_ok() {
@@ -269,15 +284,17 @@ impl Device {
             if left == 0 && port.start().is_ok() {
                 let _ = port.set_promiscuous(true);
                 self.add_rules(&port);
-                return Ok(());
+                return Ok(Some("the device was stopped"));
             }
         }
         self.is_closed.store(true, Ordering::Relaxed);
         port.close();
         match out(Duration::ZERO) {
-            0 => Ok(()),
+            0 => Ok(Some("the device was closed")),
             // Its memory is taken away from it, and the IOMMU refuses whatever it may still do.
-            _ if self.info.bus == Bus::Pci && self.iova == Iova::Virtual => Ok(()),
+            _ if self.info.bus == Bus::Pci && self.iova == Iova::Virtual => {
+                Ok(Some("the device was closed, and the IOMMU keeps it from buffers that it has not given back,"))
+            }
             left => Err(format!("device {} keeps {left} buffers although it is closed", self.info.name)),
         }
     }

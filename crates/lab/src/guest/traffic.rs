@@ -4,10 +4,13 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::Guest;
-use lab::{Error, Result};
+use crate::{Error, Result};
 
 /// Ethernet header, sequence number, length.
-const HEAD: usize = 14 + 8 + 4;
+const HEAD: usize = NUMBER + 8 + 4;
+
+/// Bytes before the sequence number.
+const NUMBER: usize = 14;
 
 /// The ethertype for local experiments (IEEE 802, clause 9.2.3).
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
@@ -112,18 +115,31 @@ pub struct Sink {
     received: u64,
     /// Whether each frame has come, by number, if they may come in any order.
     seen: Option<Vec<bool>>,
+    /// Number of frames of others, if there may be any.
+    others: Option<u64>,
 }
 
 impl Sink {
     /// Creates the other end of a [`Source`] with the same arguments.
     pub fn new(from: u8, to: u8, sizes: Sizes) -> Self {
-        Self { stream: Stream::new(from, to, sizes), next: 0, received: 0, seen: None }
+        Self { stream: Stream::new(from, to, sizes), next: 0, received: 0, seen: None, others: None }
     }
 
     /// Accepts frames in any order, each once.
     pub fn in_any_order(mut self) -> Self {
         self.seen = Some(Vec::new());
         self
+    }
+
+    /// Skips frames of others, and counts them: those that differ in an address or the EtherType.
+    pub fn among_others(mut self) -> Self {
+        self.others = Some(0);
+        self
+    }
+
+    /// Returns the number of frames that were skipped.
+    pub fn others(&self) -> u64 {
+        self.others.unwrap_or(0)
     }
 
     /// Returns the number of frames received.
@@ -143,6 +159,12 @@ impl Sink {
 
     /// Checks the next frame.
     pub fn take(&mut self, frame: &[u8]) -> Result<()> {
+        if let Some(others) = &mut self.others
+            && frame.get(..NUMBER) != Some(&self.stream.frame(0).0[..NUMBER])
+        {
+            *others += 1;
+            return Ok(());
+        }
         let wrong =
             |problem: String| Err(Error::malformed(format!("a frame after {} good ones", self.received), problem));
         let Some(number) = frame.get(14..22).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes) else {
@@ -207,6 +229,21 @@ mod tests {
         assert!(refused(&mut sink, &frame(9)[..59]).contains("has 59"));
         assert!(refused(&mut sink, &[0; 20]).contains("20 bytes only"));
         assert!(refused(&mut Sink::new(1, 3, 60..=9000), &frame(0)).contains("number 0"));
+    }
+
+    #[test]
+    fn frames_of_others_are_skipped() {
+        let mut sink = Sink::new(1, 2, 60..=9000).among_others();
+        let stream = Stream::new(1, 3, 60..=9000);
+        let (head, payload) = stream.frame(0);
+        for other in [[&head[..], payload].concat(), vec![0; 9]] {
+            sink.take(&other).unwrap();
+        }
+        sink.take(&frame(0)).unwrap();
+        assert_eq!((sink.received(), sink.others()), (1, 2));
+        let mut flipped = frame(1);
+        flipped[NUMBER + 20] ^= 1;
+        assert!(sink.take(&flipped).is_err());
     }
 
     #[test]

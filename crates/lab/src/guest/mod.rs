@@ -1,4 +1,11 @@
-//! A guest without a machine: a virtio-net driver with one queue pair, in this process.
+//! A guest without a machine: a virtio-net driver with one queue pair, in this process. [`Source`] makes frames that a [`Sink`] can
+//! check byte by byte, and an [`Exchange`] has guests send such frames to each other.
+
+mod exchange;
+mod traffic;
+
+pub use exchange::{Exchange, Tally};
+pub use traffic::{Sink, Sizes, Source};
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
