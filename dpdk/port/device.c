@@ -81,12 +81,15 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
         .max_mtu = from.max_mtu,
         .min_room = from.min_rx_bufsize,
         .flags = (from.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS ? MR_CHAINS : 0) |
-                 (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0),
+                 (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0) |
+                 (driver_registers(from.driver_name) ? MR_REGISTERS : 0),
     };
     snprintf(info->name, sizeof info->name, "%s", port_name(port));
     snprintf(info->driver, sizeof info->driver, "%s", from.driver_name == NULL ? "" : from.driver_name);
     snprintf(info->bus, sizeof info->bus, "%s", rte_bus_name(rte_dev_bus(from.device)));
-    refusal(port, driver_of(info->driver), info->refusal, sizeof info->refusal);
+    const struct driver *driver = driver_of(info->driver);
+    refusal(port, driver, info->refusal, sizeof info->refusal);
+    snprintf(info->own_only, sizeof info->own_only, "%s", driver->own_only == NULL ? "" : driver->own_only);
     return 0;
 }
 
