@@ -64,18 +64,21 @@ static void copy(struct mr_receive *receive, struct rte_mbuf *mbuf, struct mr_fr
 // Checks all pieces of a frame.
 static bool is_whole(const struct mr_receive *receive, struct rte_mbuf *frame)
 {
+    const struct stash *own = &receive->own.waiting;
     uint32_t copies = 0, pieces = 0;
     for (struct rte_mbuf *mbuf = frame; mbuf != NULL; mbuf = mbuf->next) {
         pieces++;
-        if (is_foreign(receive, mbuf)) {
-            copies++;
-            if (mbuf->data_len > receive->room)
+        if (!is_foreign(receive, mbuf)) {
+            if (!is_lent(mbuf))
                 return false;
-        } else if (!is_lent(mbuf)) {
-            return false;
+            continue;
         }
+        // It will be copied to this one.
+        const struct buffer *to = &own->all[(own->first + own->count - 1 - copies) & own->mask];
+        if (copies++ == own->count || mbuf->data_len > to->len - to->start)
+            return false;
     }
-    return pieces == frame->nb_segs && copies <= receive->own.waiting.count;
+    return pieces == frame->nb_segs;
 }
 
 // Returns the number of records, 0 if the frame is dropped.

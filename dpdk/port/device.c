@@ -111,9 +111,9 @@ static int too_long(uint16_t port, const struct mr_config *config, const struct 
     uint32_t frame = frame_of(conf->rxmode.mtu, MOST_TAGS);
     if (frame <= config->room)
         return 0;
-    // Pieces after the first may begin before their buffers, which most drivers that cut frames do not know to avoid.
-    if (!driver_of(info->driver_name)->cuts || !(info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER))
-        return fail(error, -EINVAL, "%s: an MTU of %u needs buffers of %u bytes, and they have %u: lower it, or use longer buffers",
+    if (!(info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER))
+        return fail(error, -EINVAL,
+                    "%s: an MTU of %u needs buffers of %u bytes, and they have %u, while the driver puts no frame into several: lower it",
                     port_name(port), conf->rxmode.mtu, frame, config->room);
     conf->rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
     return 0;

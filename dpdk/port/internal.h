@@ -37,7 +37,7 @@ struct driver {
     bool obeys_length;
     // Its NIC drops frames that are longer than the MTU allows, with so many VLAN tags, so that it writes no more than that. 0: unknown.
     uint8_t tags;
-    // It writes to the headroom of the buffers after a frame's first.
+    // It writes to the headroom of the buffers after a frame's first, whatever the MTU is.
     bool writes_headroom;
     // It asks for as many buffers at once as its ring has, or its ring has twice as many.
     bool takes_many;

@@ -27,7 +27,7 @@ void lent_close(struct lent *lent)
 static bool has_headroom(struct mr_receive *receive, const struct mr_loan *loan)
 {
     uint64_t iova;
-    return receive->registers && loan->start >= HEADER &&
+    return receive->registers && !receive->writes_headroom && loan->start >= HEADER &&
            regions_translate(&receive->regions, loan->addr + loan->start - RTE_PKTMBUF_HEADROOM, RTE_PKTMBUF_HEADROOM, &iova);
 }
 

@@ -26,8 +26,8 @@ struct mr_receive {
     // Bytes that the device was told that a buffer has; those that a guest's buffer needs, from its start.
     uint32_t room, least;
     uint32_t capacity;
-    // The device registers memory.
-    bool registers;
+    // The device registers memory; it writes to the headroom of some buffers.
+    bool registers, writes_headroom;
     bool announces;
     struct pool pool;
     struct lent guest, own;

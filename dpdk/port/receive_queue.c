@@ -27,7 +27,10 @@ static int prepare(struct mr_receive *receive, const struct mr_config *config, s
     receive->registers = driver_registers(info.driver_name);
     receive->ring = ring;
     receive->room = config->room;
-    receive->start = driver->writes_headroom || receive->registers ? RTE_PKTMBUF_HEADROOM : HEADER;
+    bool is_cut = device_frame(receive->port, MOST_TAGS) > config->room;
+    bool writes = driver->writes_headroom || (is_cut && !driver->cuts);
+    receive->start = writes || receive->registers ? RTE_PKTMBUF_HEADROOM : HEADER;
+    receive->writes_headroom = writes;
     receive->least = least(driver, &info, receive->port, config->room);
     receive->capacity = rte_align32pow2(RTE_MAX(4u * ring, 1024u));
     if (lent_open(&receive->guest, receive->capacity) != 0 || lent_open(&receive->own, receive->capacity) != 0)
