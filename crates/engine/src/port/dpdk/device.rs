@@ -333,7 +333,7 @@ impl Device {
     pub(super) fn losses(&self) -> [(Reason, u64); 3] {
         let port = self.port();
         let (received, sent) = port.dropped();
-        [(Reason::KernelLoss, port.stats().missed), (Reason::TooLong, received), (Reason::Refused, sent)]
+        [(Reason::DeviceLoss, port.stats().missed), (Reason::TooLong, received), (Reason::Refused, sent)]
     }
 
     /// Describes the port for display.
