@@ -232,10 +232,11 @@ impl Device {
     pub(super) fn share(&self, queue: usize, memory: &Arc<Memory>) -> Result<Arc<SharedMemory>, String> {
         let name = &self.info.name;
         // The kernel keeps the pages of memory that is registered.
-        if self.iova == Iova::Physical && self.info.bus != Bus::Vdev && !self.info.registers {
+        let is_guarded = self.iova == Iova::Virtual || self.info.bus == Bus::Vdev || self.info.registers;
+        if !is_guarded && !self.settings.maps_without_iommu {
             return Err(format!(
                 "no IOMMU guards memory from {name}: a guest could take pages back that the device still writes to; bind it to vfio-pci, with \
-                 an IOMMU"
+                 an IOMMU, or set `unsafe-map-without-iommu` of the port"
             ));
         }
         if let Some(why) = &self.info.own_only {
