@@ -114,9 +114,10 @@ impl<'c> Machine<'c> {
                 held.push(self.files_at_rest(switch)?);
             }
         }
-        // One event descriptor stays whenever all guests die; DPDK has made it.
+        // An event descriptor that DPDK has made stays whenever a device of virtio is closed and attached again. Other devices leave none.
+        let attached_again = self.cards.iter().filter(|card| card.model == Model::Virtio).count();
         let [before, after] = [&held[0], &held[1]].map(|files| files.lines().count());
-        assert!(after <= before + DEATHS - 1 - WARM, "before:\n{}\nafter:\n{}", held[0], held[1]);
+        assert!(after <= before + attached_again * (DEATHS - 1 - WARM), "before:\n{}\nafter:\n{}", held[0], held[1]);
         flows.into_iter().map(Flowing::stop).collect()
     }
 
