@@ -49,7 +49,17 @@ static inline void pass_on(struct mr_receive *receive, struct rte_mbuf *mbuf, st
     receive->pool.mbufs[receive->pool.count++] = mbuf;
 }
 
-// The bytes are copied to a buffer of the switch's own; those of the mbuf are free.
+// Frees mbufs, each by its `next`.
+static void release(struct rte_mbuf *mbuf)
+{
+    for (struct rte_mbuf *next; mbuf != NULL; mbuf = next) {
+        next = mbuf->next;
+        if (!transmit_return(mbuf))
+            rte_pktmbuf_free_seg(mbuf);
+    }
+}
+
+// The bytes are copied to a buffer of the switch's own.
 static void copy(struct mr_receive *receive, struct rte_mbuf *mbuf, struct mr_frame *frame, uint16_t flags)
 {
     struct buffer buffer = stash_last(&receive->own.waiting);
@@ -57,25 +67,26 @@ static void copy(struct mr_receive *receive, struct rte_mbuf *mbuf, struct mr_fr
     memcpy((void *)to, rte_pktmbuf_mtod(mbuf, const void *), mbuf->data_len);
     *frame = record(&buffer, to, mbuf->data_len, flags);
     add32(&receive->own.out, -1);
-    if (!transmit_return(mbuf))
-        rte_pktmbuf_free_seg(mbuf);
 }
 
 // Checks all pieces of a frame.
 static bool is_whole(const struct mr_receive *receive, struct rte_mbuf *frame)
 {
+    const struct stash *own = &receive->own.waiting;
     uint32_t copies = 0, pieces = 0;
     for (struct rte_mbuf *mbuf = frame; mbuf != NULL; mbuf = mbuf->next) {
         pieces++;
-        if (is_foreign(receive, mbuf)) {
-            copies++;
-            if (mbuf->data_len > receive->room)
+        if (!is_foreign(receive, mbuf)) {
+            if (!is_lent(mbuf))
                 return false;
-        } else if (!is_lent(mbuf)) {
-            return false;
+            continue;
         }
+        // It will be copied to this one.
+        const struct buffer *to = &own->all[(own->first + own->count - 1 - copies) & own->mask];
+        if (copies++ == own->count || mbuf->data_len > to->len - to->start)
+            return false;
     }
-    return pieces == frame->nb_segs && copies <= receive->own.waiting.count;
+    return pieces == frame->nb_segs;
 }
 
 // Returns the number of records, 0 if the frame is dropped.
@@ -84,22 +95,24 @@ static uint32_t pieces(struct mr_receive *receive, struct rte_mbuf *frame, struc
     uint16_t flags = checksums(frame->ol_flags);
     if (!is_whole(receive, frame)) {
         add(&receive->counts.dropped, 1);
-        for (struct rte_mbuf *mbuf = frame, *next; mbuf != NULL; mbuf = next) {
-            next = mbuf->next;
-            if (!transmit_return(mbuf))
-                rte_pktmbuf_free_seg(mbuf);
-        }
+        release(frame);
         return 0;
     }
     uint32_t done = 0;
+    // They are freed last, as they may bring buffers back that `is_whole` has not seen.
+    struct rte_mbuf *copied = NULL;
     for (struct rte_mbuf *mbuf = frame, *next; mbuf != NULL; mbuf = next, done++) {
         next = mbuf->next;
         uint16_t more = next != NULL ? MR_MORE : 0;
-        if (is_foreign(receive, mbuf))
+        if (is_foreign(receive, mbuf)) {
             copy(receive, mbuf, &frames[done], flags | more);
-        else
+            mbuf->next = copied;
+            copied = mbuf;
+        } else {
             pass_on(receive, mbuf, &frames[done], flags | more);
+        }
     }
+    release(copied);
     return done;
 }
 

@@ -84,12 +84,14 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
         .max_mtu = from.max_mtu,
         .min_room = from.min_rx_bufsize,
         .flags = (from.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS ? MR_CHAINS : 0) |
-                 (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0) | (unfinished ? MR_UNFINISHED : 0),
+                 (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0) |
+                 (driver_registers(from.driver_name) ? MR_REGISTERS : 0) | (unfinished ? MR_UNFINISHED : 0),
     };
     snprintf(info->name, sizeof info->name, "%s", port_name(port));
     snprintf(info->driver, sizeof info->driver, "%s", from.driver_name == NULL ? "" : from.driver_name);
     snprintf(info->bus, sizeof info->bus, "%s", bus);
     refusal(port, driver, info->refusal, sizeof info->refusal);
+    snprintf(info->own_only, sizeof info->own_only, "%s", driver->own_only == NULL ? "" : driver->own_only);
     return 0;
 }
 
@@ -111,9 +113,9 @@ static int too_long(uint16_t port, const struct mr_config *config, const struct 
     uint32_t frame = frame_of(conf->rxmode.mtu, MOST_TAGS);
     if (frame <= config->room)
         return 0;
-    // Pieces after the first may begin before their buffers, which most drivers that cut frames do not know to avoid.
-    if (!driver_of(info->driver_name)->cuts || !(info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER))
-        return fail(error, -EINVAL, "%s: an MTU of %u needs buffers of %u bytes, and they have %u: lower it, or use longer buffers",
+    if (!(info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER))
+        return fail(error, -EINVAL,
+                    "%s: an MTU of %u needs buffers of %u bytes, and they have %u, while the driver puts no frame into several: lower it",
                     port_name(port), conf->rxmode.mtu, frame, config->room);
     conf->rxmode.offloads |= RTE_ETH_RX_OFFLOAD_SCATTER;
     return 0;

@@ -1,10 +1,12 @@
 // What is known of drivers, and can't be asked for. Read in, or seen with, DPDK 22.11 and 24.11.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-#define MEMORY "it receives only into memory that it has registered before its start"
+#define MEMORY "it receives only into DPDK's own memory"
+#define KEEPS "its driver keeps memory registered until the device is closed, and would write to pages of a guest that is gone"
 #define STACKED "the devices below it may put frames elsewhere than into the buffers that they get: use one of these"
 
 static const struct driver DRIVERS[] = {
@@ -13,16 +15,19 @@ static const struct driver DRIVERS[] = {
     {.name = "net_bonding", .refusal = STACKED},
     {.name = "net_failsafe", .refusal = STACKED},
     {.name = "net_vdev_netvsc", .refusal = STACKED},
-    {.name = "net_mlx4", .refusal = MEMORY},
-    {.name = "mlx5_pci", .refusal = MEMORY},
-    {.name = "mlx5_auxiliary", .refusal = MEMORY},
-    {.name = "net_mana", .refusal = MEMORY},
     {.name = "net_mvneta", .refusal = MEMORY},
     {.name = "net_mvpp2", .refusal = MEMORY},
+    {.name = "mlx5_pci", .registers = true},
+    {.name = "mlx5_auxiliary", .registers = true},
+    {.name = "net_mlx4", .registers = true, .own_only = KEEPS},
+    {.name = "net_mana", .registers = true, .own_only = KEEPS},
     {.name = "net_virtio", .obeys_length = true, .takes_many = true, .cuts = true},
     {.name = "net_vmxnet3", .obeys_length = true, .takes_many = true, .keeps_ring = true},
     {.name = "net_tap", .obeys_length = true, .keeps_ring = true},
-    {.name = "net_pcap", .obeys_length = true, .writes_headroom = true},
+    {.name = "net_pcap",
+     .obeys_length = true,
+     .writes_headroom = true,
+     .own_only = "its driver writes before frames, where a guest's buffers have no room"},
     {.name = "net_null", .finished = true},
     {.name = "net_memif", .finished = true},
     {.name = "net_e1000_em", .tags = 1, .cuts = true},
@@ -41,4 +46,11 @@ const struct driver *driver_of(const char *name)
         if (strcmp(DRIVERS[i].name, name) == 0)
             return &DRIVERS[i];
     return &OTHER;
+}
+
+// Tests name a driver in software, which then stands for one that does so.
+bool driver_registers(const char *name)
+{
+    const char *tested = getenv("MILLRACE_DPDK_REGISTERS");
+    return driver_of(name)->registers || (tested != NULL && name != NULL && strcmp(tested, name) == 0);
 }

@@ -37,7 +37,7 @@ struct driver {
     bool obeys_length;
     // Its NIC drops frames that are longer than the MTU allows, with so many VLAN tags, so that it writes no more than that. 0: unknown.
     uint8_t tags;
-    // It writes to the headroom of the buffers after a frame's first.
+    // It writes to the headroom of the buffers after a frame's first, whatever the MTU is.
     bool writes_headroom;
     // It asks for as many buffers at once as its ring has, or its ring has twice as many.
     bool takes_many;
@@ -47,8 +47,13 @@ struct driver {
     bool cuts;
     // Its frames have finished checksums, though the device is virtual.
     bool finished;
+    // It reaches only memory of its pools, which it registers with the NIC when they are complete.
+    bool registers;
+    // Why it should get the switch's own buffers only.
+    const char *own_only;
 };
 const struct driver *driver_of(const char *name);
+bool driver_registers(const char *name);
 
 // device.c
 int device_probe(const char *device, uint16_t *port, char *error);
@@ -79,10 +84,11 @@ int memory_unmap(const struct mr_region *region);
 
 // regions.c: the memory that a queue's device may reach.
 struct regions {
-    uint32_t count, last;
+    // Those at the front, which the device knows already, are `known`.
+    uint32_t known, count, last;
     struct mr_region all[REGIONS];
 };
-int regions_add(struct regions *regions, const struct mr_region *region, char *error);
+int regions_add(struct regions *regions, const struct mr_region *region, bool is_known, char *error);
 void regions_remove(struct regions *regions, const struct mr_region *region);
 bool regions_find(struct regions *regions, uint64_t addr);
 
@@ -95,7 +101,7 @@ static inline bool region_has(const struct mr_region *region, uint64_t addr)
 static inline bool regions_translate(struct regions *regions, uint64_t addr, uint64_t len, uint64_t *iova)
 {
     const struct mr_region *region = &regions->all[regions->last];
-    if (unlikely(regions->last >= regions->count || !region_has(region, addr))) {
+    if (unlikely(regions->last >= regions->known || !region_has(region, addr))) {
         if (!regions_find(regions, addr))
             return false;
         region = &regions->all[regions->last];
@@ -126,14 +132,23 @@ struct buffer {
 
 // pool.c: mbufs without memory for frames. Each has a `struct buffer` behind it.
 struct pool {
+    // NULL until the queue is set up.
     struct rte_mempool *mempool;
+    // The queue.
+    void *owner;
     // Mbufs that nobody has.
     uint32_t count, size;
     struct rte_mbuf **mbufs;
-    // All mbufs were put into it.
-    bool is_full;
+    // Where the mbufs stand, and the next one that is made.
+    char *memory, *next;
+    size_t len;
 };
-int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, uint32_t room, char *error);
+// Opens a pool. Drivers find `known` in it as the memory of its mbufs, if that is not NULL.
+int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, uint32_t room, const struct regions *known, char *error);
+// For the operations of pools.
+int pool_alloc(struct rte_mempool *mempool);
+int pool_populate(struct rte_mempool *mempool, unsigned int most, void *addr, rte_iova_t iova, size_t len,
+                  rte_mempool_populate_obj_cb_t *add, void *argument);
 void pool_close(struct pool *pool);
 // Returns the number of buffers in the region that mbufs carry.
 uint32_t pool_within(const struct pool *pool, const struct mr_region *region);

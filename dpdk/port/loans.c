@@ -23,11 +23,21 @@ void lent_close(struct lent *lent)
     free(lent->withdrawn.all);
 }
 
+// A device that registers memory finds that of a buffer by the beginning of the headroom.
+static bool has_headroom(struct mr_receive *receive, const struct mr_loan *loan)
+{
+    uint64_t iova;
+    return receive->registers && !receive->writes_headroom && loan->start >= HEADER &&
+           regions_translate(&receive->regions, loan->addr + loan->start - RTE_PKTMBUF_HEADROOM, RTE_PKTMBUF_HEADROOM, &iova);
+}
+
 // Makes a buffer of a loan. Returns false if bytes that the device may write don't lie in one region.
 static inline bool is_fit(struct mr_receive *receive, uint32_t kind, const struct mr_loan *loan, struct buffer *buffer)
 {
     uint32_t needed = kind == MR_OWN ? receive->room : receive->least;
-    if (loan->start < receive->start || loan->start > UINT16_MAX || loan->len < loan->start || loan->len - loan->start < needed)
+    if (unlikely(loan->start < receive->start) && !has_headroom(receive, loan))
+        return false;
+    if (loan->start > UINT16_MAX || loan->len < loan->start || loan->len - loan->start < needed)
         return false;
     *buffer = (struct buffer){.addr = loan->addr, .len = loan->len, .id = loan->id, .start = (uint16_t)loan->start, .kind = (uint8_t)kind};
     uint64_t reach = RTE_MAX((uint64_t)loan->len, (uint64_t)loan->start + receive->room);
@@ -82,7 +92,7 @@ struct mr_out receive_out(const struct mr_receive *receive)
 
 int receive_region(struct mr_receive *receive, const struct mr_region *region, char *error)
 {
-    return regions_add(&receive->regions, region, error);
+    return regions_add(&receive->regions, region, !receive->registers || receive->pool.mempool == NULL, error);
 }
 
 // Takes out the waiting buffers of a region.

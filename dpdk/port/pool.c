@@ -7,27 +7,53 @@
 
 #include "internal.h"
 
-static void unmap(struct rte_mempool_memhdr *chunk, void *opaque)
+int pool_alloc(struct rte_mempool *mempool)
 {
-    (void)opaque;
-    munmap(chunk->addr, chunk->len);
+    const struct pool *pool = mempool->pool_config;
+    mempool->pool_data = pool->owner;
+    return 0;
 }
 
-// Mbufs stand in one chunk of memory, which devices do not reach.
-static int populate(struct rte_mempool *mempool, uint32_t size)
+// Makes mbufs for a chunk of memory, always in the same place: one for each chunk that drivers are to find, as no chunk is without, and
+// the others for that in which they stand.
+int pool_populate(struct rte_mempool *mempool, unsigned int most, void *addr, rte_iova_t iova, size_t len,
+                  rte_mempool_populate_obj_cb_t *add, void *argument)
 {
-    size_t each = mempool->header_size + mempool->elt_size + mempool->trailer_size;
-    size_t len = RTE_ALIGN(size * each + RTE_CACHE_LINE_SIZE, 4096);
+    (void)iova;
+    (void)len;
+    struct pool *pool = mempool->pool_config;
+    unsigned int count = addr == pool->memory ? most : 1;
+    for (unsigned int i = 0; i < count; i++) {
+        void *mbuf = pool->next + mempool->header_size;
+        pool->next += mempool->header_size + mempool->elt_size + mempool->trailer_size;
+        add(mempool, argument, mbuf, RTE_BAD_IOVA);
+        pool->mbufs[pool->count++] = mbuf;
+    }
+    return (int)count;
+}
+
+// The mbufs' own chunk, which devices do not reach, is the last: drivers hear of a pool when it has all of its mbufs.
+static int populate(struct pool *pool, const struct regions *known)
+{
+    struct rte_mempool *mempool = pool->mempool;
+    size_t len = RTE_ALIGN(pool->size * (size_t)(mempool->header_size + mempool->elt_size + mempool->trailer_size), 4096);
     void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED)
         return -errno;
-    int count = rte_mempool_populate_iova(mempool, memory, RTE_BAD_IOVA, len, unmap, NULL);
-    if (count < 0)
-        munmap(memory, len);
-    return count < 0 ? count : (uint32_t)count < size ? -ENOMEM : 0;
+    pool->memory = pool->next = memory;
+    pool->len = len;
+    int count = 1;
+    for (uint32_t i = 0; known != NULL && i < known->count && count > 0; i++) {
+        const struct mr_region *region = &known->all[i];
+        // Such drivers use addresses of this process.
+        count = rte_mempool_populate_iova(mempool, (char *)region->addr, region->addr, region->len, NULL, NULL);
+    }
+    if (count > 0)
+        count = rte_mempool_populate_iova(mempool, memory, RTE_BAD_IOVA, len, NULL, NULL);
+    return count < 0 ? count : count == 0 ? -ENOMEM : 0;
 }
 
-int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, uint32_t room, char *error)
+int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, uint32_t room, const struct regions *known, char *error)
 {
     static unsigned int number;
     char name[RTE_MEMPOOL_NAMESIZE];
@@ -36,23 +62,21 @@ int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, ui
         .mbuf_data_room_size = (uint16_t)RTE_MIN(RTE_PKTMBUF_HEADROOM + room, (uint32_t)UINT16_MAX),
         .mbuf_priv_size = RTE_ALIGN(sizeof(struct buffer), RTE_MBUF_PRIV_ALIGN),
     };
-    *pool = (struct pool){.mbufs = calloc(size, sizeof *pool->mbufs), .size = size};
+    *pool = (struct pool){.owner = owner, .mbufs = calloc(size, sizeof *pool->mbufs), .size = size};
     // Without a cache: some drivers take from that what it has, and do not ask the pool.
-    pool->mempool = rte_mempool_create_empty(name, size, sizeof(struct rte_mbuf) + about.mbuf_priv_size, 0, sizeof about, SOCKET_ID_ANY,
-                                             RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+    pool->mempool = rte_mempool_create_empty(name, size, sizeof(struct rte_mbuf) + about.mbuf_priv_size, 0, sizeof about, SOCKET_ID_ANY, 0);
     int failed = pool->mempool == NULL ? -rte_errno : pool->mbufs == NULL ? -ENOMEM : 0;
     if (failed == 0)
-        failed = rte_mempool_set_ops_byname(pool->mempool, ops, owner);
+        failed = rte_mempool_set_ops_byname(pool->mempool, ops, pool);
     if (failed == 0) {
         rte_pktmbuf_pool_init(pool->mempool, &about);
-        failed = populate(pool->mempool, size);
+        failed = populate(pool, known);
     }
     if (failed) {
         pool_close(pool);
         return fail(error, failed, "DPDK has no memory for a pool of %u buffers: %s; give it more", size, rte_strerror(-failed));
     }
     rte_mempool_obj_iter(pool->mempool, rte_pktmbuf_init, NULL);
-    pool->is_full = true;
     return 0;
 }
 
@@ -60,6 +84,8 @@ void pool_close(struct pool *pool)
 {
     rte_mempool_free(pool->mempool);
     free(pool->mbufs);
+    if (pool->memory != NULL)
+        munmap(pool->memory, pool->len);
 }
 
 struct search {
@@ -79,6 +105,7 @@ static void look(struct rte_mempool *mempool, void *argument, void *object, unsi
 uint32_t pool_within(const struct pool *pool, const struct mr_region *region)
 {
     struct search search = {.region = region};
-    rte_mempool_obj_iter(pool->mempool, look, &search);
+    if (pool->mempool != NULL)
+        rte_mempool_obj_iter(pool->mempool, look, &search);
     return search.found;
 }

@@ -46,15 +46,18 @@ struct mr_region {
 };
 
 // The device sends frames of several pieces; it checks checksums of frames that it receives; frames may come from this machine's
-// kernel, or from a guest, which leave checksums unfinished.
+// kernel, or from a guest, which leave checksums unfinished; it registers memory when its queues are set up, and reaches no other.
 #define MR_CHAINS 1
 #define MR_CHECKS 2
 #define MR_UNFINISHED 4
+#define MR_REGISTERS 8
 
 struct mr_info {
     char name[64], driver[64], bus[32];
     // Why the device can't receive into buffers of others; empty if it can.
     char refusal[160];
+    // Why it should get the switch's own buffers only; empty if a guest's are as good.
+    char own_only[160];
     uint16_t receive_queues, transmit_queues;
     // Sizes of rings.
     uint16_t receive_least, receive_most, receive_align;
@@ -138,7 +141,8 @@ struct millrace_dpdk {
 
     int (*receive_open)(uint16_t port, uint16_t queue, const struct mr_config *config, struct mr_receive **receive,
                         struct mr_sizes *sizes, char *error);
-    // Once after each `configure` of the device; drivers may ask for buffers here.
+    // While the device is stopped, once after each `configure` of it, and again so that a device that registers memory knows new regions;
+    // drivers may ask for buffers here.
     int (*receive_setup)(struct mr_receive *receive, char *error);
     // The device has been removed, or its queue is set up again.
     void (*receive_close)(struct mr_receive *receive);
@@ -146,6 +150,7 @@ struct millrace_dpdk {
     int (*receive_stop)(struct mr_receive *receive, char *error);
     // Gives back frames that the queue has taken from the device and not passed on.
     void (*receive_flush)(struct mr_receive *receive);
+    // If the queue is set up, a device that registers memory gets no buffers in it until that is done again.
     int (*receive_region)(struct mr_receive *receive, const struct mr_region *region, char *error);
     // Forgets a region: the device gets no more buffers in it, though they wait.
     void (*receive_forget)(struct mr_receive *receive, const struct mr_region *region);

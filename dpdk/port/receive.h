@@ -26,6 +26,8 @@ struct mr_receive {
     // Bytes that the device was told that a buffer has; those that a guest's buffer needs, from its start.
     uint32_t room, least;
     uint32_t capacity;
+    // The device registers memory; it writes to the headroom of some buffers.
+    bool registers, writes_headroom;
     bool announces;
     struct pool pool;
     struct lent guest, own;
@@ -91,6 +93,7 @@ uint32_t receive_within(struct mr_receive *receive, const struct mr_region *regi
 // receive_pool.c
 #define RECEIVE_OPS "millrace_receive"
 int receive_pool_register(void);
+void receive_pool_close(struct pool *pool);
 
 // burst.c
 uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint32_t room, uint32_t most);

@@ -2,32 +2,24 @@
 
 #include "receive.h"
 
-static int open(struct rte_mempool *mempool)
-{
-    mempool->pool_data = mempool->pool_config;
-    return 0;
-}
-
 static void close(struct rte_mempool *mempool)
 {
     (void)mempool;
 }
 
-// Also called for each new mbuf. One that was freed twice has no buffer.
+// An mbuf that was freed twice has no buffer.
 static int put(struct rte_mempool *mempool, void *const *objects, unsigned int count)
 {
     struct mr_receive *receive = mempool->pool_data;
     for (unsigned int i = 0; i < count; i++) {
         struct rte_mbuf *mbuf = objects[i];
         struct buffer *buffer = buffer_of(mbuf);
-        if (likely(buffer->kind != 0)) {
-            struct lent *lent = lent_of(receive, buffer->kind);
-            bool is_known = regions_find(&receive->regions, buffer->addr);
-            stash_put(is_known ? &lent->waiting : &lent->withdrawn, buffer);
-            buffer->kind = 0;
-        } else if (receive->pool.is_full) {
+        if (unlikely(buffer->kind == 0))
             continue;
-        }
+        struct lent *lent = lent_of(receive, buffer->kind);
+        bool is_known = regions_find(&receive->regions, buffer->addr);
+        stash_put(is_known ? &lent->waiting : &lent->withdrawn, buffer);
+        buffer->kind = 0;
         receive->pool.mbufs[receive->pool.count++] = mbuf;
     }
     return 0;
@@ -66,10 +58,24 @@ static unsigned int available(const struct rte_mempool *mempool)
     return receive->pool.count;
 }
 
+// A pool that is freed takes its mbufs back: it does so from a queue that has none.
+void receive_pool_close(struct pool *pool)
+{
+    static struct mr_receive nobody;
+    if (pool->mempool != NULL)
+        pool->mempool->pool_data = &nobody;
+    pool_close(pool);
+}
+
 int receive_pool_register(void)
 {
-    static const struct rte_mempool_ops ops = {
-        .name = RECEIVE_OPS, .alloc = open, .free = close, .enqueue = put, .dequeue = take, .get_count = available};
+    static const struct rte_mempool_ops ops = {.name = RECEIVE_OPS,
+                                               .alloc = pool_alloc,
+                                               .free = close,
+                                               .enqueue = put,
+                                               .dequeue = take,
+                                               .get_count = available,
+                                               .populate = pool_populate};
     int number = rte_mempool_register_ops(&ops);
     return number < 0 ? number : 0;
 }

@@ -24,9 +24,13 @@ static int prepare(struct mr_receive *receive, const struct mr_config *config, s
     if (failed)
         return fail(error, failed, "%s has no receive ring of %u: %s", port_name(receive->port), ring, rte_strerror(-failed));
     const struct driver *driver = driver_of(info.driver_name);
+    receive->registers = driver_registers(info.driver_name);
     receive->ring = ring;
     receive->room = config->room;
-    receive->start = driver->writes_headroom ? RTE_PKTMBUF_HEADROOM : HEADER;
+    bool is_cut = device_frame(receive->port, MOST_TAGS) > config->room;
+    bool writes = driver->writes_headroom || (is_cut && !driver->cuts);
+    receive->start = writes || receive->registers ? RTE_PKTMBUF_HEADROOM : HEADER;
+    receive->writes_headroom = writes;
     receive->least = least(driver, &info, receive->port, config->room);
     receive->capacity = rte_align32pow2(RTE_MAX(4u * ring, 1024u));
     if (lent_open(&receive->guest, receive->capacity) != 0 || lent_open(&receive->own, receive->capacity) != 0)
@@ -39,7 +43,7 @@ static int prepare(struct mr_receive *receive, const struct mr_config *config, s
         .idle = driver->keeps_ring ? ring - 1u : 0,
         .reserve = (driver->takes_many ? 2u * ring : ring) + 2 * BURST,
     };
-    return pool_open(&receive->pool, RECEIVE_OPS, receive, 4u * ring + 8 * BURST, config->room, error);
+    return 0;
 }
 
 int receive_open(uint16_t port, uint16_t queue, const struct mr_config *config, struct mr_receive **opened, struct mr_sizes *sizes,
@@ -62,15 +66,33 @@ int receive_open(uint16_t port, uint16_t queue, const struct mr_config *config, 
     return 0;
 }
 
+// The device lets go of the pool of before when its queue is set up with another one.
 int receive_setup(struct mr_receive *receive, char *error)
 {
     said_forget();
     uint16_t port = receive->port;
-    int failed = rte_eth_rx_queue_setup(port, receive->queue, receive->ring, (unsigned int)rte_eth_dev_socket_id(port), NULL,
-                                        receive->pool.mempool);
-    return failed ? fail(error, failed, "%s: receive queue %u can't be set up: %s", port_name(port), receive->queue,
-                         rte_strerror(-failed))
-                  : 0;
+    struct pool before = receive->pool;
+    uint32_t kept = before.size - before.count;
+    if (kept > 0)
+        return fail(error, -EBUSY, "%s: receive queue %u can't be set up again, as the device keeps %u buffers", port_name(port),
+                    receive->queue, kept);
+    int failed = pool_open(&receive->pool, RECEIVE_OPS, receive, 4u * receive->ring + 8 * BURST, receive->room,
+                           receive->registers ? &receive->regions : NULL, error);
+    if (failed)
+        goto end;
+    failed = rte_eth_rx_queue_setup(port, receive->queue, receive->ring, (unsigned int)rte_eth_dev_socket_id(port), NULL,
+                                    receive->pool.mempool);
+    if (failed) {
+        fail(error, failed, "%s: receive queue %u can't be set up: %s", port_name(port), receive->queue, rte_strerror(-failed));
+        receive_pool_close(&receive->pool);
+        goto end;
+    }
+    receive->regions.known = receive->regions.count;
+    receive_pool_close(&before);
+    return 0;
+end:
+    receive->pool = before;
+    return failed;
 }
 
 // What a driver has kept, it may still write to: then the pool stays.
@@ -78,7 +100,7 @@ void receive_close(struct mr_receive *receive)
 {
     if (receive->pool.count < receive->pool.size)
         return;
-    pool_close(&receive->pool);
+    receive_pool_close(&receive->pool);
     lent_close(&receive->guest);
     lent_close(&receive->own);
     free(receive);

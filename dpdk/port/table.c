@@ -8,7 +8,7 @@
 _Static_assert(sizeof(struct mr_loan) == 24, "");
 _Static_assert(sizeof(struct mr_frame) == 16, "");
 _Static_assert(sizeof(struct mr_region) == 32, "");
-_Static_assert(sizeof(struct mr_info) == 348, "");
+_Static_assert(sizeof(struct mr_info) == 508, "");
 _Static_assert(sizeof(struct mr_config) == 16, "");
 _Static_assert(sizeof(struct mr_sizes) == 20, "");
 _Static_assert(sizeof(struct mr_out) == 16, "");

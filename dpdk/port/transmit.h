@@ -7,6 +7,8 @@ struct mr_transmit {
     uint16_t port, queue, ring;
     // The shortest and longest frame, and the most pieces of one.
     uint32_t shortest, longest, pieces;
+    // The device registers memory.
+    bool registers;
     struct pool pool;
     // Records that were taken and whose ids have not been fetched. Fewer than mbufs, so that `done` has room.
     uint32_t out;

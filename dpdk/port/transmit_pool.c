@@ -9,12 +9,6 @@ void transmit_finish(struct mr_transmit *transmit, uint32_t id)
     transmit->ids[(transmit->first + transmit->done++) & transmit->mask] = id;
 }
 
-static int open(struct rte_mempool *mempool)
-{
-    mempool->pool_data = mempool->pool_config;
-    return 0;
-}
-
 static void close(struct rte_mempool *mempool)
 {
     (void)mempool;
@@ -23,16 +17,14 @@ static void close(struct rte_mempool *mempool)
 static inline void put_one(struct mr_transmit *transmit, struct rte_mbuf *mbuf)
 {
     struct buffer *buffer = buffer_of(mbuf);
-    if (likely(buffer->kind != 0)) {
-        transmit_finish(transmit, buffer->id);
-        buffer->kind = 0;
-    } else if (transmit->pool.is_full) {
+    if (unlikely(buffer->kind == 0))
         return;
-    }
+    transmit_finish(transmit, buffer->id);
+    buffer->kind = 0;
     transmit->pool.mbufs[transmit->pool.count++] = mbuf;
 }
 
-// Also called for each new mbuf. One that was freed twice has no frame.
+// An mbuf that was freed twice has no frame.
 static int put(struct rte_mempool *mempool, void *const *objects, unsigned int count)
 {
     for (unsigned int i = 0; i < count; i++)
@@ -57,8 +49,13 @@ static unsigned int available(const struct rte_mempool *mempool)
 
 int transmit_pool_register(void)
 {
-    static const struct rte_mempool_ops ops = {
-        .name = TRANSMIT_OPS, .alloc = open, .free = close, .enqueue = put, .dequeue = take, .get_count = available};
+    static const struct rte_mempool_ops ops = {.name = TRANSMIT_OPS,
+                                               .alloc = pool_alloc,
+                                               .free = close,
+                                               .enqueue = put,
+                                               .dequeue = take,
+                                               .get_count = available,
+                                               .populate = pool_populate};
     number_of_ops = rte_mempool_register_ops(&ops);
     return number_of_ops < 0 ? number_of_ops : 0;
 }

@@ -19,6 +19,7 @@ static int prepare(struct mr_transmit *transmit, const struct mr_config *config,
     if (failed)
         return fail(error, failed, "%s has no transmit ring of %u: %s", port_name(transmit->port), ring, rte_strerror(-failed));
     uint32_t capacity = rte_align32pow2(RTE_MAX(4u * ring, 1024u));
+    transmit->registers = driver_registers(info.driver_name);
     transmit->ring = ring;
     transmit->shortest = SHORTEST;
     transmit->longest = device_frame(transmit->port, MOST_TAGS);
@@ -30,7 +31,7 @@ static int prepare(struct mr_transmit *transmit, const struct mr_config *config,
     if (transmit->ids == NULL)
         return fail(error, -ENOMEM, "there is no memory for a transmit queue");
     *sizes = (struct mr_sizes){.ring = ring, .capacity = capacity};
-    return pool_open(&transmit->pool, TRANSMIT_OPS, transmit, capacity, 0, error);
+    return 0;
 }
 
 int transmit_open(uint16_t port, uint16_t queue, const struct mr_config *config, struct mr_transmit **opened, struct mr_sizes *sizes,
@@ -52,14 +53,30 @@ int transmit_open(uint16_t port, uint16_t queue, const struct mr_config *config,
     return 0;
 }
 
+// The device gives back what it has of the pool of before when its queue is set up again.
 int transmit_setup(struct mr_transmit *transmit, char *error)
 {
     said_forget();
     uint16_t port = transmit->port;
     int failed = rte_eth_tx_queue_setup(port, transmit->queue, transmit->ring, (unsigned int)rte_eth_dev_socket_id(port), NULL);
-    return failed ? fail(error, failed, "%s: transmit queue %u can't be set up: %s", port_name(port), transmit->queue,
-                         rte_strerror(-failed))
-                  : 0;
+    if (failed)
+        return fail(error, failed, "%s: transmit queue %u can't be set up: %s", port_name(port), transmit->queue,
+                    rte_strerror(-failed));
+    transmit_drain(transmit);
+    struct pool before = transmit->pool;
+    uint32_t kept = before.size - before.count;
+    if (kept > 0)
+        return fail(error, -EBUSY, "%s: transmit queue %u can't be set up again, as the device keeps %u frames", port_name(port),
+                    transmit->queue, kept);
+    failed = pool_open(&transmit->pool, TRANSMIT_OPS, transmit, transmit->mask + 1, 0,
+                       transmit->registers ? &transmit->regions : NULL, error);
+    if (failed) {
+        transmit->pool = before;
+        return failed;
+    }
+    transmit->regions.known = transmit->regions.count;
+    pool_close(&before);
+    return 0;
 }
 
 // What a driver has kept, it may still send: then the pool stays.
@@ -75,7 +92,7 @@ void transmit_close(struct mr_transmit *transmit)
 
 int transmit_region(struct mr_transmit *transmit, const struct mr_region *region, char *error)
 {
-    return regions_add(&transmit->regions, region, error);
+    return regions_add(&transmit->regions, region, !transmit->registers || transmit->pool.mempool == NULL, error);
 }
 
 void transmit_forget(struct mr_transmit *transmit, const struct mr_region *region)

@@ -13,6 +13,7 @@ pub const ERROR: usize = 512;
 pub const CHAINS: u32 = 1;
 pub const CHECKS: u32 = 2;
 pub const UNFINISHED: u32 = 4;
+pub const REGISTERS: u32 = 8;
 
 /// `struct mr_receive` and `struct mr_transmit`, which only the plugin knows.
 #[repr(C)]
@@ -38,6 +39,7 @@ pub struct RawInfo {
     pub driver: [c_char; 64],
     pub bus: [c_char; 32],
     pub refusal: [c_char; 160],
+    pub own_only: [c_char; 160],
     pub receive_queues: u16,
     pub transmit_queues: u16,
     pub receive_least: u16,
@@ -180,7 +182,7 @@ const _: () = {
     assert!(size_of::<Frame>() == 16);
     assert!(size_of::<ToSend>() == 16);
     assert!(size_of::<RawRegion>() == 32);
-    assert!(size_of::<RawInfo>() == 348);
+    assert!(size_of::<RawInfo>() == 508);
     assert!(size_of::<RawConfig>() == 16);
     assert!(size_of::<RawSizes>() == 20);
     assert!(size_of::<RawOut>() == 16);

@@ -39,10 +39,11 @@ impl Dpdk {
             return Err(Error::Busy { device: device.to_owned() });
         }
         let port = attach(self, device)?;
-        let shared = Arc::new(Shared::new(self.clone(), device.to_owned(), port));
+        let mut shared = Shared::new(self.clone(), device.to_owned(), port);
         let info = shared.info(port)?;
+        shared.registers = info.registers;
         control.devices.push(name);
-        Ok(Device { shared, info })
+        Ok(Device { shared: Arc::new(shared), info })
     }
 }
 
@@ -123,7 +124,8 @@ impl Device {
         Ok(Arc::new(TransmitQueue { half, sizes }))
     }
 
-    /// Starts the device. It takes buffers for its rings: lend the reserve before ([`Receive::reserve`]).
+    /// Starts the device. It takes buffers for its rings: lend the reserve before ([`Receive::reserve`]). One that registers memory, and
+    /// keeps buffers although it was stopped, does not start again once memory has changed.
     pub fn start(&self) -> Result<()> {
         let mut state = self.shared.state();
         let port = self.shared.port(&state)?;
@@ -224,7 +226,8 @@ impl Device {
     }
 
     /// Lets the device reach `len` bytes of memory at `addr`, which is made of pages of `page` bytes, and its queues take buffers there.
-    /// It may run meanwhile.
+    /// It may run meanwhile. A device that registers memory ([`Info::registers`]) takes no buffers there until it has been stopped and
+    /// started again; so it is with memory that is taken away: until then, the device could still reach it.
     ///
     /// # Safety
     ///
@@ -236,11 +239,17 @@ impl Device {
         page: usize,
         owner: Arc<dyn Any + Send + Sync>,
     ) -> Result<Region> {
-        // Devices in software use this process's addresses.
-        let pagemap = self.shared.dpdk.pagemap().filter(|_| self.info.bus != Bus::Vdev);
+        // Devices in software use this process's addresses, and so do those that register memory.
+        let is_mapped = self.info.bus != Bus::Vdev && !self.info.registers;
+        let pagemap = self.shared.dpdk.pagemap().filter(|_| is_mapped);
         let range = Range::new(addr, len, page, pagemap)?;
-        let number = self.shared.share(range, self.info.bus, owner)?;
+        let number = self.shared.share(range, is_mapped, owner)?;
         Ok(Region::new(self.shared.clone(), number))
+    }
+
+    /// Reports whether the device has registered the memory that is shared with it, and no other. If not, a start will do so.
+    pub fn has_registered(&self) -> bool {
+        !self.shared.registers || self.shared.state().are_set_up
     }
 
     /// Returns the state of the link; it is down if the device is closed.

@@ -134,8 +134,8 @@ fn arguments(options: &Options, processor: usize) -> Result<Vec<CString>> {
     words.into_iter().map(word).collect()
 }
 
-/// Reports whether a device is named by an address of PCI: `[DOMAIN:]BUS:DEVICE.FUNCTION`.
-fn is_pci(device: &str) -> bool {
+/// Reports whether a device is named by an address of PCI: `[DOMAIN:]BUS:DEVICE.FUNCTION`, with arguments after a comma.
+pub fn is_pci(device: &str) -> bool {
     let name = device.split(',').next().unwrap_or_default();
     let name = name.strip_prefix("pci:").unwrap_or(name);
     name.contains(':') && name.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.')

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A half of a queue in the plugin. It is used by who has claimed it.
 pub struct Half<T: 'static> {
-    claimed: AtomicBool,
+    turn: Turn,
     /// Whether the device runs the queue. Only who has claimed it reads or writes this.
     running: AtomicBool,
     raw: NonNull<T>,
@@ -30,14 +30,13 @@ impl<T> Half<T> {
     /// `raw` is a half that `table` has opened, nothing else uses it, and `close` closes it. The device has let it go when this is
     /// dropped.
     pub unsafe fn new(table: &'static Table, raw: NonNull<T>, close: unsafe extern "C" fn(*mut T)) -> Half<T> {
-        Half { claimed: AtomicBool::new(false), running: AtomicBool::new(false), raw, table, close }
+        Half { turn: Turn::default(), running: AtomicBool::new(false), raw, table, close }
     }
 
     /// Claims it, unless another thread has it. A worker never waits.
     #[inline]
     pub fn try_claim(&self) -> Option<Claim<'_, T>> {
-        let is_free = !self.claimed.swap(true, Ordering::Acquire);
-        is_free.then_some(Claim { half: self })
+        self.turn.take().map(|_turn| Claim { half: self, _turn })
     }
 
     /// Claims it, and waits for the call in which its worker is. For control functions.
@@ -78,6 +77,7 @@ impl<T> Drop for Half<T> {
 /// Sole use of a half, until it is dropped.
 pub struct Claim<'a, T: 'static> {
     half: &'a Half<T>,
+    _turn: Taken<'a>,
 }
 
 impl<T> Claim<'_, T> {
@@ -99,9 +99,40 @@ impl<T> Claim<'_, T> {
     }
 }
 
-impl<T> Drop for Claim<'_, T> {
+/// What one thread has at a time.
+#[derive(Default)]
+struct Turn(AtomicBool);
+
+impl Turn {
+    /// Takes it, unless another thread has it.
+    #[inline]
+    fn take(&self) -> Option<Taken<'_>> {
+        if self.0.swap(true, Ordering::Acquire) { None } else { Some(Taken(&self.0)) }
+    }
+}
+
+/// A turn, until it is dropped.
+struct Taken<'a>(&'a AtomicBool);
+
+impl Drop for Taken<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.half.claimed.store(false, Ordering::Release);
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_get_a_turn_leaves_it_to_who_has_it() {
+        let turn = Turn::default();
+        let taken = turn.take().unwrap();
+        for _ in 0..2 {
+            assert!(turn.take().is_none());
+        }
+        drop(taken);
+        assert!(turn.take().is_some() && turn.take().is_some());
     }
 }

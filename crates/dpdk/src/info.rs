@@ -33,6 +33,10 @@ pub struct Info {
     pub bus: Bus,
     /// Why it can't receive into buffers of others, and what to use instead; [`Device::open`](crate::Device::open) fails with this.
     pub refusal: Option<String>,
+    /// Why it should get the switch's own buffers only, and none of a guest's.
+    pub own_only: Option<String>,
+    /// Whether it registers memory when it starts, and reaches no other: [`Device::share`](crate::Device::share) says what follows.
+    pub registers: bool,
     /// The most receive queues.
     pub receive_queues: u16,
     /// The most transmit queues.

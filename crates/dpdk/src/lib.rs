@@ -38,7 +38,7 @@ mod shared;
 mod transmit;
 
 pub use device::Device;
-pub use eal::{Dpdk, Iova, Options};
+pub use eal::{Dpdk, Iova, Options, is_pci};
 pub use error::{Error, Result};
 pub use frame::{Checksums, Frame, Kind, Loan, ToSend};
 pub use info::{Bus, Config, Info, Limits, Link, Stats};

@@ -1,6 +1,6 @@
 //! State that a device shares with its regions and rules.
 
-use crate::abi::{CHAINS, CHECKS, RawInfo, RawReceive, RawRegion, RawTransmit, Table, UNFINISHED};
+use crate::abi::{CHAINS, CHECKS, REGISTERS, RawInfo, RawReceive, RawRegion, RawTransmit, Table, UNFINISHED};
 use crate::eal::Dpdk;
 use crate::error::{Error, Result};
 use crate::half::Claim;
@@ -18,6 +18,8 @@ pub struct Shared {
     pub dpdk: Dpdk,
     /// As it was named, with arguments.
     pub device: String,
+    /// Whether the device registers memory when its queues are set up, so that this is done again when that changes.
+    pub registers: bool,
     state: Mutex<State>,
 }
 
@@ -96,7 +98,7 @@ impl Shared {
             areas: Vec::new(),
             parked: Vec::new(),
         };
-        Shared { dpdk, device, state: Mutex::new(state) }
+        Shared { dpdk, device, registers: false, state: Mutex::new(state) }
     }
 
     /// Waits for other control functions of this device.
@@ -123,11 +125,14 @@ impl Shared {
             _ => Bus::Other,
         };
         let limits = |least, most, align| Limits { least, most, align };
+        let reason = |text: String| Some(text).filter(|text| !text.is_empty());
         Ok(Info {
             name: text(&raw.name),
             driver: text(&raw.driver),
             bus,
-            refusal: Some(text(&raw.refusal)).filter(|reason| !reason.is_empty()),
+            refusal: reason(text(&raw.refusal)),
+            own_only: reason(text(&raw.own_only)),
+            registers: raw.flags & REGISTERS != 0,
             receive_queues: raw.receive_queues,
             transmit_queues: raw.transmit_queues,
             receive_ring: limits(raw.receive_least, raw.receive_most, raw.receive_align),
@@ -140,17 +145,17 @@ impl Shared {
         })
     }
 
-    /// Lets the device reach memory, and its queues take loans in it.
-    pub fn share(&self, range: Range, bus: Bus, owner: Arc<dyn Any + Send + Sync>) -> Result<u64> {
+    /// Lets the device reach memory, by the IOMMU if `is_mapped`, and its queues take loans in it.
+    pub fn share(&self, range: Range, is_mapped: bool, owner: Arc<dyn Any + Send + Sync>) -> Result<u64> {
         let table = self.dpdk.table();
         let mut state = self.state();
         let port = self.port(&state)?;
-        let is_mapped = bus != Bus::Vdev;
         self.dpdk.control().memory.add(table, &range, Some(port).filter(|_| is_mapped))?;
         let number = state.areas.last().map_or(0, |area| area.number + 1);
         state.areas.push(Area { number, range, is_mapped, owner });
         let raw = state.areas[state.areas.len() - 1].range.raw();
         let added = add(table, &state.claims(), &raw);
+        state.are_set_up &= !self.registers;
         drop(state);
         added.inspect_err(|_| self.unshare(number))?;
         Ok(number)
@@ -164,6 +169,7 @@ impl Shared {
         let area = state.areas.remove(at);
         let raw = area.range.raw();
         forget(table, &state.claims(), &raw);
+        state.are_set_up &= !self.registers;
         self.dpdk.control().memory.remove(table, &area.range, area.is_mapped);
         state.parked.push(area);
         state.sweep(table);

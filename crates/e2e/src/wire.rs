@@ -138,7 +138,8 @@ pub struct Line {
     pub wire: Wire,
     /// The cable between the two, if there is one.
     pub cable: Option<Cable>,
-    wan: RawPort,
+    /// The configuration of the port.
+    pub wan: RawPort,
     dpdk: Option<RawDpdk>,
 }
 

@@ -123,9 +123,10 @@ reasons! {
     Injected = "injected",
     /// More frames are to be delayed by fault injection than it holds.
     DelayFull = "delay-full",
-    /// The kernel, or the device of a dpdk port, lost frames before the switch could take them, or they are longer than the buffers it has
-    /// for them.
+    /// The kernel lost frames before the switch could take them, or they are longer than the buffers it has for them.
     KernelLoss = "kernel-loss",
+    /// The device of a dpdk port lost frames before the switch could take them.
+    DeviceLoss = "device-loss",
 }
 
 /// Reports whether drops for this reason are counted at the destination port; all others are counted at the source.

@@ -13,7 +13,7 @@ fn ip(words: &str) {
 }
 
 /// Returns the two ends of a cable.
-fn cable(dpdk: &Dpdk) -> (Port, Port) {
+pub fn cable(dpdk: &Dpdk) -> (Port, Port) {
     ip("link add here type veth peer name there");
     ip("link set here up");
     ip("link set there up");
@@ -21,11 +21,11 @@ fn cable(dpdk: &Dpdk) -> (Port, Port) {
 }
 
 /// Sends frames from one port to the other, into a guest's buffers, which go round. Checks each byte. `at` is called for each frame.
-fn pass(from: &mut Port, to: &mut Port, guest: &Memory, count: u32, mut at: impl FnMut(&mut Port, u32)) {
+pub fn pass(from: &mut Port, to: &mut Port, guest: &Memory, count: u32, mut at: impl FnMut(&mut Port, u32)) {
     let source = Memory::new(64, 2048);
     let _region = source.share(&from.device);
-    let buffers = 48;
-    to.lend(guest, 0..buffers);
+    from.register();
+    to.lend(guest, 1..49);
     let (mut sent, mut next) = (0, 0);
     let mut free: Vec<u32> = (0..64).collect();
     wait("all frames", || {

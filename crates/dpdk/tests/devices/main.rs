@@ -7,6 +7,7 @@ mod lending;
 mod memory;
 mod process;
 mod refused;
+mod registering;
 mod rig;
 mod sending;
 mod stopping;

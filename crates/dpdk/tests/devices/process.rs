@@ -13,7 +13,13 @@ pub fn alone(test: impl FnOnce()) {
 
 /// Runs a test in a process and a network namespace of its own, in which interfaces are silent.
 pub fn in_a_namespace(test: impl FnOnce()) {
-    run(test, |command| {
+    in_a_namespace_with("", test);
+}
+
+/// The same, where one driver registers memory.
+pub fn in_a_namespace_with(registering: &str, test: impl FnOnce()) {
+    run(test, |mut command| {
+        command.env("MILLRACE_DPDK_REGISTERS", registering);
         let namespace = Namespace::create().unwrap();
         // The kernel sends nothing on new interfaces by itself.
         namespace.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"]).unwrap();

@@ -85,6 +85,14 @@ impl Port {
         port
     }
 
+    /// Starts the device again if it has to register memory.
+    pub fn register(&self) {
+        if !self.device.has_registered() {
+            self.device.stop().unwrap();
+            self.device.start().unwrap();
+        }
+    }
+
     /// Lends own buffers.
     pub fn lend_own(&mut self, numbers: &[u32]) {
         let loan = |&number: &u32| Loan::new(self.own.addr(number), OWN_SIZE as u32, OWN_START, number);

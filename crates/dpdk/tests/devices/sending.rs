@@ -2,7 +2,7 @@
 
 use crate::memory::Memory;
 use crate::process::alone;
-use crate::rig::{CONFIG, Port, frame, number, once, start, wait};
+use crate::rig::{CONFIG, GUEST_SIZE, GUEST_START, OWN_START, Port, frame, number, once, start, wait};
 use dpdk::{Config, Kind, ToSend};
 use std::collections::HashSet;
 
@@ -67,6 +67,34 @@ fn long_frames_need_an_mtu_and_long_buffers() {
         let mut records = [dpdk::Frame::default(); 64];
         wait("the frame", || receive.burst(&mut records, usize::MAX) > 0);
         assert_eq!(number(&memory.read(records[0].addr, records[0].len.into())), Some(1));
+    });
+}
+
+#[test]
+fn a_driver_that_cuts_long_frames_gets_no_guest_s_buffers_without_headroom() {
+    alone(|| {
+        let dpdk = start();
+        let mut port = Port::open(&dpdk, RING, &Config { mtu: Some(9000), ..CONFIG });
+        let guest = Memory::new(4, GUEST_SIZE);
+        let _region = guest.share(&port.device);
+        let loan = |start: u16| dpdk::Loan::new(guest.addr(1), GUEST_SIZE as u32, start, 1);
+        assert!(port.receive.refuses(Kind::Guest, &loan(GUEST_START)));
+        assert!(!port.receive.refuses(Kind::Guest, &loan(OWN_START)));
+        port.device.start().unwrap();
+        let source = Memory::new(8, 2048);
+        let _source = source.share(&port.device);
+        let long = frame(5, 9014);
+        let pieces = long.chunks(2048).zip(0..).map(|(piece, id)| put(&source, id, piece).and_more());
+        let mut pieces: Vec<_> = pieces.collect();
+        let last = pieces.pop().expect("there are some");
+        pieces.push(ToSend::new(source.addr(last.id()), last.len(), last.id()));
+        port.send(&pieces);
+        let mut bytes = Vec::new();
+        wait("the frame", || {
+            bytes.extend(port.burst().iter().flat_map(|piece| port.own.read(piece.addr, piece.len)));
+            bytes.len() == long.len()
+        });
+        assert_eq!(number(&bytes), Some(5));
     });
 }
 

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 /// Directory of a Millrace; it outlives the process, so that a new one finds the files of the old one.
 pub struct Home {
     directory: TempDir,
+    variables: Vec<(&'static str, &'static str)>,
 }
 
 impl Default for Home {
@@ -22,7 +23,14 @@ impl Default for Home {
 impl Home {
     /// Creates it.
     pub fn new() -> Home {
-        Home { directory: tempfile::Builder::new().prefix("e2e-millrace-").tempdir().unwrap() }
+        let directory = tempfile::Builder::new().prefix("e2e-millrace-").tempdir().unwrap();
+        Home { directory, variables: Vec::new() }
+    }
+
+    /// Gives Millrace a variable of the environment.
+    pub fn with_variable(mut self, name: &'static str, value: &'static str) -> Home {
+        self.variables.push((name, value));
+        self
     }
 
     /// Returns the path of a file.
@@ -75,6 +83,7 @@ impl Home {
         } else {
             start
         };
+        let start = self.variables.iter().fold(start, |start, (name, value)| start.env(name, value));
         Millrace::of(start.start(self.files()).unwrap_or_else(|error| panic!("{error}")))
     }
 }

@@ -114,9 +114,10 @@ impl<'c> Machine<'c> {
                 held.push(self.files_at_rest(switch)?);
             }
         }
-        // One event descriptor stays whenever all guests die; DPDK has made it.
+        // An event descriptor that DPDK has made stays whenever a device of virtio is closed and attached again. Other devices leave none.
+        let attached_again = self.cards.iter().filter(|card| card.model == Model::Virtio).count();
         let [before, after] = [&held[0], &held[1]].map(|files| files.lines().count());
-        assert!(after <= before + DEATHS - 1 - WARM, "before:\n{}\nafter:\n{}", held[0], held[1]);
+        assert!(after <= before + attached_again * (DEATHS - 1 - WARM), "before:\n{}\nafter:\n{}", held[0], held[1]);
         flows.into_iter().map(Flowing::stop).collect()
     }
 
@@ -130,10 +131,9 @@ impl<'c> Machine<'c> {
         self.vm.check("cd /proc/$(cat /tmp/m/pid)/fd && for file in *; do readlink $file; done | sort")
     }
 
-    /// Guests receive into memory that comes and goes. One that has vmxnet3 would need more buffers, as that keeps two rings full.
+    /// Guests receive into memory that comes and goes.
     fn plug(&self, far: Vec<Echoed>) -> Result<()> {
-        let fitting = self.cards.iter().enumerate().filter(|(_, card)| card.model != Model::Vmxnet3);
-        let guests = fitting.zip(["split", "packed"].into_iter().cycle()).map(|((number, _), format)| {
+        let guests = (0..self.cards.len()).zip(["split", "packed"].into_iter().cycle()).map(|(number, format)| {
             let arguments = format!("fw{number}.sock {format} control wan{number}.0 {}", number + 1);
             self.vm.start(&format!("cd /tmp/m && exec e2e-plugged {arguments}"))
         });

@@ -4,6 +4,7 @@ mod af_xdp;
 mod auto;
 mod bridge;
 mod dpdk;
+mod dpdk_software;
 mod dpdk_vm;
 mod hotplug;
 mod kicks;

@@ -74,6 +74,8 @@ mod tests {
         let text = "dpdk = {devices = ['0000:3b:00.0', 'net_tap0,iface=t'], memory = '1G'}\n";
         let ports = port("a", "0000:3b:00.0") + &port("b", "net_tap0");
         let devices = vec!["0000:3b:00.0".to_owned(), "net_tap0,iface=t".to_owned()];
+        assert_eq!(parse(&(text.to_owned() + &ports)), Ok(Some(Dpdk { devices: devices.clone(), memory: 1 << 30 })));
+        let ports = port("a", "0000:3b:00.0") + "unsafe-map-without-iommu=true\n";
         assert_eq!(parse(&(text.to_owned() + &ports)), Ok(Some(Dpdk { devices, memory: 1 << 30 })));
         assert_eq!(parse("dpdk.devices = ['net_null0']").unwrap().unwrap().memory, 128 << 20);
         assert_eq!(parse("port = [{name='a', driver='sink'}]"), Ok(None));
@@ -96,6 +98,10 @@ mod tests {
             (list("'net_null0'") + "dpdk.memory = '64'", "`memory` cannot be `64`"),
             (list("'net_null0'") + "dpdk.memory = '1M'", "from \"32M\" to \"1024G\""),
             (list("'net_null0'") + "[[port]]\nname='a'\ndriver='dpdk'", "`device` is missing"),
+            (
+                list("'net_null0'") + &port("a", "net_null0") + "unsafe-map-without-iommu=true",
+                "`unsafe-map-without-iommu` means nothing for a virtual device",
+            ),
             (list("'net_null0'") + &port("a", "net_null0") + "interface='eth0'", "A device is named by `device`"),
         ] {
             let report = parse(&text).unwrap_err();

@@ -3,7 +3,7 @@
 use super::*;
 use e2e::mapped::{self, one_wire};
 use e2e::virtio::Pump;
-use e2e::wire::{Cable, wan};
+use e2e::wire::{KINDS, Kind, Line};
 use engine::reload::Step;
 
 /// Frames each way.
@@ -14,41 +14,32 @@ fn pollers() -> Vec<RawWorker> {
     vec![RawWorker::default(); 3]
 }
 
-/// A switch whose port `wan`, at a cable or a virtio NIC, is mapped to `fw` and has these keys.
+/// A switch whose port `wan`, of one of the kinds, is mapped to `fw` and has these keys.
 struct Scene {
     millrace: Millrace,
     home: Home,
-    wire: Wire,
-    _cable: Option<Cable>,
+    line: Line,
 }
 
 impl Scene {
-    fn new(keys: &RawPort, has_cable: bool) -> Result<Scene> {
-        let home = Home::new();
-        let rest = (one_wire(), pollers());
-        if has_cable {
-            let cable = Cable::new()?;
-            let wire = cable.wire();
-            let millrace = cable.switch(&home, shared(keys, wan()), rest);
-            return Ok(Scene { millrace, home, wire, _cable: Some(cable) });
-        }
-        let wire = Wire::start();
-        let millrace = home.start((shared(keys, wire.port(false)), vhost_user("fw"), rest));
-        millrace.wait_up(&["wan"]);
-        Ok(Scene { millrace, home, wire, _cable: None })
+    fn new(keys: &RawPort, kind: Kind) -> Result<Scene> {
+        let (home, mut line) = (Home::new(), Line::new(kind, false)?);
+        line.wan = shared(keys, line.wan);
+        let millrace = line.switch(&home, (one_wire(), pollers()));
+        Ok(Scene { millrace, home, line })
     }
 }
 
 #[test]
 fn a_mapped_guest_gets_shared_frames_in_place() -> Result<()> {
-    for has_cable in [true, false] {
+    for kind in KINDS {
         for keys in [static_roles(), parented(0, roles(&[1, 2]))] {
-            let Scene { millrace, home, wire, _cable } = Scene::new(&keys, has_cable)?;
+            let Scene { millrace, home, line } = Scene::new(&keys, kind)?;
             for packed in [false, true] {
                 let options = Options::new(home.socket("fw"));
                 let near = if packed { options.packed() } else { options }.connect()?;
                 millrace.wait_up(&["fw"]);
-                let far = wire.guest("far")?;
+                let far = line.wire.guest("far")?;
                 millrace.wait_mapped();
                 let before = millrace.mapping().in_place;
                 let mut exchange = Exchange::new([near, far], [1, 2], SIZES, 32);
@@ -68,9 +59,9 @@ fn a_mapped_guest_gets_shared_frames_in_place() -> Result<()> {
 
 #[test]
 fn mapped_guests_behind_a_shared_queue_are_killed() -> Result<()> {
-    for has_cable in [true, false] {
-        let Scene { millrace, home, wire, _cable } = Scene::new(&static_roles(), has_cable)?;
-        let _far = mapped::blaster(wire.home.socket("far"), false, [2, 1])?;
+    for kind in KINDS {
+        let Scene { millrace, home, line } = Scene::new(&static_roles(), kind)?;
+        let _far = mapped::blaster(line.wire.home.socket("far"), false, [2, 1])?;
         mapped::kill_guests(&millrace, &home, 14)?;
         millrace.stop();
     }
@@ -79,9 +70,9 @@ fn mapped_guests_behind_a_shared_queue_are_killed() -> Result<()> {
 
 #[test]
 fn nothing_is_written_late_by_a_shared_queue() -> Result<()> {
-    for has_cable in [true, false] {
-        let Scene { millrace, home, wire, _cable } = Scene::new(&static_roles(), has_cable)?;
-        mapped::leave_again_and_again(&millrace, &home, wire.guest("far")?)?;
+    for kind in KINDS {
+        let Scene { millrace, home, line } = Scene::new(&static_roles(), kind)?;
+        mapped::leave_again_and_again(&millrace, &home, line.wire.guest("far")?)?;
         millrace.stop();
     }
     Ok(())

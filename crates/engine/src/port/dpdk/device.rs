@@ -39,9 +39,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Drivers that have copied each frame, or sent it, when they return from sending.
 const KEEP_NOTHING: [&str; 5] = ["net_af_packet", "net_tap", "net_memif", "net_pcap", "net_null"];
 
-/// Drivers that write before the frame, where a guest's buffer has no room: such frames are received into the switch's own buffers.
-const WRITE_BEFORE: [&str; 1] = ["net_pcap"];
-
 /// The device of an open port.
 pub(super) struct Device {
     pub(super) site: Arc<dyn Site>,
@@ -141,7 +138,6 @@ impl Device {
 
     /// Starts the device, whose queues have just been set up, with own chunks in them.
     fn start(&self, halves: Vec<(Receive, Transmit)>) -> Result<Vec<Sides>, String> {
-        let text = |error: ::dpdk::Error| error.to_string();
         let mut sides = Vec::new();
         for (index, (receive, transmit)) in halves.into_iter().enumerate() {
             let mut reception = Reception::new(receive, self.chunks.receive);
@@ -151,16 +147,31 @@ impl Device {
             let transmission = Transmission::new(transmit, self.chunks.transmit, most);
             sides.push(Sides { receive: Box::new(reception), transmit: Box::new(transmission) });
         }
-        let port = self.port();
-        port.start().map_err(text)?;
+        self.run(&self.port())?;
+        Ok(sides)
+    }
+
+    /// Starts the device, which has been set up, or has stopped.
+    fn run(&self, port: &::dpdk::Device) -> Result<(), String> {
+        port.start().map_err(|error| error.to_string())?;
         if let Err(why) = port.set_promiscuous(true) {
             tracing::warn!(
                 "port \"{}\": frames to other addresses than the device's may not arrive: {why}",
                 self.site.name()
             );
         }
-        self.add_rules(&port);
-        Ok(sides)
+        self.add_rules(port);
+        Ok(())
+    }
+
+    /// Starts a device again that has to register memory of guests, or to forget it.
+    pub(super) fn register(&self) -> Result<(), String> {
+        let port = self.port();
+        if self.is_closed.load(Ordering::Relaxed) || port.has_registered() {
+            return Ok(());
+        }
+        port.stop().map_err(|error| error.to_string())?;
+        self.run(&port)
     }
 
     /// Has the device, which started, bring frames to queues by the rules of the configuration.
@@ -220,14 +231,16 @@ impl Device {
     /// Lets the device reach a guest's memory, if it can fill buffers there for this queue.
     pub(super) fn share(&self, queue: usize, memory: &Arc<Memory>) -> Result<Arc<SharedMemory>, String> {
         let name = &self.info.name;
-        if self.iova == Iova::Physical && self.info.bus != Bus::Vdev {
+        // The kernel keeps the pages of memory that is registered.
+        let is_guarded = self.iova == Iova::Virtual || self.info.bus == Bus::Vdev || self.info.registers;
+        if !is_guarded && !self.settings.maps_without_iommu {
             return Err(format!(
                 "no IOMMU guards memory from {name}: a guest could take pages back that the device still writes to; bind it to vfio-pci, with \
-                 an IOMMU"
+                 an IOMMU, or set `unsafe-map-without-iommu` of the port"
             ));
         }
-        if WRITE_BEFORE.contains(&self.info.driver.as_str()) {
-            return Err(format!("the driver of {name} writes before frames, where a guest's buffers have no room"));
+        if let Some(why) = &self.info.own_only {
+            return Err(format!("{name} gets no buffers of guests: {why}"));
         }
         let most = LEND_ROOM - NET_HEADER - OVERHEAD;
         if self.mtu > most {
@@ -281,9 +294,7 @@ impl Device {
         }
         if port.stop().is_ok() {
             let left = out(Duration::ZERO);
-            if left == 0 && port.start().is_ok() {
-                let _ = port.set_promiscuous(true);
-                self.add_rules(&port);
+            if left == 0 && self.run(&port).is_ok() {
                 return Ok(Some("the device was stopped"));
             }
         }
@@ -340,7 +351,7 @@ impl Device {
     pub(super) fn losses(&self) -> [(Reason, u64); 3] {
         let port = self.port();
         let (received, sent) = port.dropped();
-        [(Reason::KernelLoss, port.stats().missed), (Reason::TooLong, received), (Reason::Refused, sent)]
+        [(Reason::DeviceLoss, port.stats().missed), (Reason::TooLong, received), (Reason::Refused, sent)]
     }
 
     /// Describes the port for display.

@@ -95,6 +95,7 @@ impl ZeroCopyQueue for DpdkQueue {
                 memories.iter().map(|memory| self.device.share(self.index, memory)).collect()
             };
             self.refused = shared.map(|reached| self.reached = reached).err();
+            self.device.register().inspect_err(|_| self.device.fail())?;
         }
         self.refused.clone().map_or(Ok(()), Err)
     }

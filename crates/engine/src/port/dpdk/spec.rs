@@ -44,6 +44,11 @@ pub struct Keys {
     /// MTU that the device gets. Without it the device keeps its own, and the switch sends frames for an MTU of 1500.
     #[schemars(range(min = MTUS.start, max = MTUS.end - 1))]
     pub mtu: Field<i64>,
+    /// Map the port to guests although no IOMMU guards memory from its device, as with uio. **Unsafe**: the device writes to the machine's
+    /// own addresses, so when a guest gives pages back, frames land in the memory of whoever gets them next, another program or the kernel.
+    /// Only for guests that may do anything to the machine.
+    #[schemars(extend("default" = false))]
+    pub unsafe_map_without_iommu: Field<bool>,
     /// Of a port of driver `af_xdp` or `dpdk`: a rule for the NIC, which brings frames to a MAC address to a queue. The switch asks
     /// the NIC for it (as `ethtool -N` does, or by DPDK's rte_flow) and removes it when the port closes, even if the NIC had it
     /// before. `millrace ctl ports` shows the rules that the NIC refuses.
@@ -57,13 +62,29 @@ impl KindKeys for Keys {
     fn build(&self, section: &mut Section<'_>) -> Settings {
         let queues = section.queues(&self.queues);
         let mtu = self.mtu.as_ref().map(|_| section.number("mtu", &self.mtu, &MTUS, 1500) as u16);
+        let device = section.device(&self.device);
         Settings {
-            device: section.device(&self.device),
+            maps_without_iommu: self.maps_without_iommu(section, &device),
+            device,
             steer: SteerKeys::build_all(&self.steer, section, queues),
             queues,
             queue_size: section.queue_size(&self.queue_size, DEFAULT_QUEUE_SIZE),
             mtu,
         }
+    }
+}
+
+impl Keys {
+    fn maps_without_iommu(&self, section: &mut Section<'_>, device: &str) -> bool {
+        let Some(at) = self.unsafe_map_without_iommu.as_ref().filter(|at| at.value) else { return false };
+        if !device.is_empty() && !::dpdk::is_pci(device) {
+            section.error(
+                &at.span,
+                "`unsafe-map-without-iommu` means nothing for a virtual device",
+                "remove it: an IOMMU guards memory from NICs, and this device is a part of the switch",
+            );
+        }
+        true
     }
 }
 
@@ -78,6 +99,8 @@ pub struct Settings {
     pub queue_size: u16,
     /// MTU that the device gets; unchanged if `None`.
     pub mtu: Option<u16>,
+    /// Whether a device that no IOMMU guards memory from is mapped all the same.
+    pub maps_without_iommu: bool,
     /// Rules for the NIC.
     pub steer: Vec<Steer>,
 }

@@ -110,7 +110,14 @@ fn every_driver_takes_its_options() {
     };
     let steer = Steer { mac: MacAddr([2, 0, 0, 0, 0, 1]), queue: 1 };
     let device = "net_tap0,iface=t1".into();
-    let dpdk = dpdk::Settings { device, queues: 2, queue_size: 64, mtu: Some(1400), steer: vec![steer] };
+    let dpdk = dpdk::Settings {
+        device,
+        queues: 2,
+        queue_size: 64,
+        mtu: Some(1400),
+        maps_without_iommu: false,
+        steer: vec![steer],
+    };
     assert_eq!(*drivers[5], Driver::Dpdk(dpdk));
     assert_eq!(*drivers[3], xdp("eth2", 2, XdpMode::ZeroCopy, 512, vec![steer]));
     assert_eq!(*drivers[4], xdp("eth3", 1, XdpMode::Auto, 1024, vec![]));
