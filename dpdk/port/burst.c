@@ -128,7 +128,7 @@ static inline uint32_t deliver(struct mr_receive *receive, struct rte_mbuf *fram
 static inline bool ask(struct mr_receive *receive, uint32_t most)
 {
     receive->next = 0;
-    receive->held = rte_eth_rx_burst(receive->port, receive->queue, receive->frames, (uint16_t)RTE_MIN(most, BURST));
+    receive->held = rte_eth_rx_burst(receive->port, receive->queue, receive->frames, (uint16_t)RTE_MIN(most, (uint32_t)BURST));
     for (uint16_t i = 0; i < RTE_MIN(receive->held, 4); i++)
         rte_prefetch0(receive->frames[i] + 1);
     return receive->held > 0;
