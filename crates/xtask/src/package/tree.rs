@@ -1,0 +1,60 @@
+//! The files of a package that are made: the program, what it prints of itself, and the licences of what is in it. The others are taken
+//! from the repository by the lists in `crates/millrace/Cargo.toml`.
+
+use super::arch::Arch;
+use super::{Maker, notices, word};
+use crate::debian::make as make_directory;
+use crate::failure::Failure;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Shells, and the files of their completions: as all distributions have it but for zsh, where theirs differ.
+const SHELLS: [(&str, &str); 3] = [("bash", "millrace"), ("zsh", "_millrace"), ("fish", "millrace.fish")];
+
+/// Where the tree is. Each package begins with an empty one.
+pub fn root(maker: &Maker<'_>) -> PathBuf {
+    maker.place("tree")
+}
+
+/// Makes the tree for a program.
+pub fn make(maker: &Maker<'_>, arch: Arch, program: &Path) -> Result<(), Failure> {
+    let root = root(maker);
+    if root.exists() {
+        fs::remove_dir_all(&root).map_err(|e| format!("cannot empty {}: {e}", root.display()))?;
+    }
+    let [manual, completions] = ["man", "completions"].map(|name| root.join(name));
+    [&manual, &completions].into_iter().try_for_each(|directory| make_directory(directory))?;
+    let installed = word(&root.join("millrace"));
+    let strip = ["--strip-all", "--remove-section=.comment", "-o", &installed, &word(program)];
+    maker.context.command(&arch.tool("strip")).args(&strip).output()?;
+    run(maker, arch, &installed, &["manual", &word(&manual)])?;
+    compress(maker, &manual)?;
+    for (shell, file) in SHELLS {
+        write(&completions.join(file), &run(maker, arch, &installed, &["completions", shell])?)?;
+    }
+    let notices = root.join("notices");
+    make_directory(&notices)?;
+    write(&notices.join("licences-of-crates"), &notices::of_crates(maker.context, arch.glibc())?)?;
+    compress(maker, &notices)
+}
+
+/// Runs the program, in an emulator if it is for another processor.
+fn run(maker: &Maker<'_>, arch: Arch, program: &str, arguments: &[&str]) -> Result<String, Failure> {
+    let run = match Arch::of_this_machine()? == arch {
+        true => maker.context.command(program),
+        false => {
+            let libraries = format!("/usr/{}-linux-gnu", arch.rust());
+            maker.context.command(&format!("qemu-{}", arch.rust())).args(&["-L", &libraries, program])
+        }
+    };
+    run.args(arguments).output()
+}
+
+/// Compresses all files of a directory, without the time.
+fn compress(maker: &Maker<'_>, directory: &Path) -> Result<(), Failure> {
+    maker.context.command("sh").args(&["-c", "gzip --best --no-name *"]).inside(directory).output().map(drop)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|e| format!("cannot write {}: {e}", path.display()).into())
+}
