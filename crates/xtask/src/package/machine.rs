@@ -32,7 +32,7 @@ pub fn test(maker: &Maker<'_>) -> Result<(), Failure> {
     let suite = suite.ok_or("this is not a release of Debian")?;
     let arch = Arch::of_this_machine()?;
     let newer = Maker { context, time: maker.time.clone(), revision: format!("{}.1", maker.revision) };
-    newer.deb_of(arch, arch.debian(), "millrace")?;
+    newer.deb_of(arch, "millrace", &["--variant", arch.debian()])?;
     let packages = [maker, &newer].map(|maker| maker.deb_path(arch, "millrace"));
     let debian = Debian::of_this_processor(context, suite, &place)?;
     let kernel = debian.kernel(&format!("linux-image-cloud-{}", arch.debian()))?;

@@ -16,6 +16,11 @@ pub fn root(maker: &Maker<'_>) -> PathBuf {
     maker.place("tree")
 }
 
+/// Where the files of the package with the plugins for DPDK are.
+pub fn dpdk(maker: &Maker<'_>) -> PathBuf {
+    maker.place("dpdk")
+}
+
 /// Makes the tree for a program.
 pub fn make(maker: &Maker<'_>, arch: Arch, program: &Path) -> Result<(), Failure> {
     let root = root(maker);
@@ -36,6 +41,19 @@ pub fn make(maker: &Maker<'_>, arch: Arch, program: &Path) -> Result<(), Failure
     make_directory(&notices)?;
     write(&notices.join("licences-of-crates"), &notices::of_crates(maker.context, arch.glibc())?)?;
     compress(maker, &notices)
+}
+
+/// Writes Debian's changelog of a package. All packages that are made of one commit have the same entry.
+pub fn changelog(maker: &Maker<'_>, name: &str) -> Result<(), Failure> {
+    let place = if name == "millrace" { root(maker) } else { dpdk(maker) };
+    let date = ["--utc", "--rfc-email", "--date", &format!("@{}", maker.time)];
+    let date = maker.context.command("date").args(&date).output()?;
+    let (version, revision) = (maker.version(), &maker.revision);
+    let text = format!(
+        "{name} ({version}-{revision}) unstable; urgency=medium\n\n  * The changes are in CHANGELOG.md of the sources.\n\n \
+         -- The Millrace authors <millrace@users.noreply.github.com>  {date}"
+    );
+    write(&place.join("changelog"), &text)
 }
 
 /// Runs the program, in an emulator if it is for another processor.
