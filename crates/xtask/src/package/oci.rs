@@ -37,8 +37,8 @@ pub fn image(maker: &Maker<'_>, arch: Arch) -> Result<PathBuf, Failure> {
         to.parent().map_or(Ok(()), make)?;
         fs::copy(&from, &to).map_err(|e| format!("cannot copy {}: {e}", from.display()))?;
     }
-    // Guests' sockets, and where a volume with them is put.
-    make(&layer.join("run/millrace"))?;
+    // Sockets of guests and capture files, and where volumes with them are put.
+    ["run/millrace", "var/lib/millrace"].into_iter().try_for_each(|directory| make(&layer.join(directory)))?;
     let packed = place.join("layer.tar");
     archive(maker, &layer, &packed)?;
     let layer =

@@ -12,7 +12,7 @@ files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp 
     -o -path /var/log -o -path /run/log -o -path /run/dbus -o -path /var/cache -o -path /test -o -path /var/lib/systemd \) -prune -o -print; \
     find /run /etc /var/lib/systemd -name '*millrace*'; getent passwd; getent group; }
 
-insmod /test/tun.ko
+/test/busybox insmod /test/tun.ko
 files | sort -u >/test/before
 
 say "install"
