@@ -1,7 +1,7 @@
 //! The programs of packages: built without this machine's paths, for another processor if need be.
 
 use super::arch::Arch;
-use super::{Maker, tree, word};
+use super::maker::{Maker, word};
 use crate::failure::Failure;
 use std::fs;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub fn program(maker: &Maker<'_>, target: &str) -> Result<PathBuf, Failure> {
 
 /// Builds the plugins for the DPDK of this machine, into the tree of their package.
 pub fn plugins(maker: &Maker<'_>) -> Result<(), Failure> {
-    let (place, to) = (maker.place("build"), tree::dpdk(maker));
+    let (place, to) = (maker.place("build"), maker.dpdk());
     fs::create_dir_all(&to).map_err(|e| format!("cannot create {}: {e}", to.display()))?;
     for (directory, plugin) in [("dpdk/port", "libmillrace_dpdk.so"), ("dpdk/net_paflow", "librte_net_paflow.so")] {
         let make = maker.context.command("make").args(&["-C", directory, "PROFILE=release"]);

@@ -1,7 +1,8 @@
 //! A Debian of this machine's release, booted with systemd in an emulator, in which the package is installed, used and purged.
 
 use super::arch::Arch;
-use super::{Maker, word};
+use super::deb;
+use super::maker::{Maker, word};
 use crate::command::Context;
 use crate::debian::{Debian, make, mirror};
 use crate::failure::Failure;
@@ -32,8 +33,7 @@ pub fn test(maker: &Maker<'_>) -> Result<(), Failure> {
     let suite = suite.ok_or("this is not a release of Debian")?;
     let arch = Arch::of_this_machine()?;
     let newer = Maker { context, time: maker.time.clone(), revision: format!("{}.1", maker.revision) };
-    newer.deb_of(arch, "millrace", &["--variant", arch.debian()])?;
-    let packages = [maker, &newer].map(|maker| maker.deb_path(arch, "millrace"));
+    let packages = [deb::millrace(maker, arch)?, deb::millrace(&newer, arch)?];
     let debian = Debian::of_this_processor(context, suite, &place)?;
     let kernel = debian.kernel(&format!("linux-image-cloud-{}", arch.debian()))?;
     let root = place.join(format!("{suite}.tar"));

@@ -3,9 +3,12 @@
 
 mod arch;
 mod build;
+mod deb;
 mod machine;
+mod maker;
 mod notices;
 mod oci;
+mod rpm;
 mod tree;
 
 use crate::command::Context;
@@ -13,7 +16,7 @@ use crate::failure::Failure;
 use crate::tools::{Need, prepare};
 use arch::Arch;
 use clap::{Args, ValueEnum};
-use std::path::{Path, PathBuf};
+use maker::Maker;
 
 #[derive(Args)]
 pub struct PackageArguments {
@@ -46,16 +49,17 @@ pub fn run(context: &Context, arguments: &PackageArguments) -> Result<(), Failur
     let asked = |format| arguments.formats.is_empty() || arguments.formats.contains(&format);
     let formats = [Format::Deb, Format::Rpm, Format::Oci].into_iter().filter(|&format| asked(format));
     let formats: Vec<Format> = formats.collect();
-    if arguments.test && !formats.contains(&Format::Deb) {
-        return Err("the test is of the Debian package: name `deb` as well".into());
-    }
     let here = Arch::of_this_machine()?;
     let archs = if arguments.arch.is_empty() { vec![here] } else { arguments.arch.clone() };
+    if arguments.test && (archs != [here] || !formats.contains(&Format::Deb)) {
+        return Err(
+            "the test is of the Debian package for this machine's processor: name `deb`, and no other --arch".into()
+        );
+    }
     prepare(context, &[Need::Packagers])?;
     if archs.iter().any(|&arch| arch != here) || formats.contains(&Format::Oci) {
         prepare(context, &[Need::Platforms])?;
     }
-    // Equal sources make equal packages: files are as old as the commit.
     let time = context.command("git").args(&["log", "-1", "--format=%ct"]).output()?.trim().to_owned();
     let maker = Maker { context, time, revision: arguments.revision.to_string() };
     let all = archs.len() * formats.len();
@@ -64,9 +68,9 @@ pub fn run(context: &Context, arguments: &PackageArguments) -> Result<(), Failur
         for &format in &formats {
             println!("==> {} of {all}: {format:?} for {}", made.len() + 1, arch.debian());
             made.push(match format {
-                Format::Deb => maker.deb(arch)?,
-                Format::Rpm => vec![maker.rpm(arch)?],
-                Format::Oci => vec![maker.oci(arch)?],
+                Format::Deb => deb::make(&maker, arch)?,
+                Format::Rpm => vec![rpm::make(&maker, arch)?],
+                Format::Oci => vec![oci::make(&maker, arch)?],
             });
         }
     }
@@ -76,81 +80,4 @@ pub fn run(context: &Context, arguments: &PackageArguments) -> Result<(), Failur
         println!("{:7.1} MB  {}", size as f64 / 1e6, path.strip_prefix(&context.root).unwrap_or(path).display());
     }
     if arguments.test { machine::test(&maker) } else { Ok(()) }
-}
-
-/// What all packages of a run share.
-struct Maker<'c> {
-    context: &'c Context,
-    /// Time of the commit, in seconds since 1970.
-    time: String,
-    revision: String,
-}
-
-impl Maker<'_> {
-    /// Returns a place for packages, and for what they are made of.
-    fn place(&self, name: &str) -> PathBuf {
-        self.context.target("package").join(name)
-    }
-
-    fn version(&self) -> &'static str {
-        env!("CARGO_PKG_VERSION")
-    }
-
-    /// Makes the Debian packages, and checks them with Debian's own checks.
-    fn deb(&self, arch: Arch) -> Result<Vec<PathBuf>, Failure> {
-        let program = build::program(self, arch.glibc())?;
-        tree::make(self, arch, &program)?;
-        // The variant is named after the processor.
-        let mut packages = vec![self.deb_of(arch, "millrace", &["--variant", arch.debian()])?];
-        if arch == Arch::of_this_machine()? {
-            build::plugins(self)?;
-            packages.push(self.deb_of(arch, "millrace-dpdk", &[])?);
-        } else {
-            println!("NOT MADE: millrace-dpdk for {}; it takes that machine's DPDK", arch.debian());
-        }
-        let names: Vec<_> = packages.iter().map(|path| word(path)).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        // The packages are not uploaded to Debian, so there is no report that asked for them.
-        let strict = ["--allow-root", "--fail-on", "error,warning", "--suppress-tags", "initial-upload-closes-no-bugs"];
-        self.context.command("lintian").args(&strict).args(&names).run()?;
-        Ok(packages)
-    }
-
-    /// Makes a Debian package by the lists of a crate.
-    fn deb_of(&self, arch: Arch, name: &str, options: &[&str]) -> Result<PathBuf, Failure> {
-        let output = self.deb_path(arch, name);
-        tree::changelog(self, name)?;
-        // Programs are built and stripped already.
-        let words = ["deb", "--no-build", "--no-strip", "--quiet", "--target", arch.glibc(), "--package", name];
-        let place = ["--deb-revision", &self.revision, "--output", &word(&output)];
-        self.context.cargo(&words).args(options).args(&place).env("SOURCE_DATE_EPOCH", &self.time).run()?;
-        Ok(output)
-    }
-
-    fn deb_path(&self, arch: Arch, name: &str) -> PathBuf {
-        self.place(&format!("{name}_{}-{}_{}.deb", self.version(), self.revision, arch.debian()))
-    }
-
-    fn rpm(&self, arch: Arch) -> Result<PathBuf, Failure> {
-        let program = build::program(self, arch.glibc())?;
-        tree::make(self, arch, &program)?;
-        let output = self.place(&format!("millrace-{}-{}.{}.rpm", self.version(), self.revision, arch.rust()));
-        let (place, release) = (output.display().to_string(), format!("release = \"{}\"", self.revision));
-        let words = ["generate-rpm", "--package", "crates/millrace", "--target", arch.glibc()];
-        // It reads the program's libraries, of any processor; the built-in way runs it.
-        let options = ["--auto-req", "find-requires", "--set-metadata", &release, "--output", &place];
-        self.context.cargo(&words).args(&options).env("SOURCE_DATE_EPOCH", &self.time).run()?;
-        Ok(output)
-    }
-
-    fn oci(&self, arch: Arch) -> Result<PathBuf, Failure> {
-        let program = build::program(self, arch.musl())?;
-        tree::make(self, arch, &program)?;
-        oci::image(self, arch)
-    }
-}
-
-/// Returns a path as a word of a command line.
-fn word(path: &Path) -> String {
-    path.display().to_string()
 }

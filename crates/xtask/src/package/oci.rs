@@ -2,8 +2,9 @@
 //! (OCI Image Format 1.0: image-layout.md, manifest.md, config.md, layer.md.)
 
 use super::arch::Arch;
-use super::{Maker, tree, word};
-use crate::debian::make;
+use super::maker::{Maker, word};
+use super::{build, tree};
+use crate::debian;
 use crate::failure::Failure;
 use serde_json::{Value, json};
 use std::fs;
@@ -23,22 +24,26 @@ const REPOSITORY: [(&str, &str); 3] = [
 /// Options of tar that make equal archives of equal files.
 const EQUAL: [&str; 5] = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
 
-/// Makes the image of the program in the tree, and returns its archive.
-pub fn image(maker: &Maker<'_>, arch: Arch) -> Result<PathBuf, Failure> {
+/// Makes the image for a processor, and returns its archive.
+pub fn make(maker: &Maker<'_>, arch: Arch) -> Result<PathBuf, Failure> {
+    let program = build::program(maker, arch.musl())?;
+    tree::make(maker, arch, &program)?;
     let place = maker.place("oci");
     if place.exists() {
         fs::remove_dir_all(&place).map_err(|e| format!("cannot empty {}: {e}", place.display()))?;
     }
     let (layer, layout) = (place.join("layer"), place.join("layout"));
-    make(&layout.join("blobs/sha256"))?;
-    let files = TREE.map(|(from, to)| (tree::root(maker).join(from), to)).into_iter();
+    debian::make(&layout.join("blobs/sha256"))?;
+    let files = TREE.map(|(from, to)| (maker.tree().join(from), to)).into_iter();
     for (from, to) in files.chain(REPOSITORY.map(|(from, to)| (maker.context.root.join(from), to))) {
         let to = layer.join(to);
-        to.parent().map_or(Ok(()), make)?;
+        to.parent().map_or(Ok(()), debian::make)?;
         fs::copy(&from, &to).map_err(|e| format!("cannot copy {}: {e}", from.display()))?;
     }
-    // Sockets of guests and capture files, and where volumes with them are put.
-    ["run/millrace", "var/lib/millrace"].into_iter().try_for_each(|directory| make(&layer.join(directory)))?;
+    // Sockets of guests and capture files, and where volumes with them are put; what the demonstration needs.
+    ["run/millrace", "var/lib/millrace", "tmp"]
+        .into_iter()
+        .try_for_each(|directory| debian::make(&layer.join(directory)))?;
     let packed = place.join("layer.tar");
     archive(maker, &layer, &packed)?;
     let layer =
@@ -69,8 +74,9 @@ pub fn image(maker: &Maker<'_>, arch: Arch) -> Result<PathBuf, Failure> {
     const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
     let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer]});
     let mut manifest = blob(maker, &layout, manifest.to_string().as_bytes(), MANIFEST)?;
-    manifest["annotations"] =
-        json!({"org.opencontainers.image.ref.name": format!("localhost/millrace:{}", maker.version())});
+    let name = format!("localhost/millrace:{}", maker.version());
+    // The second is what containerd and those who use it look for.
+    manifest["annotations"] = json!({"org.opencontainers.image.ref.name": name, "io.containerd.image.name": name});
     manifest["platform"] = json!({"architecture": arch.debian(), "os": "linux"});
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     write(&layout.join("index.json"), index.to_string().as_bytes())?;

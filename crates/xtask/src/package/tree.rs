@@ -2,33 +2,24 @@
 //! from the repository by the lists in `crates/millrace/Cargo.toml`.
 
 use super::arch::Arch;
-use super::{Maker, notices, word};
-use crate::debian::make as make_directory;
+use super::maker::{Maker, word};
+use super::notices;
+use crate::debian;
 use crate::failure::Failure;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Shells, and the files of their completions: as all distributions have it but for zsh, where theirs differ.
 const SHELLS: [(&str, &str); 3] = [("bash", "millrace"), ("zsh", "_millrace"), ("fish", "millrace.fish")];
 
-/// Where the tree is. Each package begins with an empty one.
-pub fn root(maker: &Maker<'_>) -> PathBuf {
-    maker.place("tree")
-}
-
-/// Where the files of the package with the plugins for DPDK are.
-pub fn dpdk(maker: &Maker<'_>) -> PathBuf {
-    maker.place("dpdk")
-}
-
-/// Makes the tree for a program.
+/// Makes the tree for a program, from an empty one.
 pub fn make(maker: &Maker<'_>, arch: Arch, program: &Path) -> Result<(), Failure> {
-    let root = root(maker);
+    let root = maker.tree();
     if root.exists() {
         fs::remove_dir_all(&root).map_err(|e| format!("cannot empty {}: {e}", root.display()))?;
     }
     let [manual, completions] = ["man", "completions"].map(|name| root.join(name));
-    [&manual, &completions].into_iter().try_for_each(|directory| make_directory(directory))?;
+    [&manual, &completions].into_iter().try_for_each(|directory| debian::make(directory))?;
     let installed = word(&root.join("millrace"));
     let strip = ["--strip-all", "--remove-section=.comment", "-o", &installed, &word(program)];
     maker.context.command(&arch.tool("strip")).args(&strip).output()?;
@@ -38,14 +29,13 @@ pub fn make(maker: &Maker<'_>, arch: Arch, program: &Path) -> Result<(), Failure
         write(&completions.join(file), &run(maker, arch, &installed, &["completions", shell])?)?;
     }
     let notices = root.join("notices");
-    make_directory(&notices)?;
+    debian::make(&notices)?;
     write(&notices.join("licences-of-crates"), &notices::of_crates(maker.context, arch.glibc())?)?;
     compress(maker, &notices)
 }
 
-/// Writes Debian's changelog of a package. All packages that are made of one commit have the same entry.
-pub fn changelog(maker: &Maker<'_>, name: &str) -> Result<(), Failure> {
-    let place = if name == "millrace" { root(maker) } else { dpdk(maker) };
+/// Writes Debian's changelog of a package beside its files.
+pub fn changelog(maker: &Maker<'_>, place: &Path, name: &str) -> Result<(), Failure> {
     let date = ["--utc", "--rfc-email", "--date", &format!("@{}", maker.time)];
     let date = maker.context.command("date").args(&date).output()?;
     let (version, revision) = (maker.version(), &maker.revision);
