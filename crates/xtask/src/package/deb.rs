@@ -13,8 +13,7 @@ pub fn make(maker: &Maker<'_>, arch: Arch) -> Result<Vec<PathBuf>, Failure> {
     let mut packages = vec![millrace(maker, arch)?];
     if arch == Arch::of_this_machine()? {
         build::plugins(maker)?;
-        tree::changelog(maker, &maker.dpdk(), "millrace-dpdk")?;
-        packages.push(package(maker, arch, "millrace-dpdk", &[])?);
+        packages.push(plugins(maker, arch)?);
     } else {
         println!("NOT MADE: millrace-dpdk for {}; it takes that machine's DPDK", arch.debian());
     }
@@ -31,6 +30,12 @@ pub fn millrace(maker: &Maker<'_>, arch: Arch) -> Result<PathBuf, Failure> {
     tree::changelog(maker, &maker.tree(), "millrace")?;
     // The variant is named after the processor.
     package(maker, arch, "millrace", &["--variant", arch.debian()])
+}
+
+/// Makes the package of the plugins for DPDK.
+pub fn plugins(maker: &Maker<'_>, arch: Arch) -> Result<PathBuf, Failure> {
+    tree::changelog(maker, &maker.dpdk(), "millrace-dpdk")?;
+    package(maker, arch, "millrace-dpdk", &[])
 }
 
 /// Makes a package by the lists of a crate.

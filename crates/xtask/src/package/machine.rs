@@ -13,8 +13,11 @@ use std::path::{Path, PathBuf};
 /// Packages of the machine, besides those that are in any Debian.
 const PACKAGES: &str = "systemd-sysv,udev,dbus,iproute2,iputils-ping,procps";
 
+/// Drivers of DPDK, whose packages have the number of its interface at their end.
+const DRIVERS: [&str; 2] = ["librte-net-af-packet", "librte-mempool-ring"];
+
 /// Modules of the kernel for ports.
-const MODULES: [&str; 1] = ["tun"];
+const MODULES: [&str; 2] = ["tun", "veth"];
 
 /// Seconds that the machine may take. It takes about two minutes, and much more on a busy machine.
 const LIMIT: &str = "3600";
@@ -33,17 +36,30 @@ pub fn test(maker: &Maker<'_>) -> Result<(), Failure> {
     let suite = suite.ok_or("this is not a release of Debian")?;
     let arch = Arch::of_this_machine()?;
     let newer = Maker { context, time: maker.time.clone(), revision: format!("{}.1", maker.revision) };
-    let packages = [deb::millrace(maker, arch)?, deb::millrace(&newer, arch)?];
+    let packages = [deb::millrace(maker, arch)?, deb::millrace(&newer, arch)?, deb::plugins(maker, arch)?];
     let debian = Debian::of_this_processor(context, suite, &place)?;
     let kernel = debian.kernel(&format!("linux-image-cloud-{}", arch.debian()))?;
-    let root = place.join(format!("{suite}.tar"));
-    if !root.exists() {
+    let (root, list) = (place.join("root.tar"), place.join("root.list"));
+    let wanted = format!("{suite} {PACKAGES},{}", libraries(context, &packages[2])?);
+    if fs::read_to_string(&list).ok().is_none_or(|made| made != wanted) {
+        let (suite, include) = wanted.split_once(' ').expect("there is one");
         let bootstrap =
-            ["--quiet", "--variant=essential", "--include", PACKAGES, suite, &word(&root), &mirror(context)?];
+            ["--quiet", "--variant=essential", "--include", include, suite, &word(&root), &mirror(context)?];
         context.command("mmdebstrap").args(&bootstrap).named("a minimal Debian").run()?;
+        fs::write(&list, &wanted).map_err(|e| format!("cannot write {}: {e}", list.display()))?;
     }
     let initrd = pack(context, &place, &root, &kernel, &packages)?;
     boot(context, &kernel, &initrd)
+}
+
+/// Returns the libraries of DPDK that a package depends on, and the drivers for them.
+fn libraries(context: &Context, package: &Path) -> Result<String, Failure> {
+    let depends = context.command("dpkg-deb").args(&["--field", &word(package), "Depends"]).output()?;
+    let names = depends.split(',').filter_map(|one| one.split_whitespace().next());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("librte-")).map(str::to_owned).collect();
+    let number = names.iter().find_map(|name| name.strip_prefix("librte-eal")).unwrap_or_default().to_owned();
+    names.extend(DRIVERS.map(|driver| format!("{driver}{number}")));
+    Ok(names.join(","))
 }
 
 /// Packs what the machine begins with: the archive of its files, and a program that unpacks it. A disk would take drivers.
@@ -52,7 +68,7 @@ fn pack(
     place: &Path,
     root: &Path,
     kernel: &Path,
-    packages: &[PathBuf; 2],
+    packages: &[PathBuf; 3],
 ) -> Result<PathBuf, Failure> {
     let tree = place.join("initrd");
     if tree.exists() {
@@ -65,8 +81,9 @@ fn pack(
     };
     copy(root, tree.join("root.tar"))?;
     copy(Path::new("/bin/busybox"), tree.join("busybox"))?;
-    copy(&packages[0], test.join("first.deb"))?;
-    copy(&packages[1], test.join("second.deb"))?;
+    for (package, name) in packages.iter().zip(["first.deb", "second.deb", "dpdk.deb"]) {
+        copy(package, test.join(name))?;
+    }
     for module in MODULES {
         let found = context.command("find").args(&[&word(kernel), "-name", &format!("{module}.ko*")]).output()?;
         let path = Path::new(found.lines().next().ok_or_else(|| format!("the kernel has no module {module}"))?);

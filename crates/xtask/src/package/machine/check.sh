@@ -12,7 +12,7 @@ files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp 
     -o -path /var/log -o -path /run/log -o -path /run/dbus -o -path /var/cache -o -path /test -o -path /var/lib/systemd \) -prune -o -print; \
     find /run /etc /var/lib/systemd -name '*millrace*'; getent passwd; getent group; }
 
-/test/busybox insmod /test/tun.ko
+for module in /test/*.ko; do /test/busybox insmod "$module"; done
 files | sort -u >/test/before
 
 say "install"
@@ -30,7 +30,13 @@ grep -q '"seccomp":{"active":true' /test/confinement
 if grep -q CAP_CHOWN /test/confinement; then echo "CAP_CHOWN is left"; false; fi
 grep -q 'CAP_NET_ADMIN' /test/confinement
 
-say "two taps and a guest's socket, by a reload"
+say "two taps, an interface and a guest's socket, by a reload"
+ip netns add other
+ip link add nic type veth peer name far
+ip link set far netns other
+ip link set nic up
+ip -n other address add 10.0.0.3/24 dev far
+ip -n other link set far up
 cat >>/etc/millrace/millrace.toml <<'END'
 [[port]]
 name = "left"
@@ -43,6 +49,11 @@ driver = "tap"
 interface = "right"
 
 [[port]]
+name = "nic"
+driver = "af_xdp"
+interface = "nic"
+
+[[port]]
 name = "vm1"
 driver = "vhost-user"
 socket = "/run/millrace/vm1.sock"
@@ -51,26 +62,28 @@ record-to = "/var/lib/millrace/vm1.pcap"
 
 [[bridge]]
 name = "br0"
-ports = ["left", "right", "vm1"]
+ports = ["left", "right", "nic", "vm1"]
 END
 millrace check /etc/millrace/millrace.toml
 before=$(value MainPID)
 systemctl reload millrace
 test "$(value MainPID)" = "$before"
-until_true sh -c 'systemctl show --value -p StatusText millrace | grep -q "ports: 3"'
+until_true sh -c 'systemctl show --value -p StatusText millrace | grep -q "ports: 4"'
 millrace ctl ports
 test -S /run/millrace/vm1.sock
 test -f /var/lib/millrace/vm1.pcap
 
-say "ping from one tap to the other"
-ip netns add other
-ip link set right netns other
+say "ping from one tap to the other, and to what is behind the interface"
+ip netns add second
+ip link set right netns second
 ip address add 10.0.0.1/24 dev left
 ip link set left up
-ip -n other address add 10.0.0.2/24 dev right
-ip -n other link set right up
+ip -n second address add 10.0.0.2/24 dev right
+ip -n second link set right up
 until_true ping -c 1 -W 1 10.0.0.2
 ping -c 3 -i 0.2 10.0.0.2
+until_true ping -c 1 -W 1 10.0.0.3
+ping -c 3 -i 0.2 10.0.0.3
 millrace ctl stats
 
 say "a reload that is refused leaves all as it is"
@@ -89,10 +102,38 @@ cmp /test/good.toml /etc/millrace/millrace.toml
 
 say "restart: a socket gets its group"
 sed -i 's/^socket-mode.*/&\nsocket-group = "audio"/' /etc/millrace/millrace.toml
+ip netns delete second
 ip netns delete other
 systemctl restart millrace
 test "$(value MainPID)" != "$before"
 test "$(stat -c '%U %G %a' /run/millrace/vm1.sock)" = "millrace audio 660"
+
+say "a port of a driver of DPDK, with the package of the plugin"
+dpkg -i /test/dpdk.deb
+ip netns add other
+ip link add device type veth peer name far
+ip link set far netns other
+ip link set device up
+ip -n other address add 10.0.0.4/24 dev far
+ip -n other link set far up
+sed -i 's/"nic", "vm1"/"nic", "vm1", "device"/' /etc/millrace/millrace.toml
+cat >>/etc/millrace/millrace.toml <<'END'
+[dpdk]
+devices = ["net_af_packet0,iface=device"]
+memory = "64M"
+
+[[port]]
+name = "device"
+driver = "dpdk"
+device = "net_af_packet0"
+END
+millrace check /etc/millrace/millrace.toml
+systemctl restart millrace
+millrace ctl ports
+ip address add 10.0.0.1/24 dev left
+ip link set left up
+until_true ping -c 1 -W 1 10.0.0.4
+ping -c 3 -i 0.2 10.0.0.4
 
 say "a switch that stands still is started again"
 mkdir -p /run/systemd/system/millrace.service.d
@@ -110,17 +151,18 @@ systemctl daemon-reload
 
 say "stop"
 systemctl stop millrace
+ip netns delete other
 test "$(value Result)" = success
 test ! -e /run/millrace/millrace.sock
 
 say "remove: the configuration stays"
 systemctl start millrace
-dpkg -r millrace
+dpkg -r millrace-dpdk millrace
 test -f /etc/millrace/millrace.toml
 if pgrep -x millrace; then echo "it still runs"; false; fi
 
 say "purge: nothing is left"
-dpkg -P millrace
+dpkg -P millrace-dpdk millrace
 files | sort -u >/test/after
 diff /test/before /test/after
 say "done"
