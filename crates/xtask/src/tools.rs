@@ -79,7 +79,6 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, &[&platforms::PACKAGES[..], &arm64::PACKAGES].concat())?;
                 context.command("rustup").args(&["target", "add", platforms::ARM64_MUSL]).run()?;
             }
-            // Without its features: they add a TLS library for downloads that git does as well.
             Need::Packagers => {
                 packages(context, &["lintian", "rpm", "libdpdk-dev", "pkg-config", "make", "gcc"])?;
                 install(context, "cargo-deb", &[], |_| true)?;
@@ -90,6 +89,7 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 let emulator = if cfg!(target_arch = "aarch64") { "qemu-system-arm" } else { "qemu-system-x86" };
                 packages(context, &[emulator])?;
             }
+            // Without its features: they add a TLS library for downloads that git does as well.
             Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,
         }
     }

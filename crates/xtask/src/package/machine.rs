@@ -19,7 +19,7 @@ const DRIVERS: [&str; 2] = ["librte-net-af-packet", "librte-mempool-ring"];
 /// Modules of the kernel for ports.
 const MODULES: [&str; 2] = ["tun", "veth"];
 
-/// Seconds that the machine may take. It takes about two minutes, and much more on a busy machine.
+/// Seconds that the machine may take. It takes about three minutes, and much more on a busy machine.
 const LIMIT: &str = "3600";
 
 /// The line by which the machine says that all went well.
