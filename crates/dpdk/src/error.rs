@@ -11,8 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// There is no plugin.
     #[error(
-        "there is no plugin for DPDK at {}: install the Debian package libdpdk-dev and run `make -C dpdk/port`, or name it by \
-         MILLRACE_DPDK_PLUGIN", path.display()
+        "there is no plugin for DPDK at {}: install the package millrace-dpdk; or install the Debian package libdpdk-dev and run \
+         `make -C dpdk/port`; or name it by MILLRACE_DPDK_PLUGIN", path.display()
     )]
     Missing {
         /// Where it was looked for.

@@ -21,10 +21,10 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Returns where the plugin is looked for: at the path that the variable `MILLRACE_DPDK_PLUGIN` has, or else beside the program.
+    /// Returns where the plugin is looked for: at the path that the variable `MILLRACE_DPDK_PLUGIN` has, or else beside the program, or
+    /// in `../lib/millrace`, where packages have it.
     pub fn path() -> PathBuf {
-        let path =
-            env::var_os(VARIABLE).map(PathBuf::from).or_else(|| Some(env::current_exe().ok()?.with_file_name(FILE)));
+        let path = env::var_os(VARIABLE).map(PathBuf::from).or_else(|| Some(near(&env::current_exe().ok()?)));
         path.unwrap_or_else(|| FILE.into())
     }
 
@@ -70,6 +70,13 @@ impl Plugin {
     }
 }
 
+/// Returns the plugin's path for this program.
+fn near(program: &Path) -> PathBuf {
+    let beside = program.with_file_name(FILE);
+    let installed = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/millrace").join(FILE));
+    installed.filter(|installed| installed.exists() && !beside.exists()).unwrap_or(beside)
+}
+
 /// Returns what the loader says.
 fn said() -> String {
     // SAFETY: it returns a string of this thread, or null.
@@ -79,4 +86,24 @@ fn said() -> String {
     }
     // SAFETY: as above; it is valid until the next call.
     unsafe { CStr::from_ptr(said) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_plugin_is_beside_the_program_or_where_packages_have_it() {
+        let prefix = tempfile::tempdir().unwrap();
+        let [bin, lib] = ["bin", "lib/millrace"].map(|name| prefix.path().join(name));
+        [&bin, &lib].into_iter().for_each(|directory| fs::create_dir_all(directory).unwrap());
+        let program = bin.join("millrace");
+        // The first place is the one to name if there is none.
+        assert_eq!(near(&program), bin.join(FILE));
+        fs::write(lib.join(FILE), "").unwrap();
+        assert_eq!(near(&program), lib.join(FILE));
+        fs::write(bin.join(FILE), "").unwrap();
+        assert_eq!(near(&program), bin.join(FILE));
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ Examples:
     #[command(after_help = "\
 Exit status: 0 if the switch did everything that was requested; 1 if not, also if a reload was only done in part.
 Without --socket, the switch is looked for at its default sockets: $XDG_RUNTIME_DIR/millrace.sock,
-/run/millrace.sock, or millrace.sock in this directory.
+/run/millrace.sock, /run/millrace/millrace.sock (the service's), or millrace.sock in this directory.
 
 Examples:
   millrace ctl ports                   state, forwarding and recordings of all ports
@@ -105,6 +106,17 @@ Examples:
   millrace schema > millrace.schema.json                     for editors that check and complete TOML
   millrace schema --markdown > docs/configuration.md         the reference documentation")]
     Schema(SchemaOptions),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = "\
+Packages install these scripts. In a shell without:
+  source <(millrace completions bash)")]
+    Completions(CompletionsOptions),
+    /// Write the manual pages of all commands
+    #[command(after_help = "\
+Packages install these pages. Without a package:
+  mkdir -p ~/.local/share/man/man1
+  millrace manual ~/.local/share/man/man1")]
+    Manual(ManualOptions),
     /// Show frames moving through a separate switch, with no guest, no root and no configuration
     #[command(after_help = "\
 Example:
@@ -284,6 +296,22 @@ pub struct SchemaOptions {
     /// Print the reference documentation instead of the JSON schema
     #[arg(long)]
     pub markdown: bool,
+}
+
+/// Options of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsOptions {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// Options of `manual`.
+#[derive(Debug, Args)]
+pub struct ManualOptions {
+    /// Directory that the pages are written into
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: PathBuf,
 }
 
 /// Options of `demo`.

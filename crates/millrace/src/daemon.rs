@@ -7,6 +7,7 @@ use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Service, SharedSwitch};
 use crate::serve::{ListenError, Listener, Stop};
+use crate::service;
 use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::port::dpdk;
@@ -130,7 +131,10 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         if let Some(openflow) = openflow {
             scope.spawn(|| openflow.serve(&daemon.switch, &stop));
         }
+        scope.spawn(|| service::keep_alive(|| daemon.snapshot(), &stop));
+        service::ready();
         signals.obey(|signal| daemon.obey(signal));
+        service::stopping();
         stop.set();
     });
     tracing::info!("stopped");
@@ -214,6 +218,7 @@ impl Handler for Daemon {
     }
 
     fn reload(&self) -> Result<ReloadReport, String> {
+        service::reloading();
         let sockets = self.mend_sockets();
         let outcome = self.apply().map(|report| self.with_sockets(report, &sockets));
         match &outcome {
@@ -224,6 +229,7 @@ impl Handler for Daemon {
                 tracing::error!("not reloaded, nothing changed:\n{error}");
             }
         }
+        service::ready();
         outcome
     }
 

@@ -3,7 +3,7 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, DecodeOptions, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon, decode, demo, log, machine, terminal, top};
+use millrace::{config, ctl, daemon, decode, demo, log, machine, manual, terminal, top};
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
@@ -19,6 +19,9 @@ fn main() -> ExitCode {
         Command::Schema(options) => {
             print(if options.markdown { config::markdown() } else { format!("{:#}\n", config::schema()) })
         }
+        Command::Completions(options) => print(manual::completions(options.shell)),
+        Command::Manual(options) => manual::write(&options.directory)
+            .map_err(|error| format!("cannot write pages into {}: {error}", options.directory.display()).into()),
         Command::Demo(options) => demo::run(options.seconds, options.json).map_err(Into::into),
         Command::DemoFunction(options) => demo::run_function(&options),
     };

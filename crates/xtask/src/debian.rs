@@ -115,7 +115,7 @@ fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Returns the Debian mirror that this machine uses.
-fn mirror(context: &Context) -> Result<String, Failure> {
+pub fn mirror(context: &Context) -> Result<String, Failure> {
     let ask = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"];
     let found = context.command("apt-get").args(&ask).output()?;
     let first = found.lines().next().map(str::to_owned);

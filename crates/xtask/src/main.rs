@@ -13,6 +13,7 @@ mod end;
 mod failure;
 mod fuzz;
 mod instructions;
+mod package;
 mod part;
 mod passt_current;
 mod platforms;
@@ -47,6 +48,8 @@ enum Task {
     Verify(StepArguments),
     /// Run the tests of endurance: hundreds of millions of frames, every fuzzer for minutes
     Soak(SoakArguments),
+    /// Make packages and an image for containers, below target/package
+    Package(package::PackageArguments),
     /// Write the reference documentation that the program prints of itself
     Docs,
     /// Store the figures that later runs are compared with
@@ -123,6 +126,7 @@ fn run(task: &Task) -> Result<(), Failure> {
             context.cargo(&soak).env("MILLRACE_SOAK_FRAMES", arguments.frames.to_string()).run()?;
             fuzz::run(context, arguments.minutes * 60 * fuzz::names(context)?.len() as u32)
         }
+        Task::Package(arguments) => package::run(context, arguments),
         Task::Docs => {
             let arguments = ["run", "--quiet", "--package", "millrace", "--", "schema", "--markdown"];
             let text = context.cargo(&arguments).output()?;

@@ -13,6 +13,7 @@ const READ_BY: &[(&str, &[(&str, &str)])] = &[
     ("docs/", DOCUMENTS),
     (".md", DOCUMENTS),
     ("wireshark/", &[("e2e", "aggregation"), ("e2e", "docs")]),
+    ("packaging/", &[("millrace", "program")]),
     ("kmod/", &[("e2e", "exchange")]),
     ("dpdk/net_paflow/", &[("e2e", "aggregation"), ("e2e", "docs"), ("paflow-abi", "")]),
     ("dpdk/port/", &[("dpdk", "devices")]),

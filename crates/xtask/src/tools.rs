@@ -30,6 +30,10 @@ pub enum Need {
     Machines,
     /// cargo-deny.
     Deny,
+    /// Programs that make packages, and Debian's checks of them.
+    Packagers,
+    /// What makes a Debian to boot, and boots it.
+    Debian,
 }
 
 /// Installs everything needed, or reports what is missing and cannot be installed.
@@ -43,6 +47,8 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
                 packages(context, &["openvswitch-common", "python3-os-ken"])?;
                 // For the test of the Wireshark dissector, and those of capture files.
                 packages(context, &["tshark", "tcpdump"])?;
+                // systemd-analyze, for the test of the service.
+                packages(context, &["systemd"])?;
             }
             Need::HugePages => huge_pages(),
             Need::NoAutogroups => no_autogroups(),
@@ -72,6 +78,16 @@ pub fn prepare(context: &Context, needs: &[Need]) -> Result<(), Failure> {
             Need::Machines => {
                 packages(context, &[&platforms::PACKAGES[..], &arm64::PACKAGES].concat())?;
                 context.command("rustup").args(&["target", "add", platforms::ARM64_MUSL]).run()?;
+            }
+            Need::Packagers => {
+                packages(context, &["lintian", "rpm", "libdpdk-dev", "pkg-config", "make", "gcc"])?;
+                install(context, "cargo-deb", &[], |_| true)?;
+                install(context, "cargo-generate-rpm", &[], |_| true)?;
+            }
+            Need::Debian => {
+                packages(context, &["mmdebstrap", "busybox-static", "cpio", "xz-utils"])?;
+                let emulator = if cfg!(target_arch = "aarch64") { "qemu-system-arm" } else { "qemu-system-x86" };
+                packages(context, &[emulator])?;
             }
             // Without its features: they add a TLS library for downloads that git does as well.
             Need::Deny => install(context, "cargo-deny", &["--no-default-features"], |_| true)?,

@@ -350,7 +350,7 @@ pub struct RawWorker {
 #[schemars(rename = "control")]
 pub struct RawControl {
     /// Path of the socket, created with mode 0600. The default is the first that can be created of
-    /// `$XDG_RUNTIME_DIR/millrace.sock`, `/run/millrace.sock` and `millrace.sock` beside the configuration file.
+    /// `$XDG_RUNTIME_DIR/millrace.sock`, `$RUNTIME_DIRECTORY/millrace.sock` (a service's), `/run/millrace.sock` and `millrace.sock` beside the configuration file.
     pub socket: Field<String>,
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn find_socket() -> PathBuf {
     let here = Path::new("millrace.sock");
     let usual = default_control_socket(Path::new(""));
     // The switch may run as another user, with another default.
-    [usual.as_path(), Path::new("/run/millrace.sock"), here]
+    [usual.as_path(), Path::new("/run/millrace.sock"), Path::new("/run/millrace/millrace.sock"), here]
         .into_iter()
         .find(|path| path.exists())
         .map_or(usual.clone(), Path::to_owned)

@@ -7,6 +7,7 @@ mod mirror;
 mod outputs;
 mod recording;
 mod replay;
+mod service;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 mod top;
