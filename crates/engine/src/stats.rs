@@ -231,6 +231,17 @@ pub struct MappingStats {
     pub measured: bool,
 }
 
+/// State of one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortState {
+    /// Whether frames can pass.
+    pub up: bool,
+    /// Whether frames can pass, a peer is connected, or peers can connect to its socket.
+    pub open: bool,
+    /// State in one line of text.
+    pub detail: String,
+}
+
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortStats {

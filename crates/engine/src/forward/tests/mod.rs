@@ -4,7 +4,7 @@ pub(super) mod changed;
 mod tags;
 
 use super::bridge::Bridge;
-use super::mac_table::Key;
+use super::mac_table::{Key, MacTable};
 use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::{Sent, TxQueue};
@@ -57,7 +57,9 @@ impl Rig {
     /// Returns a rig with static addresses.
     fn knowing(vlans: &[Vlan], statics: &[(Key, u16)]) -> Rig {
         let (outputs, delivered) = remembering(vlans.len());
-        let bridge = Arc::new(Bridge::new(vlans, 4096, 300, statics).unwrap());
+        let places: Vec<_> = vlans.iter().map(Some).collect();
+        let table = MacTable::new(vlans.len(), 4096, 300, statics).unwrap();
+        let bridge = Arc::new(Bridge::of(table, &places));
         Rig {
             plan: BridgePlan::new(bridge, (0..vlans.len()).collect(), 0),
             outputs,
@@ -159,7 +161,7 @@ fn addresses_that_bridges_keep_to_themselves_pass_only_if_they_may() {
     assert_eq!(rig.send(0, &frames, 60), [vec![], vec![to(0x10)]]);
     assert_eq!(rig.send_from_nowhere(&frames), [vec![to(0x10)], vec![to(0x10)]]);
     assert_eq!(rig.dropped(Reason::Reserved), 6);
-    let mut bridge = Bridge::new(&[Vlan::Ignore, Vlan::Ignore], 4096, 300, &[]).unwrap();
+    let mut bridge = Bridge::of(MacTable::new(2, 4096, 300, &[]).unwrap(), &[Some(&Vlan::Ignore); 2]);
     bridge.forwards_reserved = true;
     rig.plan = BridgePlan::new(Arc::new(bridge), vec![0, 1], 0);
     assert_eq!(rig.send(0, &frames, 60), [vec![], frames.to_vec()]);

@@ -26,6 +26,14 @@ impl Fate {
         }
     }
 
+    /// Returns the part of the old specification that this one was, by index.
+    pub(super) fn had(&self) -> Option<usize> {
+        match self {
+            Fate::Stays { old, .. } | Fate::Reopened { old, .. } => Some(*old),
+            Fate::Added => None,
+        }
+    }
+
     /// Returns the part of the old specification that goes on as it is, by index.
     pub(in crate::switch) fn is_kept(&self) -> Option<usize> {
         match self {
