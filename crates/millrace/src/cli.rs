@@ -1,5 +1,10 @@
 //! The command line.
 
+mod keys;
+mod parts;
+
+pub use parts::{AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortRequest, SetBridge, SetPort};
+
 use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -54,6 +59,8 @@ Without --socket, the switch is looked for at its default sockets: $XDG_RUNTIME_
 
 Examples:
   millrace ctl ports                   state, forwarding and recordings of all ports
+  millrace ctl port add web-0 --vhost-user /run/web-0.sock --mode client --bridge br0 --wait 5s
+  millrace ctl port list --label pod=ns/web-0
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   dropped frames, by place and reason
   millrace ctl mappings                physical queues that receive into guests' buffers
@@ -193,6 +200,15 @@ pub struct CtlOptions {
 pub enum CtlRequest {
     /// Ports: state and forwarding
     Ports,
+    /// Add, change, remove and list ports while the switch runs
+    #[command(subcommand)]
+    Port(PortRequest),
+    /// Add, change and remove bridges while the switch runs
+    #[command(subcommand)]
+    Bridge(BridgeRequest),
+    /// Join and part ports while the switch runs
+    #[command(subcommand)]
+    Patch(PatchRequest),
     /// Frames and bytes of every queue
     Stats(StatsOptions),
     /// Workers: load, and time by step and stage

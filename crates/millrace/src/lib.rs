@@ -13,6 +13,7 @@ pub mod log;
 pub mod machine;
 pub mod metrics;
 pub mod openflow;
+pub mod parts;
 pub mod serve;
 mod signals;
 pub mod terminal;

@@ -6,7 +6,7 @@ impl Config {
     /// Returns the sections that differ from those of `old` and that a running switch does not apply.
     pub fn needs_restart_since(&self, old: &Self) -> Vec<String> {
         let sections = [
-            ("control", self.control != old.control),
+            ("control", (&self.control, &self.kept) != (&old.control, &old.kept)),
             ("metrics", self.metrics != old.metrics),
             // Open channels stay, and with them the identity of the switch.
             ("openflow", self.openflow != old.openflow),

@@ -80,6 +80,7 @@ impl Reach {
         // Editors replace a file rather than change it, so its directory must stay readable.
         Origin(file).places().iter().for_each(|place| reach.grant(place, Purpose::Read));
         reach.grant(parent(&config.control), Purpose::Listen);
+        config.kept.iter().for_each(|place| reach.grant(place, Purpose::Create));
         if let Some(ListenAddress::Unix(socket)) = &config.metrics {
             reach.grant(parent(socket), Purpose::Listen);
         }

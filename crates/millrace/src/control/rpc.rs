@@ -1,6 +1,6 @@
 //! Answers to the lines of a client (JSON-RPC 2.0, sections 4 to 6).
 
-use super::{Aggregation, Drops, Flows, Handler, PortSummary, Version};
+use super::{Aggregation, Drops, Flows, Handler, Version, edit};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const LONGEST_BATCH: usize = 32;
 
 /// A JSON-RPC error: its code (section 5.1) and message.
-struct Failure {
+pub(super) struct Failure {
     code: i64,
     message: String,
 }
@@ -17,12 +17,12 @@ impl Failure {
     const PARSE_ERROR: i64 = -32700;
     const INVALID_REQUEST: i64 = -32600;
     const METHOD_NOT_FOUND: i64 = -32601;
-    const INVALID_PARAMS: i64 = -32602;
+    pub(super) const INVALID_PARAMS: i64 = -32602;
     const INTERNAL_ERROR: i64 = -32603;
     /// First of the codes reserved for servers: the request was valid, but the switch could not do it.
     const REFUSED: i64 = -32000;
 
-    fn new(code: i64, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 }
@@ -125,8 +125,12 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         "shutdown",
         "version",
     ];
+    if let Some(answer) = edit::answer(method, params, handler) {
+        return answer;
+    }
     if !METHODS.contains(&method) {
-        let message = format!("there is no method `{method}`; known are {}", METHODS.join(", "));
+        let known = [&METHODS[..], &edit::METHODS].concat().join(", ");
+        let message = format!("there is no method `{method}`; known are {known}");
         return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
     }
     if method == "why" {
@@ -141,7 +145,7 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         return Err(Failure::new(Failure::INVALID_PARAMS, format!("`{method}` takes no parameters")));
     }
     match method {
-        "ports" => to_value(handler.snapshot().ports.iter().map(PortSummary::from).collect::<Vec<_>>()),
+        "ports" => to_value(handler.ports()),
         "stats" => to_value(handler.snapshot()),
         "workers" => to_value(handler.snapshot().workers),
         "mac" => to_value(handler.macs()),
@@ -185,6 +189,6 @@ fn why(params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> 
     }
 }
 
-fn to_value(result: impl Serialize) -> Result<Value, Failure> {
+pub(super) fn to_value(result: impl Serialize) -> Result<Value, Failure> {
     serde_json::to_value(result).map_err(|error| Failure::new(Failure::INTERNAL_ERROR, error.to_string()))
 }

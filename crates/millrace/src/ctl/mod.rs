@@ -3,6 +3,7 @@
 mod aggregation;
 mod exchange;
 mod flows;
+mod parts;
 pub(crate) mod rates;
 pub(crate) mod tables;
 mod why;
@@ -27,6 +28,14 @@ pub enum CtlError {
     /// The answer could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
+    /// The port was added or changed, but is not open.
+    #[error("port {port} is not open: {why}")]
+    NotOpen {
+        /// The port.
+        port: String,
+        /// The reason.
+        why: String,
+    },
     /// The reload was answered, but some of its actions failed.
     #[error("the reload failed in {0} of its actions; the rest was done")]
     Reload(usize),
@@ -60,7 +69,11 @@ pub(crate) fn find_socket() -> PathBuf {
 }
 
 fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) -> Result<(), CtlError> {
+    let mut client = Client::connect(socket)?;
     let method = match request {
+        CtlRequest::Port(request) => return Ok(writeln!(out, "{}", parts::port(&mut client, request, json)?)?),
+        CtlRequest::Bridge(request) => return Ok(writeln!(out, "{}", parts::bridge(&mut client, request, json)?)?),
+        CtlRequest::Patch(request) => return Ok(writeln!(out, "{}", parts::patch(&mut client, request, json)?)?),
         CtlRequest::Ports => "ports",
         CtlRequest::Stats(_) => "stats",
         CtlRequest::Workers => "workers",
@@ -80,7 +93,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Why(why) => json!({"port": why.port}),
         _ => json!({}),
     };
-    let result = Client::connect(socket)?.call_with(method, params)?;
+    let result = client.call_with(method, params)?;
     let failed = match request {
         CtlRequest::Reload => read::<ReloadReport>(result.clone())?.failed(),
         _ => 0,
@@ -100,7 +113,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Confinement => tables::confinement(&read(result)?),
         CtlRequest::Reload => read::<ReloadReport>(result)?.items().join("\n"),
         CtlRequest::Shutdown => "The switch is stopping.".to_owned(),
-        CtlRequest::Version => tables::version(&read(result)?),
+        _ => tables::version(&read(result)?),
     };
     writeln!(out, "{text}")?;
     if failed == 0 { Ok(()) } else { Err(CtlError::Reload(failed)) }

@@ -1,0 +1,120 @@
+//! Methods that add, change and remove parts: `port.add` and the like.
+
+use super::Handler;
+use super::rpc::{Failure, to_value};
+use crate::config::{Part, PartKind};
+use crate::parts::Refusal;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use toml::Table;
+
+/// The methods.
+pub(super) const METHODS: [&str; 10] = [
+    "port.add",
+    "port.set",
+    "port.del",
+    "port.list",
+    "port.get",
+    "bridge.add",
+    "bridge.set",
+    "bridge.del",
+    "patch.add",
+    "patch.del",
+];
+
+/// Parameters of `add`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Add {
+    /// Keys of the section, as in the configuration file.
+    keys: Map<String, Value>,
+}
+
+/// Parameters of `set`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Set {
+    name: String,
+    /// Keys that get other values.
+    #[serde(default)]
+    keys: Map<String, Value>,
+    /// Keys that get none.
+    #[serde(default)]
+    unset: Vec<String>,
+    /// Whether ports may be opened again for it.
+    #[serde(default)]
+    reopen: bool,
+}
+
+/// Parameters of `del` and `get`. The name of a patch is that of its ports with a `+` between them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+}
+
+/// Parameters of `port.list`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct List {
+    /// Labels that the ports have: a value, or any if it is null.
+    labels: BTreeMap<String, Option<String>>,
+}
+
+impl From<Refusal> for Failure {
+    fn from(Refusal { code, message }: Refusal) -> Failure {
+        Failure::new(code as i64, message)
+    }
+}
+
+/// Answers a call of one of these methods; `None` if it is another one.
+pub(super) fn answer(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Option<Result<Value, Failure>> {
+    if !METHODS.contains(&method) {
+        return None;
+    }
+    let (section, verb) = method.split_once('.')?;
+    let kind = PartKind::ALL.into_iter().find(|kind| kind.section() == section)?;
+    Some(call(kind, verb, params, handler))
+}
+
+fn call(kind: PartKind, verb: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
+    match verb {
+        "add" => {
+            let Add { keys } = read(params)?;
+            to_value(handler.add(kind, table(keys)?)?)
+        }
+        "set" => {
+            let Set { name, keys, unset, reopen } = read(params)?;
+            to_value(handler.set(kind, &name, (table(keys)?, &unset, reopen))?)
+        }
+        "del" => {
+            let Named { name } = read(params)?;
+            to_value(handler.remove(kind, &Part::canonical(kind, &name))?)
+        }
+        "get" => {
+            let Named { name } = read(params)?;
+            to_value(handler.port_state(&name))
+        }
+        _ => {
+            let List { labels } = if params.is_some() { read(params)? } else { List::default() };
+            let mut ports = handler.ports();
+            let has = |own: &BTreeMap<String, String>, (name, value): (&String, &Option<String>)| {
+                own.get(name).is_some_and(|own| value.as_ref().is_none_or(|value| value == own))
+            };
+            ports.retain(|port| labels.iter().all(|label| has(&port.labels, label)));
+            to_value(ports)
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(params: Option<&Value>) -> Result<T, Failure> {
+    let params = params.cloned().unwrap_or_default();
+    serde_json::from_value(params).map_err(|error| Failure::new(Failure::INVALID_PARAMS, error.to_string()))
+}
+
+/// Returns keys as the configuration file has them.
+fn table(keys: Map<String, Value>) -> Result<Table, Failure> {
+    Table::try_from(keys).map_err(|error| Failure::new(Failure::INVALID_PARAMS, format!("`keys`: {error}")))
+}
