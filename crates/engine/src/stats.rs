@@ -1,5 +1,6 @@
 //! Statistics of the data path for readers outside it: plain numbers, taken at one moment.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -232,7 +233,7 @@ pub struct MappingStats {
 }
 
 /// State of one port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PortState {
     /// Whether frames can pass.
     pub up: bool,
@@ -282,7 +283,7 @@ pub struct PortStats {
 }
 
 /// A capture file that frames are recorded to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordingStats {
     /// Its path.
     pub file: String,

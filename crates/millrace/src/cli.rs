@@ -105,11 +105,12 @@ Examples:
   millrace decode wan.pcap                                   such as `record-to` writes
   millrace decode --json wan.pcap                            one line of JSON for each aggregate")]
     Decode(DecodeOptions),
-    /// Print the schema or the reference of configuration files
+    /// Print the schema or the reference of configuration files, or of the API
     #[command(after_help = "\
 Examples:
   millrace schema > millrace.schema.json                     for editors that check and complete TOML
-  millrace schema --markdown > docs/configuration.md         the reference documentation")]
+  millrace schema --markdown > docs/configuration.md         the reference documentation
+  millrace schema --api                                      the methods of the control socket, as OpenRPC")]
     Schema(SchemaOptions),
     /// Show frames moving through a separate switch, with no guest, no root and no configuration
     #[command(after_help = "\
@@ -296,9 +297,12 @@ pub struct DecodeOptions {
 /// Options of `schema`.
 #[derive(Debug, Args)]
 pub struct SchemaOptions {
-    /// Print the reference documentation instead of the JSON schema
+    /// Print the reference documentation instead of the schema
     #[arg(long)]
     pub markdown: bool,
+    /// Describe the API instead of configuration files, as OpenRPC
+    #[arg(long)]
+    pub api: bool,
 }
 
 /// Options of `demo`.

@@ -6,6 +6,7 @@ use crate::control::{Flow, Handler, Mended, PortSummary, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Service, SharedSwitch};
+use crate::parts::directories::{self, DirectoryError};
 use crate::parts::{Change, Changes, Parts, Refusal, Store};
 use crate::serve::{ListenError, Listener, Stop};
 use crate::signals::{Signal, Signals};
@@ -52,6 +53,9 @@ pub enum DaemonError {
     /// DPDK could not be started.
     #[error("cannot start DPDK: {0}")]
     Dpdk(String),
+    /// A directory of sockets could not be made.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The directory of parts that are added at run time could not be read.
     #[error("cannot read {}, which `ports` of [control] names: {source}; create it, and give it to the user of [confinement]", path.display())]
     Kept {
@@ -99,6 +103,9 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         tracing::error!("left out, as if it had not been added: {left}");
     }
     let config = parts.config().clone();
+    if config.makes_directories {
+        directories::make_for(&config)?;
+    }
     let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
     let control = Server::bind(&config.control)?;
     let metrics = config.metrics.as_ref().map(Exporter::bind).transpose()?;
@@ -133,6 +140,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         switch,
         reach: confined.landlock.active.then_some(reach),
         confined,
+        makes_directories: config.makes_directories,
         parts: Mutex::new(parts),
         flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
@@ -165,6 +173,8 @@ struct Daemon {
     confined: Confined,
     /// Paths still accessible, if they are restricted.
     reach: Option<Reach>,
+    /// Whether it makes directories of sockets.
+    makes_directories: bool,
     /// Its parts, locked while they change.
     parts: Mutex<Parts>,
     /// Flows set by controllers, if OpenFlow is configured.
@@ -198,7 +208,7 @@ impl Daemon {
                     return format!("{error}; {replaced}");
                 }
                 let now = path.canonicalize().unwrap_or_else(|_| path.clone());
-                let reads = |grant: &&Grant| matches!(grant.purpose, Purpose::Read | Purpose::Create);
+                let reads = |grant: &&Grant| matches!(grant.purpose, Purpose::Read | Purpose::Create | Purpose::Make);
                 let places = self.reach.iter().flat_map(Reach::grants).filter(reads);
                 let places: Vec<_> = places.map(|grant| grant.path.display().to_string()).collect();
                 format!(
@@ -219,7 +229,10 @@ impl Changes for Daemon {
         self.switch.preview(spec)
     }
 
-    fn change(&self, spec: Spec) -> Result<Vec<ReloadAction>, String> {
+    fn change(&self, spec: Spec, new: Option<&str>) -> Result<Vec<ReloadAction>, String> {
+        if self.makes_directories {
+            new.map_or(Ok(()), |port| directories::make_of(&spec, port)).map_err(|error| error.to_string())?;
+        }
         self.switch.change(spec).map_err(|error| error.to_string())
     }
 }

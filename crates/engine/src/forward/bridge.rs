@@ -43,6 +43,11 @@ impl Bridge {
         }
     }
 
+    /// Reports whether frames of this VLAN may leave at a place.
+    pub(super) fn carries(&self, place: u16, vid: u16) -> bool {
+        self.members.get(usize::from(place)).is_some_and(|member| member.carries(vid))
+    }
+
     /// Returns the number of its places.
     pub(crate) fn places(&self) -> usize {
         self.members.len()

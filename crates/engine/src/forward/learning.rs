@@ -144,9 +144,7 @@ impl LearningPlan {
             } else if let Some(tag) = self.bridge.members[arrival.from].classify(read) {
                 tags[i] = tag;
                 decisions[i] = match self.decide(arrival.from, arrival.now, header, tag.vid()) {
-                    Decision::Port(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
-                        Decision::Drop(Reason::Vlan)
-                    }
+                    Decision::Port(port) if !self.bridge.carries(port, tag.vid()) => Decision::Drop(Reason::Vlan),
                     decision => decision,
                 };
             }
@@ -181,7 +179,7 @@ impl LearningPlan {
     #[inline(always)]
     pub(super) fn only_to(&self, output: usize, from: usize, now: u32) -> Option<impl FnMut(Ethernet) -> bool> {
         let goes = move |header| match self.decide(from, now, header, 0) {
-            Decision::Port(port) => self.outputs[usize::from(port)] == output,
+            Decision::Port(port) => self.outputs.get(usize::from(port)) == Some(&output),
             Decision::Group | Decision::Unknown | Decision::Drop(_) => false,
         };
         self.bridge.flat.then_some(goes)
@@ -219,9 +217,7 @@ impl LearningPlan {
             let found = self.bridge.table.find(Key::new(destination, tag.vid()), arrival.now);
             *decision = match found {
                 _ if self.bridge.keeps(destination) => Decision::Drop(Reason::Reserved),
-                Some(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
-                    Decision::Drop(Reason::Vlan)
-                }
+                Some(port) if !self.bridge.carries(port, tag.vid()) => Decision::Drop(Reason::Vlan),
                 Some(port) => Decision::Port(port),
                 None => Decision::Unknown,
             };
@@ -229,15 +225,21 @@ impl LearningPlan {
         self.send(arrival, judged, &decisions, &tags, room);
     }
 
+    /// Reports whether a port stands at a place.
+    fn has(&self, place: u16) -> bool {
+        self.outputs.get(usize::from(place)).is_some_and(|output| *output != NO_OUTPUT)
+    }
+
     /// Returns the output for a port that is there.
     pub(super) fn output<'a>(&self, arrival: &Arrival<'a, '_>, port: usize) -> &'a Output {
         &arrival.outputs[self.outputs[port]]
     }
 
-    /// Returns the output for a place. A port that has gone is still in the MAC table for a moment.
+    /// Returns the output for a place. A port that has gone is still in the MAC table for a moment, and one that has come may be there
+    /// before it is in this plan.
     #[inline(always)]
     fn find_output<'a>(&self, arrival: &Arrival<'a, '_>, place: usize) -> Option<&'a Output> {
-        arrival.outputs.get(self.outputs[place])
+        arrival.outputs.get(*self.outputs.get(place)?)
     }
 
     /// Sends frames that go different ways, port by port, in order at each port.
@@ -258,7 +260,7 @@ impl LearningPlan {
             match decision {
                 Decision::Drop(reason) => arrival.drops.add(*reason, 1),
                 Decision::Group | Decision::Unknown => nowhere |= 1 << i,
-                Decision::Port(port) => nowhere |= u32::from(self.outputs[usize::from(*port)] == NO_OUTPUT) << i,
+                Decision::Port(port) => nowhere |= u32::from(!self.has(*port)) << i,
             }
             unknown += u64::from(*decision == Decision::Unknown);
         }
@@ -273,7 +275,7 @@ impl LearningPlan {
                 Decision::Group | Decision::Unknown => member.carries(tags[*i].vid()),
                 Decision::Drop(_) => false,
             };
-            if self.outputs[port] == NO_OUTPUT {
+            if !self.has(port as u16) {
                 continue;
             }
             let chosen = (0..frames.len()).filter(goes);

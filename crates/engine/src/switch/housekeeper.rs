@@ -35,7 +35,8 @@ impl Inner {
                 for (_, bridge, places) in topology.bridges() {
                     let is_up = |port: &usize| topology.layout.ports[*port].state().up;
                     let up: Vec<bool> = places.iter().map(|port| port.as_ref().is_some_and(is_up)).collect();
-                    bridge.table.sweep(now, |place| !up[usize::from(place)]);
+                    // Ports that have come since are not in this topology.
+                    bridge.table.sweep(now, |place| up.get(usize::from(place)) == Some(&false));
                 }
                 files = topology.layout.ports.iter().flat_map(|port| port.recordings()).collect();
                 self.look_for_sockets();

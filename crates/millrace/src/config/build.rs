@@ -103,6 +103,10 @@ fn config(check: &mut Check, path: &Path, file: &RawFile, parts: &[&RawFile]) ->
         },
         control,
         kept: file.control.as_ref().and_then(|control| Some(check.path(control.ports.as_ref()?))),
+        makes_directories: file
+            .control
+            .as_ref()
+            .is_some_and(|control| control.make_directories.as_ref().is_some_and(|at| at.value)),
         metrics: metrics(check, file),
         openflow,
         dpdk,

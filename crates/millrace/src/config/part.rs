@@ -4,6 +4,7 @@ use super::build;
 use super::raw::{RawFile, tagged};
 use super::reach::Reach;
 use super::types::Config;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::Tagged;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use toml::{Table, Value};
 static TAGGED: LazyLock<Tagged> = LazyLock::new(tagged);
 
 /// Kind of a part. Parts refer to those of earlier kinds only, but for ports, which may name their bridge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PartKind {
     /// A bridge.

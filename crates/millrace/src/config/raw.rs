@@ -352,7 +352,7 @@ pub struct RawWorker {
 
 /// `[control]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "control")]
 pub struct RawControl {
     /// Path of the socket, created with mode 0600. The default is the first that can be created of
@@ -361,6 +361,10 @@ pub struct RawControl {
     /// Directory that keeps ports, bridges and patches that are added at run time (`millrace ctl port add`), so that they are there
     /// again when the switch is started again. It must exist, and be the switch's user's. Without it, they are gone then.
     pub ports: Field<String>,
+    /// Make the directories of sockets that ports listen at, as far as they are missing: those in `directories` of `[confinement]` and
+    /// those of ports that are there at the start, for the `user` there; and beneath the former, those of ports that are added later.
+    #[schemars(extend("default" = false))]
+    pub make_directories: Field<bool>,
 }
 
 /// `[metrics]`.

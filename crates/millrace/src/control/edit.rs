@@ -4,38 +4,40 @@ use super::Handler;
 use super::rpc::{Failure, to_value};
 use crate::config::{Part, PartKind};
 use crate::parts::Refusal;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use toml::Table;
 
-/// The methods.
-pub(super) const METHODS: [&str; 10] = [
-    "port.add",
-    "port.set",
-    "port.del",
-    "port.list",
-    "port.get",
-    "bridge.add",
-    "bridge.set",
-    "bridge.del",
-    "patch.add",
-    "patch.del",
+/// A method, and what it is for.
+pub(super) const METHODS: [(&str, &str); 10] = [
+    ("port.add", "Adds a port. If it is there with the same settings, nothing changes."),
+    ("port.set", "Changes settings of a port."),
+    ("port.del", "Removes a port. If it is not there, nothing changes."),
+    ("port.list", "Returns all ports, or those with some labels."),
+    ("port.get", "Returns the state of a port, or null. Cheap: ask until it is open."),
+    ("bridge.add", "Adds a bridge, as for ports. Ports name it by their key `bridge`."),
+    ("bridge.set", "Changes settings of a bridge."),
+    ("bridge.del", "Removes a bridge that has no ports."),
+    ("patch.add", "Joins two ports."),
+    ("patch.del", "Parts two ports."),
 ];
 
 /// Parameters of `add`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Add {
+pub(super) struct Add {
     /// Keys of the section, as in the configuration file.
     keys: Map<String, Value>,
 }
 
 /// Parameters of `set`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Set {
+pub(super) struct Set {
+    /// Name of the part, which it keeps.
     name: String,
     /// Keys that get other values.
     #[serde(default)]
@@ -48,17 +50,18 @@ struct Set {
     reopen: bool,
 }
 
-/// Parameters of `del` and `get`. The name of a patch is that of its ports with a `+` between them.
-#[derive(Deserialize)]
+/// Parameters of `del` and `get`.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Named {
+pub(super) struct Named {
+    /// Name of the part; of a patch, the names of its ports with a `+` between them.
     name: String,
 }
 
 /// Parameters of `port.list`.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct List {
+pub(super) struct List {
     /// Labels that the ports have: a value, or any if it is null.
     labels: BTreeMap<String, Option<String>>,
 }
@@ -71,9 +74,7 @@ impl From<Refusal> for Failure {
 
 /// Answers a call of one of these methods; `None` if it is another one.
 pub(super) fn answer(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Option<Result<Value, Failure>> {
-    if !METHODS.contains(&method) {
-        return None;
-    }
+    METHODS.iter().find(|(name, _)| *name == method)?;
     let (section, verb) = method.split_once('.')?;
     let kind = PartKind::ALL.into_iter().find(|kind| kind.section() == section)?;
     Some(call(kind, verb, params, handler))

@@ -4,6 +4,7 @@
 //! `shutdown`, `version`. They take no parameters; `why` takes the name of a port, as `{"port": "a"}`. Those that add, change and
 //! remove parts are in `edit`.
 
+mod api;
 mod client;
 mod edit;
 mod flow;
@@ -11,6 +12,7 @@ mod reload;
 mod rpc;
 mod server;
 
+pub use api::{openrpc, page};
 pub use client::{Client, ClientError};
 pub use flow::{Flow, Flows};
 pub use reload::{Mended, ReloadReport};
@@ -21,6 +23,7 @@ use crate::confine::Confined;
 use crate::parts::{Change, Owner, Refusal};
 use engine::stats::{AggregationFlow, AggregationStats, MacEntry, PortState, PortStats, RecordingStats, Snapshot};
 use engine::why::PortWhy;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Table;
@@ -59,7 +62,7 @@ pub trait Handler: Send + Sync {
 pub const LONGEST_LINE: usize = 64 * 1024;
 
 /// A port without its counters: the answer to `ports`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PortSummary {
     /// Name from the configuration.
     pub name: String,

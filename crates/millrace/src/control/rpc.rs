@@ -4,6 +4,24 @@ use super::{Aggregation, Drops, Flows, Handler, Version, edit};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// Methods that `edit` does not have, and what they are for. They take no parameters, but for `why`.
+pub(super) const PLAIN: [(&str, &str); 14] = [
+    ("ports", "Returns the ports, without their counters."),
+    ("stats", "Returns all counters."),
+    ("workers", "Returns the workers: load, and time by step and stage."),
+    ("mac", "Returns the MAC tables of the bridges."),
+    ("drops", "Returns dropped frames, by port, stage and reason."),
+    ("mappings", "Returns the mappings."),
+    ("exchange", "Returns the exchanges."),
+    ("why", "Explains how frames get from a port (`port`) to its peers and back."),
+    ("aggregation", "Returns the counters and the table of aggregation."),
+    ("flows", "Returns the flows that controllers have set."),
+    ("confinement", "Returns the rights that the switch has given up."),
+    ("reload", "Reads the configuration file again, and applies it."),
+    ("shutdown", "Stops the switch."),
+    ("version", "Returns the version of the switch."),
+];
+
 /// Requests allowed in one batch: an answer can be far longer than its request.
 const LONGEST_BATCH: usize = 32;
 
@@ -109,27 +127,12 @@ fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Fail
 }
 
 fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
-    const METHODS: [&str; 14] = [
-        "ports",
-        "stats",
-        "workers",
-        "mac",
-        "drops",
-        "mappings",
-        "exchange",
-        "why",
-        "aggregation",
-        "flows",
-        "confinement",
-        "reload",
-        "shutdown",
-        "version",
-    ];
     if let Some(answer) = edit::answer(method, params, handler) {
         return answer;
     }
-    if !METHODS.contains(&method) {
-        let known = [&METHODS[..], &edit::METHODS].concat().join(", ");
+    if !PLAIN.iter().any(|(name, _)| *name == method) {
+        let known: Vec<_> = PLAIN.iter().chain(&edit::METHODS).map(|(name, _)| *name).collect();
+        let known = known.join(", ");
         let message = format!("there is no method `{method}`; known are {known}");
         return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
     }

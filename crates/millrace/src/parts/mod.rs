@@ -1,6 +1,7 @@
 //! The parts of the running switch and their owners: those of the configuration file, and those that are added through the API. The
 //! file decides on its own parts only, and the API on its own.
 
+pub mod directories;
 mod refusal;
 mod store;
 #[cfg(test)]
@@ -12,13 +13,14 @@ pub use store::Store;
 use crate::config::{Config, Document, Part, PartKind, Reach};
 use engine::reload::{ReloadAction, Step};
 use engine::spec::Spec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use toml::Table;
 
 /// The one who decides on a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
     /// The configuration file.
@@ -39,7 +41,7 @@ impl Owner {
 }
 
 /// The effect of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
     /// The part is new.
@@ -53,7 +55,7 @@ pub enum Effect {
 }
 
 /// The answer to a call that changes parts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Kind of the part.
     pub kind: PartKind,
@@ -82,8 +84,8 @@ impl fmt::Display for Change {
 pub trait Changes {
     /// Returns what a change to this specification would do.
     fn preview(&self, spec: Spec) -> Vec<ReloadAction>;
-    /// Changes the switch, or says why it did not.
-    fn change(&self, spec: Spec) -> Result<Vec<ReloadAction>, String>;
+    /// Changes the switch, or says why it did not. `new` is the port that is new or another, if one is.
+    fn change(&self, spec: Spec, new: Option<&str>) -> Result<Vec<ReloadAction>, String>;
 }
 
 /// All parts.
@@ -186,7 +188,7 @@ impl Parts {
         }
         let config = self.document.with(&self.all(Some(&part)), reach).map_err(Refusal::invalid)?;
         self.keep(&part)?;
-        let actions = switch.change(config.spec.clone()).map_err(|why| self.undo(None, &part, why))?;
+        let actions = switch.change(config.spec.clone(), new(&part)).map_err(|why| self.undo(None, &part, why))?;
         let name = part.name.clone();
         self.added.push(part);
         self.config = config;
@@ -241,7 +243,8 @@ impl Parts {
             ));
         }
         self.keep(&part)?;
-        let actions = switch.change(config.spec.clone()).map_err(|why| self.undo(Some(&had), &part, why))?;
+        let actions =
+            switch.change(config.spec.clone(), new(&part)).map_err(|why| self.undo(Some(&had), &part, why))?;
         self.added[at] = part;
         self.config = config;
         Ok(Change { kind, name: name.to_owned(), effect: Effect::Changed, actions: taken(actions) })
@@ -262,7 +265,7 @@ impl Parts {
         let config = self.document.with(&rest, None).map_err(in_use)?;
         self.forget(kind, name)?;
         let part = &self.added[at];
-        let actions = switch.change(config.spec.clone()).map_err(|why| self.undo(Some(part), part, why))?;
+        let actions = switch.change(config.spec.clone(), None).map_err(|why| self.undo(Some(part), part, why))?;
         self.added.remove(at);
         self.config = config;
         Ok(Change { kind, name: name.to_owned(), effect: Effect::Removed, actions: taken(actions) })
@@ -311,6 +314,11 @@ impl Parts {
 
 fn is(part: &Part, kind: PartKind, name: &str) -> bool {
     part.kind == kind && part.name == name
+}
+
+/// Returns the name of a port.
+fn new(part: &Part) -> Option<&str> {
+    (part.kind == PartKind::Port).then_some(&*part.name)
 }
 
 /// Returns the actions that changed something.

@@ -28,7 +28,7 @@ impl Changes for Stub {
         reopened.map(|port| action(&port.name)).collect()
     }
 
-    fn change(&self, spec: Spec) -> Result<Vec<ReloadAction>, String> {
+    fn change(&self, spec: Spec, _: Option<&str>) -> Result<Vec<ReloadAction>, String> {
         if self.refuses.take() {
             return Err("worker 0 does not respond".into());
         }
@@ -162,7 +162,7 @@ fn a_reload_touches_the_parts_of_the_file_only() {
     let mut reload = |text: &str| {
         std::fs::write(home.path().join("m.toml"), text).unwrap();
         let (_, document, _) = Config::load_within(&home.path().join("m.toml"), None).unwrap();
-        parts.reload(document, |spec| switch.change(spec)).map(|_| members(&parts).join(" "))
+        parts.reload(document, |spec| switch.change(spec, None)).map(|_| members(&parts).join(" "))
     };
     assert_eq!(reload(&FILE.replace("wan", "wan2")), Ok("lan wan2 web".into()));
     let twice = reload(&FILE.replace("wan", "web")).unwrap_err();

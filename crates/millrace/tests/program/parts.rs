@@ -18,13 +18,11 @@ const FILE: &str = "[[port]]\nname = \"wan\"\ndriver = \"sink\"\nbridge = \"br0\
 
 /// Starts a switch that keeps added ports.
 fn start_keeping(home: &Path) -> Millrace {
-    for directory in ["ports.d", "pods"] {
-        fs::create_dir_all(home.join(directory)).unwrap();
-    }
+    fs::create_dir_all(home.join("ports.d")).unwrap();
     let files = files(home);
     files.configure(FILE).unwrap();
     let mut file = OpenOptions::new().append(true).open(&files.configuration).unwrap();
-    file.write_all(b"ports = \"ports.d\"\n").unwrap();
+    file.write_all(b"ports = \"ports.d\"\nmake-directories = true\n").unwrap();
     Start::new(Path::new(env!("CARGO_BIN_EXE_millrace"))).start(files).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -73,9 +71,14 @@ fn a_port_is_added_listed_changed_and_removed() {
     assert!(run(&["bridge", "add", "br1", "--ageing", "60"]).0 && run(&["port", "set", "web", "--bridge", "br1"]).0);
     let (done, out, _) = run(&["reload"]);
     assert!(done && out.starts_with("nothing changed"), "{out}");
+    assert!(run(&["port", "add", "deep", "--vhost-user", "pods/x/y/s.sock", "--wait", "60s"]).0);
     assert_eq!(end(&mut switch, Signal::TERM), 0);
 
+    // The machine was started again.
+    fs::remove_dir_all(home.path().join("pods")).unwrap();
     let mut switch = start_keeping(home.path());
+    assert!(home.path().join("pods/x/y/s.sock").exists() && home.path().join("pods/w.sock").exists());
+    assert!(ctl(&switch, &["port", "del", "deep"]).status.success());
     let back: Vec<_> = ports(&switch).into_iter().map(|port| (port.name, port.forwarding)).collect();
     let expected = [("wan", "br0"), ("vm", "br0"), ("web", "br1")];
     assert_eq!(back, expected.map(|(name, bridge)| (name.to_owned(), format!("bridge {bridge}"))));

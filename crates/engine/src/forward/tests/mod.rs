@@ -5,7 +5,7 @@ mod tags;
 
 use super::bridge::Bridge;
 use super::mac_table::{Key, MacTable};
-use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
+use super::{Arrival, BridgePlan, Half, NO_OUTPUT, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::{Sent, TxQueue};
 use crate::spec::Vlan;
@@ -180,6 +180,25 @@ fn frames_of_a_bridge_with_one_port_are_dropped() {
     let mut rig = Rig::new(&[Vlan::Ignore]);
     rig.send(0, &[frame(BROADCAST, mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::NoPort), 1);
+}
+
+/// A port has gone, or has come since: another worker may know it. Its place is empty, or there is none of that number yet.
+#[test]
+fn frames_to_a_port_that_is_not_in_the_plan_are_dropped() {
+    for vlan in [Vlan::Ignore, Vlan::Access(10)] {
+        let vid = if vlan == Vlan::Ignore { 0 } else { 10 };
+        let table = MacTable::new(4, 16, 300, &[]).unwrap();
+        (1..4).for_each(|port: u8| table.learn(Key::of(mac(port).into(), vid), port.into(), 0));
+        let mut rig = Rig::new(&[vlan.clone(), vlan.clone()]);
+        let bridge = Bridge::of(table, &[Some(&vlan), None, Some(&vlan)]);
+        rig.plan = BridgePlan::new(Arc::new(bridge), vec![0, NO_OUTPUT, 1], 0);
+        let to = |n| frame(mac(n), mac(9), None, n);
+        assert_eq!(rig.send(0, &[to(1)], 60), [vec![], vec![] as Vec<Vec<u8>>]);
+        assert_eq!(rig.send(0, &[to(3), to(3)], 60), [vec![], vec![] as Vec<Vec<u8>>]);
+        let mixed = [to(3), to(2), to(1), frame(BROADCAST, mac(9), None, 0)];
+        assert_eq!(rig.send(0, &mixed, 60), [vec![], vec![mixed[1].clone(), mixed[3].clone()]]);
+        assert_eq!(rig.dropped(Reason::NoPort) + rig.dropped(Reason::Vlan), 5);
+    }
 }
 
 #[test]

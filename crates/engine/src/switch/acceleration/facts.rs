@@ -4,7 +4,8 @@ use super::chosen::Chosen;
 use super::reason::Reason;
 use crate::spec::{Acceleration, BridgeSpec, Idle, MappingSpec, PortQueues, PortSpec, Sharing, Spec, Tenancy, Vlan};
 use crate::switch::layout::Assignment;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use foldhash::HashMap;
+use std::collections::{BTreeSet, HashSet};
 
 /// The connection of two ports.
 #[derive(Clone, Copy)]

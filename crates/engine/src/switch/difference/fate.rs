@@ -1,6 +1,6 @@
 //! The fate of a part in a reload.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::hash::Hash;
 
 /// Names of the differences that a part has.
@@ -27,7 +27,7 @@ impl Fate {
     }
 
     /// Returns the part of the old specification that this one was, by index.
-    pub(super) fn had(&self) -> Option<usize> {
+    pub(in crate::switch) fn had(&self) -> Option<usize> {
         match self {
             Fate::Stays { old, .. } | Fate::Reopened { old, .. } => Some(*old),
             Fate::Added => None,

@@ -1,7 +1,8 @@
 //! Which worker polls which queue.
 
 use crate::spec::{PortSpec, Spec, WorkerSpec};
-use std::collections::{BTreeSet, HashMap};
+use foldhash::{HashMap, HashMapExt};
+use std::collections::BTreeSet;
 
 /// Workers that poll the queues of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,8 +23,8 @@ use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::queue_id::QueueId;
 use crate::spec::{MappedQueues, MappingSpec, MirrorSpec, Sharing, SharingSpec, Spec, WorkerSpec};
+use foldhash::HashMap;
 use sender::DomainSenders;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Ports at the places of a bridge, by index; `None` where no port stands. A port keeps its place while others come and go.

@@ -9,26 +9,28 @@ use crate::switch::difference::{Fate, Fates};
 use crate::switch::error::Error;
 use crate::switch::layout::Places;
 use crate::switch::topology::Topology;
-use std::collections::{HashMap, HashSet};
+use foldhash::HashMap;
 use std::sync::Arc;
 
-/// Indices of ports in a specification, by name.
-type Indices<'s> = HashMap<&'s str, usize>;
-
 impl Topology {
-    /// Returns the bridges of `spec`, whose fates these are, with the ports at their places.
+    /// Returns the bridges of `spec`, with the ports at their places. These are the fates of its bridges and of its ports.
     pub(super) fn next_bridges(
         &self,
         spec: &Spec,
-        parts: &Fates,
+        (bridges, ports): (&Fates, &Fates),
         datapath: &Arc<Datapath>,
     ) -> Result<Vec<(Arc<Bridge>, Places)>, Error> {
         let had: Vec<_> = self.bridges().collect();
-        let indices = spec.ports.iter().enumerate().map(|(index, port)| (port.name.as_str(), index)).collect();
+        let indices: HashMap<_, _> = spec.ports.iter().enumerate().map(|(index, port)| (&port.name, index)).collect();
+        let mut next = vec![None; self.spec.ports.len()];
+        for (index, fate) in ports.fates.iter().enumerate() {
+            fate.had().into_iter().for_each(|old| next[old] = Some(index));
+        }
         let bridge = |(wanted, fate): (&BridgeSpec, &Fate)| {
+            let members: Vec<usize> = wanted.ports.iter().filter_map(|name| indices.get(name).copied()).collect();
             let before = fate.goes_on().map(|index| had[index]);
-            let places = before.map_or_else(Places::new, |(_, _, places)| self.stay(places, wanted, &indices));
-            let places = fill(places, wanted, &indices);
+            let stay = before.into_iter().flat_map(|(_, _, places)| places).map(|port| next[(*port)?]);
+            let places = place(stay.collect(), &members, spec.ports.len());
             if let Some((_, bridge, _)) = before.filter(|_| fate.is_kept().is_some()) {
                 return Ok((bridge.clone(), places));
             }
@@ -37,7 +39,7 @@ impl Topology {
                 .filter(|(before, bridge, _)| has_same_table(before, wanted) && places.len() <= bridge.table.room());
             let (table, places) = match table {
                 Some((_, bridge, _)) => (bridge.table.clone(), places),
-                None => (new_table(wanted)?, fill(Places::new(), wanted, &indices)),
+                None => (new_table(wanted)?, members.into_iter().map(Some).collect()),
             };
             let vlans: Vec<Option<&Vlan>> = places.iter().map(|port| port.map(|port| &spec.ports[port].vlan)).collect();
             let mut bridge = Bridge::of(table, &vlans);
@@ -45,17 +47,7 @@ impl Topology {
             bridge.flows = wanted.flows.map(|_| datapath.number(&wanted.ports));
             Ok((Arc::new(bridge), places))
         };
-        spec.bridges.iter().zip(&parts.fates).map(bridge).collect()
-    }
-
-    /// Returns the places of ports that stay in a bridge, as they were.
-    fn stay(&self, places: &Places, wanted: &BridgeSpec, indices: &Indices<'_>) -> Places {
-        let members: HashSet<&str> = wanted.ports.iter().map(String::as_str).collect();
-        let stays = |&port: &Option<usize>| {
-            let name = self.spec.ports[port?].name.as_str();
-            indices.get(name).copied().filter(|_| members.contains(name))
-        };
-        places.iter().map(stays).collect()
+        spec.bridges.iter().zip(&bridges.fates).map(bridge).collect()
     }
 
     /// Lets bridges adopt what those of `old` have learned about ports that are in both. Workers still forward by the old ones.
@@ -94,24 +86,29 @@ impl Topology {
         let had: HashMap<_, _> = old.bridges().map(|(spec, bridge, had)| (&spec.name, (bridge, had))).collect();
         for (spec, bridge, places) in self.bridges() {
             let Some((known, had)) = had.get(&spec.name) else { continue };
-            let standing = (0..).zip(places).filter_map(|(place, port)| Some((self.layout.ports[(*port)?].id, place)));
-            let standing: HashMap<u64, usize> = standing.collect();
-            let place = |place: u16| {
-                let port = (*had.get(usize::from(place))?)?;
-                let place = *standing.get(&old.layout.ports[port].id)?;
-                let vlan = &self.spec.ports[places[place]?].vlan;
-                (*vlan == old.spec.ports[port].vlan).then_some(place as u16)
+            let place = |port: &Option<usize>| {
+                let had = (*port)?;
+                let port = self.layout.index(old.layout.ports[had].id)?;
+                let place = self.layout.place_of(port).filter(|place| places.get(*place) == Some(&Some(port)))?;
+                (self.spec.ports[port].vlan == old.spec.ports[had].vlan).then_some(place as u16)
             };
+            let moved: Vec<Option<u16>> = had.iter().map(place).collect();
+            let place = |place: u16| moved.get(usize::from(place)).copied().flatten();
             act(bridge, known, clock::seconds(), &place);
         }
     }
 }
 
-/// Puts the ports of a bridge that have no place yet where none stands, and the others behind all.
-fn fill(mut places: Places, wanted: &BridgeSpec, indices: &Indices<'_>) -> Places {
-    let standing: HashSet<usize> = places.iter().flatten().copied().collect();
-    let ports = wanted.ports.iter().filter_map(|name| indices.get(name.as_str()).copied());
-    let mut new = ports.filter(|port| !standing.contains(port));
+/// Returns the places of a bridge's `members`: those that stand at one stay there, and the others come where none stands, or behind all.
+/// There are this many ports.
+fn place(mut places: Places, members: &[usize], ports: usize) -> Places {
+    let (mut is_member, mut stands) = (vec![false; ports], vec![false; ports]);
+    members.iter().for_each(|&port| is_member[port] = true);
+    for place in &mut places {
+        *place = place.filter(|&port| is_member[port]);
+        place.iter().for_each(|&port| stands[port] = true);
+    }
+    let mut new = members.iter().copied().filter(|&port| !stands[port]);
     places.iter_mut().filter(|place| place.is_none()).for_each(|place| *place = new.next());
     places.extend(new.map(Some));
     while places.last() == Some(&None) {

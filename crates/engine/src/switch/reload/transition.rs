@@ -52,7 +52,7 @@ impl<'s> Transition<'s> {
     ) -> Result<Transition<'s>, Error> {
         let old = inner.topology();
         let difference = Difference::of((&old.spec, old.layout.assignment()), (&spec, &assignment));
-        let bridges = old.next_bridges(&spec, &difference.bridges, &inner.datapath)?;
+        let bridges = old.next_bridges(&spec, (&difference.bridges, &difference.ports), &inner.datapath)?;
         let spawned = inner.fabric.spawn_missing(&spec.workers_or_default()).map_err(Error::Worker)?;
         let mappings = old.next_mappings(&spec, &difference.mappings);
         let exchanges = old.next_exchanges(&spec);
