@@ -25,19 +25,30 @@ the types of all parameters and results.
 An orchestrator adds ports, bridges and patches and removes them while the switch runs, in milliseconds, any number of times, and disturbs
 nobody: others' frames, addresses and counters stay. A part is a section of the [configuration](configuration.md) with the same keys:
 
+<!-- hidden: api.toml
+[[port]]
+name = \"wan\"
+driver = \"sink\"
+bridge = \"br0\"
+
+[[bridge]]
+name = \"br0\"
+-->
+<!-- first: millrace run --config api.toml -->
 ```sh
-# not run: the socket of a guest
-millrace ctl port add web-0 --vhost-user /run/pods/web-0.sock --mode client --bridge br0 --label pod=ns/web-0 --wait 5s
+millrace ctl port add web-0 --vhost-user web-0.sock --bridge br0 --label pod=ns/web-0 --wait 5s
 millrace ctl port list --label pod --json
 millrace ctl port set web-0 --label pod=ns/web-1
 millrace ctl port del web-0
+millrace ctl bridge add br1 --ageing 60
+millrace ctl bridge del br1
 ```
 
 On the socket, the first of these is
 
 ```json
 {\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"port.add\", \"params\": {\"keys\": {\"name\": \"web-0\", \"driver\": \"vhost-user\",
- \"socket\": \"/run/pods/web-0.sock\", \"mode\": \"client\", \"bridge\": \"br0\", \"labels\": {\"pod\": \"ns/web-0\"}}}}
+ \"socket\": \"web-0.sock\", \"bridge\": \"br0\", \"labels\": {\"pod\": \"ns/web-0\"}}}}
 ```
 
 in one line. Then `port.get` says whether the port is `open`: its socket is there, or it is connected.
