@@ -22,7 +22,7 @@ The control socket speaks JSON-RPC 2.0, a message in a line: `millrace ctl` is a
 socket belongs to its owner only (mode 0600). `millrace schema --api` prints this description as [OpenRPC](https://open-rpc.org), with
 the types of all parameters and results.
 
-An orchestrator adds ports, bridges and patches and removes them while the switch runs, in milliseconds, any number of times, and disturbs
+An orchestrator adds ports, bridges and patches and removes them while the switch runs, any number of times, and disturbs
 nobody: others' frames, addresses and counters stay. A part is a section of the [configuration](configuration.md) with the same keys:
 
 <!-- hidden: api.toml

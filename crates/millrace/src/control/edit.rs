@@ -1,9 +1,8 @@
 //! Methods that add, change and remove parts: `port.add` and the like.
 
 use super::Handler;
-use super::rpc::{Failure, to_value};
+use super::failure::{Failure, to_value};
 use crate::config::{Part, PartKind};
-use crate::parts::Refusal;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -64,12 +63,6 @@ pub(super) struct Named {
 pub(super) struct List {
     /// Labels that the ports have: a value, or any if it is null.
     labels: BTreeMap<String, Option<String>>,
-}
-
-impl From<Refusal> for Failure {
-    fn from(Refusal { code, message }: Refusal) -> Failure {
-        Failure::new(code as i64, message)
-    }
 }
 
 /// Answers a call of one of these methods; `None` if it is another one.

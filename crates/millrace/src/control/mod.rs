@@ -7,6 +7,7 @@
 mod api;
 mod client;
 mod edit;
+mod failure;
 mod flow;
 mod reload;
 mod rpc;

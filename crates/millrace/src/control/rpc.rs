@@ -1,7 +1,7 @@
 //! Answers to the lines of a client (JSON-RPC 2.0, sections 4 to 6).
 
+use super::failure::{Failure, to_value};
 use super::{Aggregation, Drops, Flows, Handler, Version, edit};
-use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Methods that `edit` does not have, and what they are for. They take no parameters, but for `why`.
@@ -24,26 +24,6 @@ pub(super) const PLAIN: [(&str, &str); 14] = [
 
 /// Requests allowed in one batch: an answer can be far longer than its request.
 const LONGEST_BATCH: usize = 32;
-
-/// A JSON-RPC error: its code (section 5.1) and message.
-pub(super) struct Failure {
-    code: i64,
-    message: String,
-}
-
-impl Failure {
-    const PARSE_ERROR: i64 = -32700;
-    const INVALID_REQUEST: i64 = -32600;
-    const METHOD_NOT_FOUND: i64 = -32601;
-    pub(super) const INVALID_PARAMS: i64 = -32602;
-    const INTERNAL_ERROR: i64 = -32603;
-    /// First of the codes reserved for servers: the request was valid, but the switch could not do it.
-    const REFUSED: i64 = -32000;
-
-    pub(super) fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-}
 
 /// Answers one line; `None` if it holds notifications only, which section 4.1 leaves unanswered.
 pub(super) fn answer(line: &[u8], handler: &dyn Handler) -> Option<String> {
@@ -190,8 +170,4 @@ fn why(params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> 
             Err(Failure::new(Failure::INVALID_PARAMS, message))
         }
     }
-}
-
-pub(super) fn to_value(result: impl Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(result).map_err(|error| Failure::new(Failure::INTERNAL_ERROR, error.to_string()))
 }
