@@ -3,6 +3,7 @@
 mod applied;
 mod bridges;
 mod choices;
+mod extent;
 mod parts;
 mod recordings;
 #[cfg(test)]
@@ -16,16 +17,8 @@ use super::layout::assignment;
 use crate::reload::ReloadAction;
 use crate::spec::Spec;
 use applied::Applied;
+pub(super) use extent::Extent;
 use transition::Transition;
-
-/// The parts that a reload looks at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// All: it also mends what others have changed, and tries again what failed.
-    All,
-    /// Those that the specifications have differently.
-    Differences,
-}
 
 impl Inner {
     /// Returns the actions that [`Inner::apply`] would take, but for those that mend something.

@@ -1,6 +1,7 @@
 //! `millrace ctl`: sends a request to a running switch and prints the answer.
 
 mod aggregation;
+mod answer;
 mod exchange;
 mod flows;
 mod parts;
@@ -8,38 +9,18 @@ pub(crate) mod rates;
 pub(crate) mod tables;
 mod why;
 
+pub use answer::CtlError;
+
 use crate::cli::{CtlOptions, CtlRequest, StatsOptions};
 use crate::config::default_control_socket;
-use crate::control::{Client, ClientError, ReloadReport};
+use crate::control::{Client, ReloadReport};
+use answer::read;
 use engine::stats::Snapshot;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
-
-/// Error that keeps `ctl` from succeeding.
-#[derive(Debug, thiserror::Error)]
-pub enum CtlError {
-    /// The switch did not answer.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The answer could not be written.
-    #[error("cannot write to standard output: {0}")]
-    Output(#[from] io::Error),
-    /// The port was added or changed, but is not open.
-    #[error("port {port} is not open: {why}")]
-    NotOpen {
-        /// The port.
-        port: String,
-        /// The reason.
-        why: String,
-    },
-    /// The reload was answered, but some of its actions failed.
-    #[error("the reload failed in {0} of its actions; the rest was done")]
-    Reload(usize),
-}
 
 /// Runs the request of the command line, and prints the answer to `out`.
 pub fn run(options: &CtlOptions, out: &mut dyn Write) -> Result<(), CtlError> {
@@ -117,10 +98,6 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
     };
     writeln!(out, "{text}")?;
     if failed == 0 { Ok(()) } else { Err(CtlError::Reload(failed)) }
-}
-
-fn read<T: DeserializeOwned>(result: Value) -> Result<T, ClientError> {
-    serde_json::from_value(result).map_err(|error| ClientError::Unintelligible(error.to_string()))
 }
 
 /// Prints the rates of each interval. Opens a new connection each time, so that it holds no connection and survives a restart

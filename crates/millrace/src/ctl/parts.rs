@@ -1,6 +1,6 @@
 //! Requests that add, change and remove parts.
 
-use super::CtlError;
+use super::answer::{CtlError, read};
 use super::tables;
 use crate::cli::{AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortRequest, SetBridge, SetPort};
 use crate::control::{Client, ClientError, PortSummary};
@@ -38,7 +38,7 @@ pub(super) fn port(client: &mut Client, request: &PortRequest, json: bool) -> Re
             if json {
                 return Ok(list.to_string());
             }
-            Ok(tables::owned(&super::read::<Vec<PortSummary>>(list)?))
+            Ok(tables::owned(&read::<Vec<PortSummary>>(list)?))
         }
     }
 }
@@ -86,7 +86,7 @@ fn told(change: Value, json: bool) -> Result<String, CtlError> {
     if json {
         return Ok(change.to_string());
     }
-    let change: Change = super::read(change)?;
+    let change: Change = read(change)?;
     let actions = change.actions.iter().map(|action| format!("  {action}"));
     Ok([change.to_string()].into_iter().chain(actions).collect::<Vec<_>>().join("\n"))
 }

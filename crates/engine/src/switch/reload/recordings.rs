@@ -1,6 +1,6 @@
 //! Capture files in a reload: recordings begin and end, and those that stay are mended.
 
-use super::Extent;
+use super::extent::Extent;
 use super::transition::Transition;
 use crate::port::record::Recorder;
 use crate::spec::PortSpec;

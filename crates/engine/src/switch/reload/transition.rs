@@ -1,8 +1,8 @@
 //! A reload under way. Each step takes all actions of one kind. In their order no frame reaches a port or a guest's memory that
 //! neither specification allows.
 
-use super::Extent;
 use super::applied::{Applied, Findings};
+use super::extent::Extent;
 use crate::forward::bridge::Bridge;
 use crate::port::Exchange;
 use crate::port::record::Recorder;
