@@ -1,5 +1,6 @@
 //! Statistics of the data path for readers outside it: plain numbers, taken at one moment.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -231,6 +232,17 @@ pub struct MappingStats {
     pub measured: bool,
 }
 
+/// State of one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortState {
+    /// Whether frames can pass.
+    pub up: bool,
+    /// Whether frames can pass, a peer is connected, or peers can connect to its socket.
+    pub open: bool,
+    /// State in one line of text.
+    pub detail: String,
+}
+
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PortStats {
@@ -271,7 +283,7 @@ pub struct PortStats {
 }
 
 /// A capture file that frames are recorded to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordingStats {
     /// Its path.
     pub file: String,

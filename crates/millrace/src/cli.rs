@@ -1,5 +1,10 @@
 //! The command line.
 
+mod keys;
+mod parts;
+
+pub use parts::{AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortRequest, SetBridge, SetPort};
+
 use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -56,6 +61,8 @@ Without --socket, the switch is looked for at its default sockets: $XDG_RUNTIME_
 
 Examples:
   millrace ctl ports                   state, forwarding and recordings of all ports
+  millrace ctl port add web-0 --vhost-user /run/web-0.sock --mode client --bridge br0 --wait 5s
+  millrace ctl port list --label pod=ns/web-0
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   dropped frames, by place and reason
   millrace ctl mappings                physical queues that receive into guests' buffers
@@ -100,11 +107,12 @@ Examples:
   millrace decode wan.pcap                                   such as `record-to` writes
   millrace decode --json wan.pcap                            one line of JSON for each aggregate")]
     Decode(DecodeOptions),
-    /// Print the schema or the reference of configuration files
+    /// Print the schema or the reference of configuration files, or of the API
     #[command(after_help = "\
 Examples:
   millrace schema > millrace.schema.json                     for editors that check and complete TOML
-  millrace schema --markdown > docs/configuration.md         the reference documentation")]
+  millrace schema --markdown > docs/configuration.md         the reference documentation
+  millrace schema --api                                      the methods of the control socket, as OpenRPC")]
     Schema(SchemaOptions),
     /// Print a script that completes commands and options in a shell
     #[command(after_help = "\
@@ -206,6 +214,15 @@ pub struct CtlOptions {
 pub enum CtlRequest {
     /// Ports: state and forwarding
     Ports,
+    /// Add, change, remove and list ports while the switch runs
+    #[command(subcommand)]
+    Port(PortRequest),
+    /// Add, change and remove bridges while the switch runs
+    #[command(subcommand)]
+    Bridge(BridgeRequest),
+    /// Join and part ports while the switch runs
+    #[command(subcommand)]
+    Patch(PatchRequest),
     /// Frames and bytes of every queue
     Stats(StatsOptions),
     /// Workers: load, and time by step and stage
@@ -293,9 +310,12 @@ pub struct DecodeOptions {
 /// Options of `schema`.
 #[derive(Debug, Args)]
 pub struct SchemaOptions {
-    /// Print the reference documentation instead of the JSON schema
+    /// Print the reference documentation instead of the schema
     #[arg(long)]
     pub markdown: bool,
+    /// Describe the API instead of configuration files, as OpenRPC
+    #[arg(long)]
+    pub api: bool,
 }
 
 /// Options of `completions`.

@@ -1,25 +1,29 @@
 //! The switch process: startup order and signal handling.
 
-use crate::config::{Config, Dpdk, Grant, LoadError, Origin, Purpose, Reach, ReachError};
+use crate::config::{Config, Dpdk, Grant, LoadError, Origin, PartKind, Purpose, Reach, ReachError};
 use crate::confine::{Confined, PrivilegeError, confine};
-use crate::control::{Flow, Handler, Mended, ReloadReport, Server};
+use crate::control::{Flow, Handler, Mended, PortSummary, ReloadReport, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Service, SharedSwitch};
+use crate::parts::directories::{self, DirectoryError};
+use crate::parts::{Change, Changes, Parts, Refusal, Store};
 use crate::serve::{ListenError, Listener, Stop};
 use crate::service;
 use crate::signals::{Signal, Signals};
 use engine::Switch;
 use engine::port::dpdk;
+use engine::reload::ReloadAction;
 use engine::spec::Spec;
-use engine::stats::{AggregationFlow, MacEntry, Snapshot};
+use engine::stats::{AggregationFlow, MacEntry, PortState, Snapshot};
 use engine::why::PortWhy;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::iterator::Handle;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use toml::Table;
 
 /// Error that keeps the switch from running.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +54,17 @@ pub enum DaemonError {
     /// DPDK could not be started.
     #[error("cannot start DPDK: {0}")]
     Dpdk(String),
+    /// A directory of sockets could not be made.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// The directory of parts that are added at run time could not be read.
+    #[error("cannot read {}, which `ports` of [control] names: {source}; create it, and give it to the user of [confinement]", path.display())]
+    Kept {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
     /// A system call failed.
     #[error("cannot {action}: {source}")]
     System {
@@ -78,9 +93,19 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     descriptors::raise();
     let mut signals = Signals::take().map_err(|source| DaemonError::System { action: "handle signals", source })?;
     let is_file = Origin(path).is_file();
-    let (config, warnings) = Config::load(path)?;
+    let (config, document, warnings) = Config::load_within(path, None)?;
     for warning in warnings.lines() {
         tracing::warn!("{warning}");
+    }
+    let kept = |source| DaemonError::Kept { path: config.kept.clone().unwrap_or_default(), source };
+    let store = config.kept.as_deref().map(Store::open).transpose().map_err(kept)?;
+    let (parts, left) = Parts::new(document, config.clone(), store).map_err(kept)?;
+    for left in left {
+        tracing::error!("left out, as if it had not been added: {left}");
+    }
+    let config = parts.config().clone();
+    if config.makes_directories {
+        directories::make_for(&config)?;
     }
     let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
     let control = Server::bind(&config.control)?;
@@ -116,7 +141,8 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         switch,
         reach: confined.landlock.active.then_some(reach),
         confined,
-        config: Mutex::new(config),
+        makes_directories: config.makes_directories,
+        parts: Mutex::new(parts),
         flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
         sockets,
@@ -151,8 +177,10 @@ struct Daemon {
     confined: Confined,
     /// Paths still accessible, if they are restricted.
     reach: Option<Reach>,
-    /// Configuration applied last.
-    config: Mutex<Config>,
+    /// Whether it makes directories of sockets.
+    makes_directories: bool,
+    /// Its parts, locked while they change.
+    parts: Mutex<Parts>,
     /// Flows set by controllers, if OpenFlow is configured.
     flows: Option<SharedSwitch>,
     /// Closing it ends the signal loop, and with it the switch.
@@ -162,6 +190,10 @@ struct Daemon {
 }
 
 impl Daemon {
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn obey(&self, signal: Signal) {
         match signal {
             Signal::Stop(signal) => tracing::info!("stopping on signal {signal}"),
@@ -180,7 +212,7 @@ impl Daemon {
                     return format!("{error}; {replaced}");
                 }
                 let now = path.canonicalize().unwrap_or_else(|_| path.clone());
-                let reads = |grant: &&Grant| matches!(grant.purpose, Purpose::Read | Purpose::Create);
+                let reads = |grant: &&Grant| matches!(grant.purpose, Purpose::Read | Purpose::Create | Purpose::Make);
                 let places = self.reach.iter().flat_map(Reach::grants).filter(reads);
                 let places: Vec<_> = places.map(|grant| grant.path.display().to_string()).collect();
                 format!(
@@ -196,9 +228,57 @@ impl Daemon {
     }
 }
 
+impl Changes for Daemon {
+    fn preview(&self, spec: Spec) -> Vec<ReloadAction> {
+        self.switch.preview(spec)
+    }
+
+    fn change(&self, spec: Spec, new: Option<&str>) -> Result<Vec<ReloadAction>, String> {
+        if self.makes_directories {
+            new.map_or(Ok(()), |port| directories::make_of(&spec, port)).map_err(|error| error.to_string())?;
+        }
+        self.switch.change(spec).map_err(|error| error.to_string())
+    }
+}
+
+/// Logs a change of parts.
+fn told(outcome: Result<Change, Refusal>) -> Result<Change, Refusal> {
+    if let Ok(change) = &outcome {
+        let failed = change.actions.iter().filter_map(|action| action.error.as_ref().map(|_| action.to_string()));
+        failed.for_each(|failed| tracing::error!("{failed}"));
+        tracing::info!("{change}");
+    }
+    outcome
+}
+
 impl Handler for Daemon {
     fn snapshot(&self) -> Snapshot {
         self.switch.snapshot()
+    }
+
+    fn ports(&self) -> Vec<PortSummary> {
+        let known = self.parts().ports();
+        let summary = |port: &engine::stats::PortStats| {
+            let (owner, labels) = known.get(&port.name).cloned().unwrap_or_default();
+            PortSummary { owner, labels, ..PortSummary::from(port) }
+        };
+        self.switch.snapshot().ports.iter().map(summary).collect()
+    }
+
+    fn port_state(&self, port: &str) -> Option<PortState> {
+        self.switch.port_state(port)
+    }
+
+    fn add(&self, kind: PartKind, keys: Table) -> Result<Change, Refusal> {
+        told(self.parts().add(kind, keys, self.reach.as_ref(), self))
+    }
+
+    fn set(&self, kind: PartKind, name: &str, to: (Table, &[String], bool)) -> Result<Change, Refusal> {
+        told(self.parts().set((kind, name), to, self.reach.as_ref(), self))
+    }
+
+    fn remove(&self, kind: PartKind, name: &str) -> Result<Change, Refusal> {
+        told(self.parts().remove(kind, name, self))
     }
 
     fn why(&self, port: &str) -> Option<PortWhy> {
@@ -284,13 +364,12 @@ impl Daemon {
                 self.path.display()
             ));
         }
-        let (new, warnings) =
+        // Held to the end: changes are made one after the other.
+        let mut parts = self.parts();
+        let (_, document, warnings) =
             Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
-        // Held to the end: concurrent reloads run one after the other.
-        let mut config = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let needs_restart = new.needs_restart_since(&config);
-        let actions = self.switch.reload(new.spec.clone()).map_err(|error| error.to_string())?;
-        *config = new;
+        let change = |spec| self.switch.reload(spec).map_err(|error| error.to_string());
+        let (actions, needs_restart) = parts.reload(document, change)?;
         Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() })
     }
 }

@@ -14,6 +14,7 @@ pub mod machine;
 pub mod manual;
 pub mod metrics;
 pub mod openflow;
+pub mod parts;
 pub mod serve;
 mod service;
 mod signals;

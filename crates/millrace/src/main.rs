@@ -3,7 +3,7 @@
 use clap::Parser;
 use millrace::cli::{Cli, Command, DecodeOptions, RunOptions};
 use millrace::config::{Config, LoadError, Report};
-use millrace::{config, ctl, daemon, decode, demo, log, machine, manual, terminal, top};
+use millrace::{config, control, ctl, daemon, decode, demo, log, machine, manual, terminal, top};
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,9 +16,12 @@ fn main() -> ExitCode {
         Command::Ctl(options) => ctl::run(&options, &mut io::stdout().lock()).map_err(Into::into),
         Command::Top(options) => top::run(&options).map_err(Into::into),
         Command::Decode(options) => decode(&options),
-        Command::Schema(options) => {
-            print(if options.markdown { config::markdown() } else { format!("{:#}\n", config::schema()) })
-        }
+        Command::Schema(options) => print(match (options.api, options.markdown) {
+            (false, false) => format!("{:#}\n", config::schema()),
+            (false, true) => config::markdown(),
+            (true, false) => format!("{:#}\n", control::openrpc()),
+            (true, true) => control::page(),
+        }),
         Command::Completions(options) => print(manual::completions(options.shell)),
         Command::Manual(options) => manual::write(&options.directory)
             .map_err(|error| format!("cannot write pages into {}: {error}", options.directory.display()).into()),

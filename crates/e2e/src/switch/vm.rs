@@ -62,6 +62,6 @@ impl Drop for VmSwitch<'_> {
 }
 
 fn configure(vm: &Vm, configuration: impl Part) -> Result<()> {
-    let control = RawControl { socket: "control".into() };
+    let control = RawControl { socket: "control".into(), ..RawControl::default() };
     vm.check(&format!("cat >/tmp/m/m.toml <<'end'\n{}\nend", (configuration, control).text())).map(drop)
 }

@@ -137,6 +137,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    api: "docs/api.md",
     aggregation: "docs/aggregation.md",
     aggregation_format: "docs/aggregation-format.md",
     captures: "docs/captures.md",

@@ -2,6 +2,7 @@
 //! keep arriving.
 
 mod bridge;
+mod calls;
 mod control;
 mod controllers;
 mod flipped;

@@ -1,7 +1,7 @@
 //! A bridge, as all its workers share it.
 
 use super::flows::Numbered;
-use super::mac_table::{Key, Learning, MacTable, TooManyStatics};
+use super::mac_table::{Learning, MacTable};
 use super::vlan::Membership;
 use crate::spec::Vlan;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,9 @@ use std::sync::{Arc, LazyLock};
 pub struct Bridge {
     /// Its MAC table.
     pub table: MacTable,
+    /// By place: ports keep theirs while others come and go.
     pub(super) members: Vec<Membership>,
-    /// Whether all ports ignore tags.
+    /// Whether all ports that are there ignore tags.
     pub(super) flat: bool,
     /// Whether frames to addresses that bridges keep to themselves pass.
     pub(crate) forwards_reserved: bool,
@@ -23,17 +24,6 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// Returns a bridge of ports with these VLANs. It learns at most `limit` addresses behind each port, and never the
-    /// static ones.
-    pub fn new(
-        vlans: &[Vlan],
-        limit: u32,
-        ageing_seconds: u32,
-        statics: &[(Key, u16)],
-    ) -> Result<Bridge, TooManyStatics> {
-        Ok(Bridge::of(MacTable::new(vlans.len(), limit, ageing_seconds, statics)?, vlans))
-    }
-
     /// Returns a bridge of no ports.
     pub(crate) fn none() -> Arc<Bridge> {
         static NONE: LazyLock<Arc<Bridge>> =
@@ -41,16 +31,26 @@ impl Bridge {
         NONE.clone()
     }
 
-    /// Returns a bridge of ports with these VLANs, and a `table` for as many ports.
-    pub(crate) fn of(table: MacTable, vlans: &[Vlan]) -> Bridge {
+    /// Returns a bridge with ports of these VLANs at its places, at some of which no port stands, and a `table` with room for these.
+    pub(crate) fn of(table: MacTable, places: &[Option<&Vlan>]) -> Bridge {
         Bridge {
             table,
-            members: vlans.iter().map(Membership::new).collect(),
-            flat: vlans.iter().all(|v| *v == Vlan::Ignore),
-            flooded: vlans.iter().map(|_| AtomicU64::new(0)).collect(),
+            members: places.iter().map(|vlan| vlan.map_or(Membership::Nobody, Membership::new)).collect(),
+            flat: places.iter().flatten().all(|vlan| **vlan == Vlan::Ignore),
+            flooded: places.iter().map(|_| AtomicU64::new(0)).collect(),
             forwards_reserved: false,
             flows: None,
         }
+    }
+
+    /// Reports whether frames of this VLAN may leave at a place.
+    pub(super) fn carries(&self, place: u16, vid: u16) -> bool {
+        self.members.get(usize::from(place)).is_some_and(|member| member.carries(vid))
+    }
+
+    /// Returns the number of its places.
+    pub(crate) fn places(&self) -> usize {
+        self.members.len()
     }
 
     /// Reports whether frames to this address pass no bridge (IEEE 802.1Q-2022 table 8-1). Its first byte is lowest.
@@ -69,7 +69,9 @@ impl Bridge {
                 self.flooded[usize::from(place)].fetch_add(flooded.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        self.table.count_on_from(&other.table, place);
+        if !self.table.is(&other.table) {
+            self.table.count_on_from(&other.table, place);
+        }
     }
 
     /// Returns what was learned behind a port, and how many of its frames were flooded because their destination was unknown.

@@ -14,9 +14,12 @@ use std::sync::atomic::Ordering;
 /// A bridge, as one worker forwards through it by learned addresses.
 pub(crate) struct LearningPlan {
     pub(super) bridge: Arc<Bridge>,
-    /// The worker's output for each of its ports.
+    /// The worker's output for each of its places; [`NO_OUTPUT`] where no port stands.
     pub(super) outputs: Vec<usize>,
 }
+
+/// The output of a place where no port stands: no plan has so many.
+pub(crate) const NO_OUTPUT: usize = usize::MAX;
 
 /// Destination of one frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,8 +94,10 @@ impl LearningPlan {
         let judged = judging.end();
         match decision {
             Decision::Port(port) => {
-                let frames = Outgoing::Judged(judged, &mut room.edited);
-                self.output(&arrival, port.into()).transmit(arrival.queue, frames);
+                let Some(output) = self.find_output(&arrival, port.into()) else {
+                    return arrival.drops.add(Reason::NoPort, arrival.frames.len() as u64);
+                };
+                output.transmit(arrival.queue, Outgoing::Judged(judged, &mut room.edited));
             }
             Decision::Drop(reason) => arrival.drops.add(reason, arrival.frames.len() as u64),
             Decision::Group | Decision::Unknown => {
@@ -139,9 +144,7 @@ impl LearningPlan {
             } else if let Some(tag) = self.bridge.members[arrival.from].classify(read) {
                 tags[i] = tag;
                 decisions[i] = match self.decide(arrival.from, arrival.now, header, tag.vid()) {
-                    Decision::Port(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
-                        Decision::Drop(Reason::Vlan)
-                    }
+                    Decision::Port(port) if !self.bridge.carries(port, tag.vid()) => Decision::Drop(Reason::Vlan),
                     decision => decision,
                 };
             }
@@ -176,7 +179,7 @@ impl LearningPlan {
     #[inline(always)]
     pub(super) fn only_to(&self, output: usize, from: usize, now: u32) -> Option<impl FnMut(Ethernet) -> bool> {
         let goes = move |header| match self.decide(from, now, header, 0) {
-            Decision::Port(port) => self.outputs[usize::from(port)] == output,
+            Decision::Port(port) => self.outputs.get(usize::from(port)) == Some(&output),
             Decision::Group | Decision::Unknown | Decision::Drop(_) => false,
         };
         self.bridge.flat.then_some(goes)
@@ -214,9 +217,7 @@ impl LearningPlan {
             let found = self.bridge.table.find(Key::new(destination, tag.vid()), arrival.now);
             *decision = match found {
                 _ if self.bridge.keeps(destination) => Decision::Drop(Reason::Reserved),
-                Some(port) if !self.bridge.members[usize::from(port)].carries(tag.vid()) => {
-                    Decision::Drop(Reason::Vlan)
-                }
+                Some(port) if !self.bridge.carries(port, tag.vid()) => Decision::Drop(Reason::Vlan),
                 Some(port) => Decision::Port(port),
                 None => Decision::Unknown,
             };
@@ -224,8 +225,21 @@ impl LearningPlan {
         self.send(arrival, judged, &decisions, &tags, room);
     }
 
+    /// Reports whether a port stands at a place.
+    fn has(&self, place: u16) -> bool {
+        self.outputs.get(usize::from(place)).is_some_and(|output| *output != NO_OUTPUT)
+    }
+
+    /// Returns the output for a port that is there.
     pub(super) fn output<'a>(&self, arrival: &Arrival<'a, '_>, port: usize) -> &'a Output {
         &arrival.outputs[self.outputs[port]]
+    }
+
+    /// Returns the output for a place. A port that has gone is still in the MAC table for a moment, and one that has come may be there
+    /// before it is in this plan.
+    #[inline(always)]
+    fn find_output<'a>(&self, arrival: &Arrival<'a, '_>, place: usize) -> Option<&'a Output> {
+        arrival.outputs.get(*self.outputs.get(place)?)
     }
 
     /// Sends frames that go different ways, port by port, in order at each port.
@@ -239,14 +253,14 @@ impl LearningPlan {
         room: &mut Room,
     ) {
         let frames = arrival.frames;
-        // Frames to all ports that have reached none yet, a bit each.
+        // Frames to all ports that have reached none yet, and those to ports that have gone, a bit each.
         let mut nowhere = 0u32;
         let mut unknown = 0;
         for (i, decision) in decisions[..frames.len()].iter().enumerate() {
             match decision {
                 Decision::Drop(reason) => arrival.drops.add(*reason, 1),
                 Decision::Group | Decision::Unknown => nowhere |= 1 << i,
-                Decision::Port(_) => {}
+                Decision::Port(port) => nowhere |= u32::from(!self.has(*port)) << i,
             }
             unknown += u64::from(*decision == Decision::Unknown);
         }
@@ -261,6 +275,9 @@ impl LearningPlan {
                 Decision::Group | Decision::Unknown => member.carries(tags[*i].vid()),
                 Decision::Drop(_) => false,
             };
+            if !self.has(port as u16) {
+                continue;
+            }
             let chosen = (0..frames.len()).filter(goes);
             let (mut any, mut edits) = (false, false);
             for i in chosen.clone() {

@@ -14,7 +14,7 @@ mod vlan;
 
 pub(crate) use bridge_plan::BridgePlan;
 pub(crate) use flow_plan::Injection;
-pub(crate) use learning::{Arrival, Scratch};
+pub(crate) use learning::{Arrival, NO_OUTPUT, Scratch};
 pub(crate) use output::{Output, OutputTerms};
 pub(crate) use transmit_queue::{Half, HalfStep, TransmitQueue};
 

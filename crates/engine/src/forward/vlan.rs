@@ -62,6 +62,8 @@ pub(super) enum Membership {
     Access(u16),
     /// One bit per VLAN.
     Trunk(Box<[u64; 64]>),
+    /// No port stands there.
+    Nobody,
 }
 
 impl Membership {
@@ -85,7 +87,7 @@ impl Membership {
             (Membership::Ignore, _) => Some(Tag::NONE),
             (Membership::Access(vid), Carried::None | Carried::Priority) => Some(tag.with(*vid)),
             (Membership::Trunk(_), Carried::Vlan) if self.carries(tag.vid()) => Some(tag),
-            (Membership::Access(_) | Membership::Trunk(_), _) => None,
+            (Membership::Access(_) | Membership::Trunk(_) | Membership::Nobody, _) => None,
         }
     }
 
@@ -95,6 +97,7 @@ impl Membership {
             Membership::Ignore => vid == 0,
             Membership::Access(own) => *own == vid,
             Membership::Trunk(bits) => bits[usize::from(vid / 64) & 63] & 1 << (vid % 64) != 0,
+            Membership::Nobody => false,
         }
     }
 

@@ -32,10 +32,11 @@ impl Inner {
             let now = clock::seconds();
             if now != swept {
                 swept = now;
-                for (_, bridge, members) in topology.bridges() {
-                    let down: Vec<bool> =
-                        members.iter().map(|&member| !topology.layout.ports[member].state().up).collect();
-                    bridge.table.sweep(now, |port| down[usize::from(port)]);
+                for (_, bridge, places) in topology.bridges() {
+                    let is_up = |port: &usize| topology.layout.ports[*port].state().up;
+                    let up: Vec<bool> = places.iter().map(|port| port.as_ref().is_some_and(is_up)).collect();
+                    // Ports that have come since are not in this topology.
+                    bridge.table.sweep(now, |place| up.get(usize::from(place)) == Some(&false));
                 }
                 files = topology.layout.ports.iter().flat_map(|port| port.recordings()).collect();
                 self.look_for_sockets();

@@ -35,6 +35,7 @@ use inner::Inner;
 use layout::Layout;
 use open::OpenError;
 use paflow::AggregationRules;
+use reload::Extent;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -68,7 +69,7 @@ impl Switch {
         let [notifier, asked] =
             [EventNotifier::new().map_err(Error::Worker)?, EventNotifier::new().map_err(Error::Worker)?].map(Arc::new);
         let datapath = Arc::new(Datapath::new(notifier.clone()));
-        let layout = Arc::new(Layout::new(&Spec::default(), vec![], vec![]));
+        let layout = Arc::new(Layout::new(&Spec::default(), vec![], vec![], vec![]));
         let fabric = Arc::new(Fabric::new(layout.clone(), datapath.drops.clone()));
         let nothing = Topology {
             spec: Spec::default(),
@@ -92,7 +93,7 @@ impl Switch {
             stop: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         });
-        let failed = inner.apply(spec)?.failed;
+        let failed = inner.apply(spec, Extent::All)?.failed;
         let mut switch = Switch { inner, housekeeper: None, watchdog: None };
         let thread = |name: &str, run: fn(&Inner)| {
             let inner = switch.inner.clone();
@@ -109,7 +110,18 @@ impl Switch {
     /// without losing a frame. On an error nothing was done.
     pub fn reload(&self, spec: Spec) -> Result<Vec<ReloadAction>, Error> {
         self.inner.respond()?;
-        Ok(vhost_user::keep_sockets(|| self.inner.apply(spec))?.actions)
+        Ok(vhost_user::keep_sockets(|| self.inner.apply(spec, Extent::All))?.actions)
+    }
+
+    /// Returns the actions that a change to `spec` would take, as far as they follow from the specifications.
+    pub fn preview(&self, spec: Spec) -> Vec<ReloadAction> {
+        self.inner.preview(spec)
+    }
+
+    /// Does the same with the parts that `spec` changes, and looks at no other: what others have changed on the machine stays as it is.
+    pub fn change(&self, spec: Spec) -> Result<Vec<ReloadAction>, Error> {
+        self.inner.respond()?;
+        Ok(vhost_user::keep_sockets(|| self.inner.apply(spec, Extent::Differences))?.actions)
     }
 }
 
@@ -120,7 +132,7 @@ impl Drop for Switch {
             let _ = thread.join();
         }
         // Sessions end first, so that guests get their buffers back; then the workers.
-        let _ = self.inner.apply(Spec::default());
+        let _ = self.inner.apply(Spec::default(), Extent::All);
         self.inner.fabric.end();
         self.inner.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.watchdog.take() {

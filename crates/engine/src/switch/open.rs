@@ -66,6 +66,14 @@ impl Connection {
         }
     }
 
+    /// Reports whether peers can connect to the port, or one is connected.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Connection::Open(control) => control.listener().is_some() || control.is_connected(),
+            Connection::Failed { .. } => false,
+        }
+    }
+
     /// Reports whether the port was opened, or something sees to it that it will be.
     pub(super) fn is_settled(&self) -> bool {
         !matches!(self, Connection::Failed { .. })

@@ -83,6 +83,14 @@ pub(super) struct PortState {
     pub(super) interface: Option<InterfaceStats>,
 }
 
+impl PortState {
+    /// Returns the state in one line of text.
+    pub(super) fn shown(&self) -> String {
+        let missing = self.missing.as_deref();
+        [self.detail.as_str()].into_iter().chain(missing).collect::<Vec<_>>().join("; ")
+    }
+}
+
 impl PortShared {
     /// Returns the state of a port that is opened; its counters go on from those of `had`, if it is opened again.
     pub(super) fn new(

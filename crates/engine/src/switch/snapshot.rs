@@ -3,6 +3,7 @@
 use super::Switch;
 use super::layout::{Domain, Joined, Senders};
 use super::mapping::Mapping;
+use super::open::Connection;
 use super::shared::PortShared;
 use super::topology::Topology;
 use crate::clock::{self, Cycles};
@@ -13,7 +14,8 @@ use crate::port::record::Recorder;
 use crate::queue_id::QueueId;
 use crate::spec::{PortSpec, WorkerSpec};
 use crate::stats::{
-    ExchangeStats, LaneStats, LearningStats, MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats,
+    ExchangeStats, LaneStats, LearningStats, MacEntry, MappingStats, PortState, PortStats, QueueStats, Snapshot,
+    WorkerStats,
 };
 use crate::worker::{Pulse, STILL};
 use std::sync::Arc;
@@ -48,17 +50,31 @@ impl Switch {
         }
     }
 
+    /// Returns the state of a port, if it is there.
+    pub fn port_state(&self, name: &str) -> Option<PortState> {
+        // Waits for a change that is under way: it may be about to open the port.
+        let open = self.inner.open.lock().unwrap();
+        let topology = self.inner.topology();
+        let port = topology.layout.ports.iter().find(|port| port.name == name)?;
+        let state = port.state();
+        let is_open = state.up || open.connections.get(&port.id).is_some_and(Connection::is_open);
+        Some(PortState { up: state.up, open: is_open, detail: state.shown() })
+    }
+
     /// Returns the MAC tables of all bridges.
     pub fn macs(&self) -> Vec<MacEntry> {
         let topology = self.inner.topology();
         let now = clock::seconds();
         let mut entries = Vec::new();
-        for (spec, bridge, members) in topology.bridges() {
-            entries.extend(bridge.table.entries(now).into_iter().map(|e| MacEntry {
+        for (spec, bridge, places) in topology.bridges() {
+            let known = bridge.table.entries(now).into_iter();
+            // Ports that have come since are not in this topology.
+            let known = known.filter_map(|e| Some((e, (*places.get(usize::from(e.port))?)?)));
+            entries.extend(known.map(|(e, port)| MacEntry {
                 bridge: spec.name.clone(),
                 mac: e.mac.to_string(),
                 vlan: e.vlan,
-                port: topology.layout.ports[members[usize::from(e.port)]].name.clone(),
+                port: topology.layout.ports[port].name.clone(),
                 age_seconds: e.seen.map(|s| now.wrapping_sub(s).into()),
             }));
         }
@@ -88,7 +104,7 @@ impl Topology {
             name: port.name.clone(),
             driver: spec.driver.name().into(),
             up: state.up,
-            detail: [state.detail].into_iter().chain(state.missing).collect::<Vec<_>>().join("; "),
+            detail: state.shown(),
             interface: state.interface,
             forwarding: self.forwarding(index),
             queues: queues.collect(),
@@ -124,7 +140,7 @@ impl Topology {
     }
 
     pub(super) fn forwarding(&self, port: usize) -> String {
-        let bridge = self.bridges().find(|(_, _, members)| members.contains(&port));
+        let bridge = self.bridges().find(|(_, _, places)| places.contains(&Some(port)));
         match (self.layout.domain_of(port), bridge) {
             (Some(Domain::Patch([a, b])), _) => {
                 format!("patch {}", self.layout.ports[if *a == port { *b } else { *a }].name)

@@ -1,7 +1,7 @@
 //! The running specification, for all readers.
 
 use super::acceleration::Chosen;
-use super::layout::{Domain, Layout};
+use super::layout::{Domain, Layout, Places};
 use super::mapping::Mapping;
 use crate::forward::bridge::Bridge;
 use crate::port::Exchange;
@@ -24,13 +24,13 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    /// Returns the bridges, each with its specification and the indices of its ports.
-    pub(super) fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Vec<usize>)> {
+    /// Returns the bridges, each with its specification and the ports at its places.
+    pub(super) fn bridges(&self) -> impl Iterator<Item = (&BridgeSpec, &Arc<Bridge>, &Places)> {
         let domains = self.layout.domains.iter().filter_map(|domain| match domain {
-            Domain::Bridge { bridge, members, .. } => Some((bridge, members)),
+            Domain::Bridge { bridge, places, .. } => Some((bridge, places)),
             Domain::Patch(_) => None,
         });
-        self.spec.bridges.iter().zip(domains).map(|(spec, (bridge, members))| (spec, bridge, members))
+        self.spec.bridges.iter().zip(domains).map(|(spec, (bridge, places))| (spec, bridge, places))
     }
 
     /// Describes the place of a worker for display.

@@ -26,7 +26,7 @@ struct Pair<'t> {
 impl Topology {
     fn why(&self, name: &str) -> Option<PortWhy> {
         let index = self.spec.ports.iter().position(|port| port.name == name)?;
-        let (port, facts) = (&self.spec.ports[index], Facts::of(&self.spec, &self.chosen));
+        let (port, facts) = (&self.spec.ports[index], Facts::of(&self.spec, self.layout.assignment(), &self.chosen));
         let explain =
             |peer: &str| Some(Pair { topology: self, facts: &facts, port, peer: facts.port(peer)? }.explain());
         Some(PortWhy {

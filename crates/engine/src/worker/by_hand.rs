@@ -74,7 +74,7 @@ impl ByHand {
         let table = MacTable::with_known_key(PORTS.len(), LIMIT, AGEING_SECONDS);
         there.iter().for_each(|&station| table.learn(station, 1, clock::seconds()));
         // No frame goes to the bridge's first port, where they all come from.
-        let bridge = BridgePlan::new(Arc::new(Bridge::of(table, &PORTS)), vec![0; PORTS.len()], 0);
+        let bridge = BridgePlan::new(Arc::new(Bridge::of(table, &PORTS.each_ref().map(Some))), vec![0; PORTS.len()], 0);
         worker.plan.bridges.push(bridge);
         worker.plan.inputs[0].route.target = Target::Bridge { bridge: 0, from: 0 };
         worker

@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use super::control_socket::default_control_socket;
+use super::forwarding::Joints;
 use super::ports::BuiltPorts;
 use super::raw::{self, RawFile};
 use super::reach::Reach;
@@ -11,7 +12,7 @@ use super::{
     acceleration, aggregation, confinement, dpdk, exchanges, forwarding, mappings, mirrors, openflow, ports, workers,
 };
 use engine::spec::{AggregationSpec, FailMode, Spec};
-use settings::{Checker, Report};
+use settings::{Checker, Report, Severity};
 use std::path::{Path, PathBuf};
 
 /// Reads, checks and builds; `reach` is that of the running switch, if there is one and it is confined. It `examines` what is in the
@@ -21,30 +22,66 @@ pub(super) fn build(
     text: &str,
     reach: Option<&Reach>,
     examines: bool,
-) -> Result<(Config, Report), Report> {
+) -> Result<(Config, RawFile, Report), Report> {
     let read = settings::read_tagged::<RawFile>(text, &raw::tagged());
     let mut check = Check::new(path, reach, examines, Checker::new(read.problems, read.unread));
-    let config = read.file.map(|file| config(&mut check, path, &file));
+    let built = read.file.map(|file| (config(&mut check, path, &file, &[]), file));
     let report = Report::new(path, text, check.into_problems());
-    match config {
-        Some(config) if !report.has_errors() => Ok((config, report)),
+    match built {
+        Some((config, file)) if !report.has_errors() => Ok((config, file, report)),
         _ => Err(report),
     }
 }
 
-fn config(check: &mut Check, path: &Path, file: &RawFile) -> Config {
+/// Builds the configuration of a file that was checked by itself, with `parts` that were added to it; `reach` is for the last one
+/// of these, if there is one. Returns the problems, without places.
+pub(super) fn build_with(
+    path: &Path,
+    file: &RawFile,
+    parts: &[&RawFile],
+    reach: Option<&Reach>,
+) -> Result<Config, Vec<String>> {
+    let errors = |check: Check<'_>| {
+        let errors = check.into_problems().into_iter().filter(|problem| problem.severity == Severity::Error);
+        let lines: Vec<_> = errors.map(|problem| format!("{}; {}", problem.message, problem.help)).collect();
+        if lines.is_empty() { Ok(()) } else { Err(lines) }
+    };
+    let check = |reach| Check::new(path, reach, false, Checker::new(Vec::new(), Vec::new()));
+    if let Some(new) = parts.last() {
+        let mut check = check(reach);
+        check.listed = dpdk::build(&mut check, file).map(|dpdk| dpdk.devices);
+        ports::build(&mut check, new.ports.iter(), workers_of(file));
+        errors(check)?;
+    }
+    let mut check = check(None);
+    let config = config(&mut check, path, file, parts);
+    errors(check).map(|()| config)
+}
+
+/// Returns the number of workers: without a section there is one.
+fn workers_of(file: &RawFile) -> usize {
+    file.workers.len().max(1)
+}
+
+fn config(check: &mut Check, path: &Path, file: &RawFile, parts: &[&RawFile]) -> Config {
     let dpdk = dpdk::build(check, file);
     check.listed = dpdk.as_ref().map(|dpdk| dpdk.devices.clone());
-    // Without a section there is one worker.
-    let ports = ports::build(check, &file.ports, file.workers.len().max(1));
-    let (mut patches, bridges) = forwarding::build(check, file, &ports, fail_mode(file));
+    let all = || std::iter::once(file).chain(parts.iter().copied());
+    let ports = ports::build(check, all().flat_map(|file| &file.ports), workers_of(file));
+    let joints = Joints {
+        patches: all().flat_map(|file| &file.patches).collect(),
+        bridges: all().flat_map(|file| &file.bridges).collect(),
+        members: all().flat_map(|file| &file.ports).collect(),
+    };
+    let (mut patches, bridges) = forwarding::build(check, file, &joints, &ports, fail_mode(file));
     let mappings = mappings::build(check, file, &ports, &mut patches, &bridges);
     let exchanges = exchanges::build(check, file, &ports);
     let joined = mirrors::Joined { patches: &patches, bridges: &bridges, mappings: &mappings };
     let mirrors = mirrors::build(check, file, &ports, joined);
     let aggregation = aggregation(check, file, &ports);
     let workers = workers::build(check, &file.workers, &ports);
-    if file.ports.is_empty() && !check.is_unread(&(0..0), "port") {
+    let adds = file.control.as_ref().is_some_and(|control| control.ports.is_some());
+    if file.ports.is_empty() && !adds && !check.is_unread(&(0..0), "port") {
         check.warn(&(0..0), "no ports: the switch will have nothing to do", "add a [[port]] section");
     }
     let control = control(check, file);
@@ -65,6 +102,11 @@ fn config(check: &mut Check, path: &Path, file: &RawFile) -> Config {
             configuration,
         },
         control,
+        kept: file.control.as_ref().and_then(|control| Some(check.path(control.ports.as_ref()?))),
+        makes_directories: file
+            .control
+            .as_ref()
+            .is_some_and(|control| control.make_directories.as_ref().is_some_and(|at| at.value)),
         metrics: metrics(check, file),
         openflow,
         dpdk,

@@ -5,8 +5,9 @@ use super::Config;
 impl Config {
     /// Returns the sections that differ from those of `old` and that a running switch does not apply.
     pub fn needs_restart_since(&self, old: &Self) -> Vec<String> {
+        let control = |config: &Self| (config.control.clone(), config.kept.clone(), config.makes_directories);
         let sections = [
-            ("control", self.control != old.control),
+            ("control", control(self) != control(old)),
             ("metrics", self.metrics != old.metrics),
             // Open channels stay, and with them the identity of the switch.
             ("openflow", self.openflow != old.openflow),

@@ -2,7 +2,7 @@
 
 use super::check::Check;
 use super::ports::{BuiltPort, BuiltPorts, name, split};
-use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawStatic, Section};
+use super::raw::{self, At, MappingMode, RawBridge, RawFile, RawPatch, RawPort, RawStatic, Section};
 use engine::forward::mac_table::MOST_STATICS;
 use engine::spec::{BridgeSpec, FailMode, StaticEntry, Vlan};
 use packet::MacAddr;
@@ -14,18 +14,39 @@ use std::time::Duration;
 /// Place where each port is joined, by the port's name.
 type Uses<'a> = HashMap<&'a str, &'a Range<usize>>;
 
+/// Sections that join ports.
+pub(super) struct Joints<'f> {
+    pub(super) patches: Vec<&'f Section<RawPatch>>,
+    pub(super) bridges: Vec<&'f Section<RawBridge>>,
+    /// All ports: they may name their bridge.
+    pub(super) members: Vec<&'f Section<RawPort>>,
+}
+
+impl<'f> Joints<'f> {
+    /// Returns the ports that name their bridge, by bridge.
+    fn by_bridge(&self) -> HashMap<&'f str, Vec<&'f At<String>>> {
+        let mut by_bridge: HashMap<_, Vec<_>> = HashMap::new();
+        for (bridge, name) in self.members.iter().filter_map(|port| port.bridge.as_ref().zip(port.name.as_ref())) {
+            by_bridge.entry(bridge.as_str()).or_default().push(name);
+        }
+        by_bridge
+    }
+}
+
 /// Builds all patches and bridges, and warns about ports in none. `fail_mode` applies to a bridge with `openflow`.
 pub(super) fn build(
     check: &mut Check,
     file: &RawFile,
+    joints: &Joints<'_>,
     ports: &BuiltPorts,
     fail_mode: Option<FailMode>,
 ) -> (Vec<[String; 2]>, Vec<BridgeSpec>) {
     let mut uses = Uses::new();
-    let patches = file.patches.iter().filter_map(|raw| patch(check, raw, ports, &mut uses)).collect();
+    let patches = joints.patches.iter().filter_map(|raw| patch(check, raw, ports, &mut uses)).collect();
+    let mut by_bridge = joints.by_bridge();
     let mut names: HashMap<&str, &Range<usize>> = HashMap::new();
     let mut bridges = Vec::new();
-    for raw in &file.bridges {
+    for raw in &joints.bridges {
         if let Some(at) = raw.name.as_ref()
             && let Some(first) = names.insert(&at.value, &at.span)
         {
@@ -35,7 +56,17 @@ pub(super) fn build(
             );
         }
         let flows = fail_mode.filter(|_| raw.openflow.as_ref().is_some_and(|at| at.value));
-        bridges.push(BridgeSpec { flows, ..bridge(check, raw, ports, &mut uses) });
+        let own = raw.name.as_ref().and_then(|name| by_bridge.remove(name.as_str())).unwrap_or_default();
+        bridges.push(BridgeSpec { flows, ..bridge(check, raw, &own, ports, &mut uses) });
+    }
+    for at in joints.members.iter().filter_map(|port| port.bridge.as_ref()) {
+        if by_bridge.contains_key(at.as_str()) {
+            let help = match settings::closest(at, names.keys().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("add a [[bridge]] with name = \"{}\"", at.value),
+            };
+            check.error(&at.span, format!("there is no bridge `{}`", at.value), help);
+        }
     }
     // A mapping in pass-through mode joins its ports as a patch does; other queues of a port may be joined to others.
     let mut by_queue = HashSet::new();
@@ -56,8 +87,9 @@ pub(super) fn build(
     // A port that gets only copies is used, too.
     uses.extend(file.mirrors.iter().filter_map(|raw| raw.to.as_ref()).map(|to| (to.as_str(), &to.span)));
     // An unreadable list would make its ports look unused.
-    let complete = file.patches.iter().all(|raw| !check.is_unread(&raw.span, "ports"))
-        && file.bridges.iter().all(|raw| !check.is_unread(&raw.span, "ports"));
+    let complete = joints.patches.iter().all(|raw| !check.is_unread(&raw.span, "ports"))
+        && joints.bridges.iter().all(|raw| !check.is_unread(&raw.span, "ports"))
+        && joints.members.iter().all(|raw| !check.is_unread(&raw.span, "bridge"));
     let is_unused = |built: &&BuiltPort| !built.spec.name.is_empty() && !uses.contains_key(built.spec.name.as_str());
     if complete {
         warn_of_unused(check, &ports.list.iter().filter(is_unused).collect::<Vec<_>>());
@@ -138,18 +170,24 @@ fn patch<'a>(
     Some([a.value.clone(), b.value.clone()])
 }
 
-fn bridge<'a>(check: &mut Check, raw: &'a Section<RawBridge>, ports: &BuiltPorts, uses: &mut Uses<'a>) -> BridgeSpec {
+fn bridge<'a>(
+    check: &mut Check,
+    raw: &'a Section<RawBridge>,
+    own: &[&'a At<String>],
+    ports: &BuiltPorts,
+    uses: &mut Uses<'a>,
+) -> BridgeSpec {
     let name = name(check, &raw.span, &raw.name, "bridge").value;
     let mut members: Vec<(&At<String>, &BuiltPort)> = Vec::new();
-    if let Some(list) = check.required(&raw.span, "ports", &raw.ports, "ports = [\"a\", \"b\"]") {
-        members.extend(list.iter().filter_map(|at| Some((at, join(check, ports, at, &at.span, uses)?))));
-        if list.len() < 2 {
-            check.warn(
-                &list.span,
-                format!("bridge `{name}` has {} port(s): no frame can pass it", list.len()),
-                "name at least two ports",
-            );
-        }
+    let listed = raw.ports.iter().flat_map(|list| &list.value).chain(own.iter().copied());
+    members.extend(listed.filter_map(|at| Some((at, join(check, ports, at, &at.span, uses)?))));
+    let count = raw.ports.as_ref().map_or(0, |list| list.len()) + own.len();
+    if count < 2 && !name.is_empty() && !check.is_unread(&raw.span, "ports") {
+        check.warn(
+            raw.ports.as_ref().map_or(&raw.span, |list| &list.span),
+            format!("bridge `{name}` has {count} port(s): no frame can pass it"),
+            "name at least two ports",
+        );
     }
     let aware = members.iter().find_map(|(at, built)| Some((at, built.vlan_span.as_ref()?)));
     if let Some((because, vlan_span)) = aware {

@@ -20,6 +20,7 @@ mod mappings;
 mod mirrors;
 mod openflow;
 mod origin;
+mod part;
 mod ports;
 pub mod raw;
 mod reach;
@@ -34,6 +35,7 @@ mod workers;
 
 pub use control_socket::default_control_socket;
 pub use origin::Origin;
+pub use part::{Document, Part, PartKind};
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::{Problem, Report, Severity};
@@ -61,22 +63,24 @@ pub enum LoadError {
 impl Config {
     /// Reads and checks the file at `path`. The report returned with the configuration holds its warnings.
     pub fn load(path: &Path) -> Result<(Self, Report), LoadError> {
-        Self::load_within(path, None)
+        Self::load_within(path, None).map(|(config, _, report)| (config, report))
     }
 
-    /// Does the same for a running switch: a path beyond its `reach` is also an error.
-    pub fn load_within(path: &Path, reach: Option<&Reach>) -> Result<(Self, Report), LoadError> {
-        build::build(path, &read(path)?, reach, false).map_err(LoadError::Invalid)
+    /// Does the same for a running switch: a path beyond its `reach` is also an error. Also returns the sections of the file.
+    pub fn load_within(path: &Path, reach: Option<&Reach>) -> Result<(Self, Document, Report), LoadError> {
+        let (config, file, report) = build::build(path, &read(path)?, reach, false).map_err(LoadError::Invalid)?;
+        Ok((config, Document { path: path.to_owned(), file }, report))
     }
 
     /// Does the same without a switch, and also reads the files that are to be replayed, which may take long.
     pub fn examine(path: &Path) -> Result<(Self, Report), LoadError> {
-        build::build(path, &read(path)?, None, true).map_err(LoadError::Invalid)
+        let (config, _, report) = build::build(path, &read(path)?, None, true).map_err(LoadError::Invalid)?;
+        Ok((config, report))
     }
 
     /// Checks `text` as if it had been read from `path`.
     pub fn parse(path: &Path, text: &str) -> Result<(Self, Report), Report> {
-        build::build(path, text, None, false)
+        build::build(path, text, None, false).map(|(config, _, report)| (config, report))
     }
 }
 

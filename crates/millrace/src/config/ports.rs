@@ -78,7 +78,11 @@ pub(super) fn split(name: &str) -> (&str, Option<&str>) {
 }
 
 /// Builds all ports of a file that has `workers` workers.
-pub(super) fn build(check: &mut Check, raw: &[Section<RawPort>], workers: usize) -> BuiltPorts {
+pub(super) fn build<'f>(
+    check: &mut Check,
+    raw: impl Iterator<Item = &'f Section<RawPort>>,
+    workers: usize,
+) -> BuiltPorts {
     let mut built = BuiltPorts { list: Vec::new(), by_name: HashMap::new() };
     for at in raw {
         let name = name(check, &at.span, &at.name, "port");

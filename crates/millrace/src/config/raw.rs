@@ -33,6 +33,7 @@ pub use vxlan::{RawTunnelEnd, RawVxlan};
 use engine::port::kinds::DriverKeys;
 use engine::spec::MOST_SHARING;
 use schemars::JsonSchema;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Bytes from which on frames may be sent from where they lie.
@@ -113,6 +114,11 @@ pub struct RawPort {
     /// The keys of its kind.
     #[schemars(skip)]
     pub settings: Option<DriverKeys>,
+    /// The bridge that the port is in. The `ports` of a `[[bridge]]` say the same.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,32}$"))]
+    pub bridge: Field<String>,
+    /// Names and values for those who look for ports: the switch only stores them. `millrace ctl port list --label` selects by them.
+    pub labels: Field<BTreeMap<String, String>>,
     /// Access port of a bridge: frames are untagged here and belong to this VLAN. Excludes `trunk`.
     #[schemars(range(min = VIDS.start, max = VIDS.end - 1))]
     pub vlan: Field<i64>,
@@ -274,12 +280,12 @@ pub enum MappingSteering {
 /// One `[[bridge]]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(rename = "bridge", extend("required" = ["name", "ports"]))]
+#[schemars(rename = "bridge", extend("required" = ["name"]))]
 pub struct RawBridge {
     /// Name of the bridge, unique in the file.
     #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,32}$"))]
     pub name: Field<String>,
-    /// The ports; a port can be in one bridge or patch only.
+    /// The ports, besides those that name the bridge themselves (`bridge`); a port can be in one bridge or patch only.
     pub ports: Field<Vec<At<String>>>,
     /// Seconds after which an address that was not seen again is forgotten.
     #[schemars(range(min = AGEINGS.start, max = AGEINGS.end - 1), extend("default" = DEFAULT_AGEING))]
@@ -346,12 +352,19 @@ pub struct RawWorker {
 
 /// `[control]`.
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "control")]
 pub struct RawControl {
     /// Path of the socket, created with mode 0600. The default is the first that can be created of
     /// `$XDG_RUNTIME_DIR/millrace.sock`, `$RUNTIME_DIRECTORY/millrace.sock` (a service's), `/run/millrace.sock` and `millrace.sock` beside the configuration file.
     pub socket: Field<String>,
+    /// Directory that keeps ports, bridges and patches that are added at run time (`millrace ctl port add`), so that they are there
+    /// again when the switch is started again. It must exist, and be the switch's user's. Without it, they are gone then.
+    pub ports: Field<String>,
+    /// Make the directories of sockets that ports listen at, as far as they are missing: those in `directories` of `[confinement]` and
+    /// those of ports that are there at the start, for the `user` there; and beneath the former, those of ports that are added later.
+    #[schemars(extend("default" = false))]
+    pub make_directories: Field<bool>,
 }
 
 /// `[metrics]`.

@@ -26,6 +26,8 @@ pub enum Purpose {
     /// Create and remove sockets; create, overwrite and read capture files. One purpose, because debugging often adds a capture
     /// beside the sockets.
     Create,
+    /// The same, and directories in which to do it.
+    Make,
     /// Create and remove sockets.
     Listen,
     /// Read files.
@@ -40,6 +42,7 @@ impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Purpose::Create => "create sockets and capture files",
+            Purpose::Make => "create directories, sockets and capture files",
             Purpose::Listen => "create and remove sockets",
             Purpose::Read => "read files",
             Purpose::Device => "use the device",
@@ -80,6 +83,7 @@ impl Reach {
         // Editors replace a file rather than change it, so its directory must stay readable.
         Origin(file).places().iter().for_each(|place| reach.grant(place, Purpose::Read));
         reach.grant(parent(&config.control), Purpose::Listen);
+        config.kept.iter().for_each(|place| reach.grant(place, Purpose::Create));
         if let Some(ListenAddress::Unix(socket)) = &config.metrics {
             reach.grant(parent(socket), Purpose::Listen);
         }
@@ -119,7 +123,7 @@ impl Reach {
                 false => Err(io::ErrorKind::NotADirectory.into()),
             });
             is_directory.map_err(|source| ReachError { path: path.clone(), source })?;
-            reach.grant(path, Purpose::Create);
+            reach.grant(path, if config.makes_directories { Purpose::Make } else { Purpose::Create });
         }
         Ok(reach)
     }
@@ -138,7 +142,7 @@ impl Reach {
     /// by another one of its name: opening the path then reports the error.
     pub fn covers(&self, path: &Path, purpose: Purpose) -> bool {
         let Ok(place) = path.canonicalize().or_else(|_| parent(path).canonicalize()) else { return true };
-        let fits = |grant: &Grant| grant.purpose == purpose || grant.purpose == Purpose::Create;
+        let fits = |grant: &Grant| grant.purpose == purpose || matches!(grant.purpose, Purpose::Create | Purpose::Make);
         let granted = |place: &Path, meta: &Metadata| {
             self.grants.iter().any(|grant| fits(grant) && (grant.identity == Identity::of(meta) || grant.path == place))
         };

@@ -11,6 +11,10 @@ pub struct Config {
     pub spec: Spec,
     /// Path of the control socket.
     pub control: PathBuf,
+    /// Directory of parts that are added at run time, if they are kept.
+    pub kept: Option<PathBuf>,
+    /// Whether directories of sockets are made.
+    pub makes_directories: bool,
     /// Address of the metrics endpoint, if any.
     pub metrics: Option<ListenAddress>,
     /// OpenFlow settings, if any.

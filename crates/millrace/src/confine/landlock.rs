@@ -79,6 +79,7 @@ fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
             let sockets = AccessFs::MakeSock | AccessFs::RemoveFile;
             sockets | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::ReadFile
         }
+        Purpose::Make => rights(Purpose::Create) | AccessFs::MakeDir,
         // Sockets of the services, which a reload recreates when other processes have removed them.
         Purpose::Listen => AccessFs::MakeSock | AccessFs::RemoveFile,
         Purpose::Read => AccessFs::ReadFile.into(),

@@ -1,31 +1,29 @@
 //! Answers to the lines of a client (JSON-RPC 2.0, sections 4 to 6).
 
-use super::{Aggregation, Drops, Flows, Handler, PortSummary, Version};
-use serde::Serialize;
+use super::failure::{Failure, to_value};
+use super::{Aggregation, Drops, Flows, Handler, Version, edit};
 use serde_json::{Value, json};
+
+/// Methods that `edit` does not have, and what they are for. They take no parameters, but for `why`.
+pub(super) const PLAIN: [(&str, &str); 14] = [
+    ("ports", "Returns the ports, without their counters."),
+    ("stats", "Returns all counters."),
+    ("workers", "Returns the workers: load, and time by step and stage."),
+    ("mac", "Returns the MAC tables of the bridges."),
+    ("drops", "Returns dropped frames, by port, stage and reason."),
+    ("mappings", "Returns the mappings."),
+    ("exchange", "Returns the exchanges."),
+    ("why", "Explains how frames get from a port (`port`) to its peers and back."),
+    ("aggregation", "Returns the counters and the table of aggregation."),
+    ("flows", "Returns the flows that controllers have set."),
+    ("confinement", "Returns the rights that the switch has given up."),
+    ("reload", "Reads the configuration file again, and applies it."),
+    ("shutdown", "Stops the switch."),
+    ("version", "Returns the version of the switch."),
+];
 
 /// Requests allowed in one batch: an answer can be far longer than its request.
 const LONGEST_BATCH: usize = 32;
-
-/// A JSON-RPC error: its code (section 5.1) and message.
-struct Failure {
-    code: i64,
-    message: String,
-}
-
-impl Failure {
-    const PARSE_ERROR: i64 = -32700;
-    const INVALID_REQUEST: i64 = -32600;
-    const METHOD_NOT_FOUND: i64 = -32601;
-    const INVALID_PARAMS: i64 = -32602;
-    const INTERNAL_ERROR: i64 = -32603;
-    /// First of the codes reserved for servers: the request was valid, but the switch could not do it.
-    const REFUSED: i64 = -32000;
-
-    fn new(code: i64, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
-}
 
 /// Answers one line; `None` if it holds notifications only, which section 4.1 leaves unanswered.
 pub(super) fn answer(line: &[u8], handler: &dyn Handler) -> Option<String> {
@@ -109,24 +107,13 @@ fn check(request: &Value) -> Result<(Option<&Value>, &str, Option<&Value>), Fail
 }
 
 fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> {
-    const METHODS: [&str; 14] = [
-        "ports",
-        "stats",
-        "workers",
-        "mac",
-        "drops",
-        "mappings",
-        "exchange",
-        "why",
-        "aggregation",
-        "flows",
-        "confinement",
-        "reload",
-        "shutdown",
-        "version",
-    ];
-    if !METHODS.contains(&method) {
-        let message = format!("there is no method `{method}`; known are {}", METHODS.join(", "));
+    if let Some(answer) = edit::answer(method, params, handler) {
+        return answer;
+    }
+    if !PLAIN.iter().any(|(name, _)| *name == method) {
+        let known: Vec<_> = PLAIN.iter().chain(&edit::METHODS).map(|(name, _)| *name).collect();
+        let known = known.join(", ");
+        let message = format!("there is no method `{method}`; known are {known}");
         return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
     }
     if method == "why" {
@@ -141,7 +128,7 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
         return Err(Failure::new(Failure::INVALID_PARAMS, format!("`{method}` takes no parameters")));
     }
     match method {
-        "ports" => to_value(handler.snapshot().ports.iter().map(PortSummary::from).collect::<Vec<_>>()),
+        "ports" => to_value(handler.ports()),
         "stats" => to_value(handler.snapshot()),
         "workers" => to_value(handler.snapshot().workers),
         "mac" => to_value(handler.macs()),
@@ -183,8 +170,4 @@ fn why(params: Option<&Value>, handler: &dyn Handler) -> Result<Value, Failure> 
             Err(Failure::new(Failure::INVALID_PARAMS, message))
         }
     }
-}
-
-fn to_value(result: impl Serialize) -> Result<Value, Failure> {
-    serde_json::to_value(result).map_err(|error| Failure::new(Failure::INTERNAL_ERROR, error.to_string()))
 }

@@ -21,7 +21,7 @@ struct Limits {
 }
 
 const LIMITS: Limits = Limits {
-    connections: 16,
+    connections: 64,
     idle: Duration::from_secs(60),
     line: Duration::from_secs(5),
     write: Duration::from_secs(5),

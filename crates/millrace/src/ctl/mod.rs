@@ -1,36 +1,26 @@
 //! `millrace ctl`: sends a request to a running switch and prints the answer.
 
 mod aggregation;
+mod answer;
 mod exchange;
 mod flows;
+mod parts;
 pub(crate) mod rates;
 pub(crate) mod tables;
 mod why;
 
+pub use answer::CtlError;
+
 use crate::cli::{CtlOptions, CtlRequest, StatsOptions};
 use crate::config::default_control_socket;
-use crate::control::{Client, ClientError, ReloadReport};
+use crate::control::{Client, ReloadReport};
+use answer::read;
 use engine::stats::Snapshot;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
-
-/// Error that keeps `ctl` from succeeding.
-#[derive(Debug, thiserror::Error)]
-pub enum CtlError {
-    /// The switch did not answer.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The answer could not be written.
-    #[error("cannot write to standard output: {0}")]
-    Output(#[from] io::Error),
-    /// The reload was answered, but some of its actions failed.
-    #[error("the reload failed in {0} of its actions; the rest was done")]
-    Reload(usize),
-}
 
 /// Runs the request of the command line, and prints the answer to `out`.
 pub fn run(options: &CtlOptions, out: &mut dyn Write) -> Result<(), CtlError> {
@@ -60,7 +50,11 @@ pub(crate) fn find_socket() -> PathBuf {
 }
 
 fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) -> Result<(), CtlError> {
+    let mut client = Client::connect(socket)?;
     let method = match request {
+        CtlRequest::Port(request) => return Ok(writeln!(out, "{}", parts::port(&mut client, request, json)?)?),
+        CtlRequest::Bridge(request) => return Ok(writeln!(out, "{}", parts::bridge(&mut client, request, json)?)?),
+        CtlRequest::Patch(request) => return Ok(writeln!(out, "{}", parts::patch(&mut client, request, json)?)?),
         CtlRequest::Ports => "ports",
         CtlRequest::Stats(_) => "stats",
         CtlRequest::Workers => "workers",
@@ -80,7 +74,7 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Why(why) => json!({"port": why.port}),
         _ => json!({}),
     };
-    let result = Client::connect(socket)?.call_with(method, params)?;
+    let result = client.call_with(method, params)?;
     let failed = match request {
         CtlRequest::Reload => read::<ReloadReport>(result.clone())?.failed(),
         _ => 0,
@@ -100,14 +94,10 @@ fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) ->
         CtlRequest::Confinement => tables::confinement(&read(result)?),
         CtlRequest::Reload => read::<ReloadReport>(result)?.items().join("\n"),
         CtlRequest::Shutdown => "The switch is stopping.".to_owned(),
-        CtlRequest::Version => tables::version(&read(result)?),
+        _ => tables::version(&read(result)?),
     };
     writeln!(out, "{text}")?;
     if failed == 0 { Ok(()) } else { Err(CtlError::Reload(failed)) }
-}
-
-fn read<T: DeserializeOwned>(result: Value) -> Result<T, ClientError> {
-    serde_json::from_value(result).map_err(|error| ClientError::Unintelligible(error.to_string()))
 }
 
 /// Prints the rates of each interval. Opens a new connection each time, so that it holds no connection and survives a restart

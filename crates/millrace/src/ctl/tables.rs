@@ -42,6 +42,27 @@ pub(super) fn ports(ports: &[PortSummary]) -> String {
     format!("{}{recordings}", text(&out))
 }
 
+/// Shows ports with their owners and labels.
+pub(super) fn owned(ports: &[PortSummary]) -> String {
+    if ports.is_empty() {
+        return "There is no such port.".to_owned();
+    }
+    let mut out = table(&["PORT", "DRIVER", "STATE", "FORWARDING", "OWNER", "LABELS", "DETAIL"], 0..0);
+    for port in ports {
+        let labels: Vec<_> = port.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        out.add_row([
+            port.name.as_str(),
+            &port.driver,
+            if port.up { "up" } else { "down" },
+            &port.forwarding,
+            port.owner.name(),
+            &labels.join(" "),
+            &port.detail,
+        ]);
+    }
+    text(&out)
+}
+
 /// Builds the table of capture files that ports record to, if any does.
 fn recordings(ports: &[PortSummary]) -> Option<Table> {
     let mut out = table(&["PORT", "RECORDED TO", "WRITTEN", "WAITING", "LOST", "STATE"], 2..5);

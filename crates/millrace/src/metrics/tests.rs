@@ -1,6 +1,10 @@
 use super::*;
+use crate::config::PartKind;
 use crate::confine::Confined;
+use crate::control::PortSummary;
 use crate::control::ReloadReport;
+use crate::parts::{Change, Code, Refusal};
+use engine::stats::PortState;
 use engine::stats::{
     AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, DatapathStats, LearningStats,
     MacEntry, NextHopStats, PortStats, QueueStats, RecordingStats, Snapshot, WorkerStats,
@@ -10,10 +14,26 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
+use toml::Table;
 
 struct MetricsHandler;
 
 impl Handler for MetricsHandler {
+    fn ports(&self) -> Vec<PortSummary> {
+        self.snapshot().ports.iter().map(PortSummary::from).collect()
+    }
+    fn port_state(&self, _: &str) -> Option<PortState> {
+        None
+    }
+    fn add(&self, _: PartKind, _: Table) -> Result<Change, Refusal> {
+        Err(Refusal::new(Code::Refused, "no"))
+    }
+    fn set(&self, _: PartKind, _: &str, _: (Table, &[String], bool)) -> Result<Change, Refusal> {
+        Err(Refusal::new(Code::Refused, "no"))
+    }
+    fn remove(&self, _: PartKind, _: &str) -> Result<Change, Refusal> {
+        Err(Refusal::new(Code::Refused, "no"))
+    }
     fn snapshot(&self) -> Snapshot {
         let mut bursts = [0; BURST_BOUNDS.len()];
         (bursts[0], bursts[2], bursts[6]) = (5, 2, 1);

@@ -5,6 +5,7 @@ mod confinement;
 mod descriptors;
 mod mirror;
 mod outputs;
+mod parts;
 mod recording;
 mod replay;
 mod service;

@@ -18,6 +18,7 @@ pub use entry::Key;
 use entry::{Entry, Value};
 use packet::MacAddr;
 use spread::Spread;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Entries in a bucket.
@@ -28,6 +29,9 @@ pub const MOST_STATICS: usize = 4096;
 
 /// Hash keys to try until all static addresses find room. More than one is rarely needed.
 const KEYS: usize = 32;
+
+/// Ports of a bridge that a value can tell apart.
+const MOST_PORTS: usize = 1 << 16;
 
 #[derive(Default)]
 #[repr(align(64))]
@@ -50,16 +54,17 @@ struct Share {
     no_room: AtomicU64,
 }
 
-/// The table.
+/// The table. Clones are one table: a bridge that changes goes on with that of the one before.
+#[derive(Clone)]
 pub struct MacTable {
-    buckets: Box<[Bucket]>,
+    buckets: Arc<[Bucket]>,
     spread: Spread,
-    writing: AtomicBool,
+    writing: Arc<AtomicBool>,
     ageing_seconds: u32,
     /// Maximum number of addresses behind a port.
     limit: u32,
-    /// By port of the bridge.
-    shares: Box<[Share]>,
+    /// By port of the bridge, for as many as there is room for.
+    shares: Arc<[Share]>,
 }
 
 /// One entry, for display.
@@ -121,16 +126,34 @@ impl MacTable {
         }
         let most = ports * limit as usize + statics.len();
         let buckets = (2 * most / WAYS).clamp(16, 1 << 31).next_power_of_two();
+        // The buckets that rounding adds let more ports come.
+        let room = (buckets * WAYS / 2).saturating_sub(statics.len()).checked_div(limit as usize).unwrap_or(ports);
         let tables = (0..KEYS).map(|_| MacTable {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             spread: spread(),
-            writing: AtomicBool::new(false),
+            writing: Arc::default(),
             ageing_seconds,
             limit,
-            shares: (0..ports).map(|_| Share::default()).collect(),
+            shares: (0..room.clamp(ports, MOST_PORTS.max(ports))).map(|_| Share::default()).collect(),
         });
         let fits = |table: &MacTable| statics.iter().all(|(key, port)| table.fix(*key, *port));
         tables.into_iter().find(fits).ok_or(TooManyStatics(statics.len()))
+    }
+
+    /// Returns the number of ports that it has room for.
+    pub fn room(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// Reports whether this is the same table.
+    pub fn is(&self, other: &MacTable) -> bool {
+        Arc::ptr_eq(&self.buckets, &other.buckets)
+    }
+
+    /// Has the counters of `port` begin anew, as another port takes its place.
+    pub fn begin(&self, port: u16) {
+        let Share { learned: _, over_limit, no_room } = &self.shares[usize::from(port)];
+        [over_limit, no_room].iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
     }
 
     #[inline(always)]
@@ -264,7 +287,7 @@ impl MacTable {
 
     /// Adds what `other` has counted for ports that have a `place` here. Nobody counts there any more.
     pub fn count_on_from(&self, other: &MacTable, place: impl Fn(u16) -> Option<u16>) {
-        for (port, share) in (0..).zip(&other.shares) {
+        for (port, share) in (0..).zip(&*other.shares) {
             if let Some(own) = place(port).map(|port| &self.shares[usize::from(port)]) {
                 own.over_limit.fetch_add(share.over_limit.load(Ordering::Relaxed), Ordering::Relaxed);
                 own.no_room.fetch_add(share.no_room.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -19,6 +19,7 @@ fn secret() -> u64 {
 }
 
 /// A keyed hash.
+#[derive(Clone)]
 pub(super) struct Spread(SeedableRandomState);
 
 impl Spread {

@@ -4,8 +4,8 @@ pub(super) mod changed;
 mod tags;
 
 use super::bridge::Bridge;
-use super::mac_table::Key;
-use super::{Arrival, BridgePlan, Half, Output, Scratch, TransmitQueue};
+use super::mac_table::{Key, MacTable};
+use super::{Arrival, BridgePlan, Half, NO_OUTPUT, Output, Scratch, TransmitQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::{Sent, TxQueue};
 use crate::spec::Vlan;
@@ -57,7 +57,9 @@ impl Rig {
     /// Returns a rig with static addresses.
     fn knowing(vlans: &[Vlan], statics: &[(Key, u16)]) -> Rig {
         let (outputs, delivered) = remembering(vlans.len());
-        let bridge = Arc::new(Bridge::new(vlans, 4096, 300, statics).unwrap());
+        let places: Vec<_> = vlans.iter().map(Some).collect();
+        let table = MacTable::new(vlans.len(), 4096, 300, statics).unwrap();
+        let bridge = Arc::new(Bridge::of(table, &places));
         Rig {
             plan: BridgePlan::new(bridge, (0..vlans.len()).collect(), 0),
             outputs,
@@ -159,7 +161,7 @@ fn addresses_that_bridges_keep_to_themselves_pass_only_if_they_may() {
     assert_eq!(rig.send(0, &frames, 60), [vec![], vec![to(0x10)]]);
     assert_eq!(rig.send_from_nowhere(&frames), [vec![to(0x10)], vec![to(0x10)]]);
     assert_eq!(rig.dropped(Reason::Reserved), 6);
-    let mut bridge = Bridge::new(&[Vlan::Ignore, Vlan::Ignore], 4096, 300, &[]).unwrap();
+    let mut bridge = Bridge::of(MacTable::new(2, 4096, 300, &[]).unwrap(), &[Some(&Vlan::Ignore); 2]);
     bridge.forwards_reserved = true;
     rig.plan = BridgePlan::new(Arc::new(bridge), vec![0, 1], 0);
     assert_eq!(rig.send(0, &frames, 60), [vec![], frames.to_vec()]);
@@ -178,6 +180,25 @@ fn frames_of_a_bridge_with_one_port_are_dropped() {
     let mut rig = Rig::new(&[Vlan::Ignore]);
     rig.send(0, &[frame(BROADCAST, mac(1), None, 0)], 60);
     assert_eq!(rig.dropped(Reason::NoPort), 1);
+}
+
+/// A port has gone, or has come since: another worker may know it. Its place is empty, or there is none of that number yet.
+#[test]
+fn frames_to_a_port_that_is_not_in_the_plan_are_dropped() {
+    for vlan in [Vlan::Ignore, Vlan::Access(10)] {
+        let vid = if vlan == Vlan::Ignore { 0 } else { 10 };
+        let table = MacTable::new(4, 16, 300, &[]).unwrap();
+        (1..4).for_each(|port: u8| table.learn(Key::of(mac(port).into(), vid), port.into(), 0));
+        let mut rig = Rig::new(&[vlan.clone(), vlan.clone()]);
+        let bridge = Bridge::of(table, &[Some(&vlan), None, Some(&vlan)]);
+        rig.plan = BridgePlan::new(Arc::new(bridge), vec![0, NO_OUTPUT, 1], 0);
+        let to = |n| frame(mac(n), mac(9), None, n);
+        assert_eq!(rig.send(0, &[to(1)], 60), [vec![], vec![] as Vec<Vec<u8>>]);
+        assert_eq!(rig.send(0, &[to(3), to(3)], 60), [vec![], vec![] as Vec<Vec<u8>>]);
+        let mixed = [to(3), to(2), to(1), frame(BROADCAST, mac(9), None, 0)];
+        assert_eq!(rig.send(0, &mixed, 60), [vec![], vec![mixed[1].clone(), mixed[3].clone()]]);
+        assert_eq!(rig.dropped(Reason::NoPort) + rig.dropped(Reason::Vlan), 5);
+    }
 }
 
 #[test]

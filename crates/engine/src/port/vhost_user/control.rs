@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vhost_user::backend::{self, Holes, Options, QueueSetup, Service, Wire};
 use vhost_user::{Listener, Mode, SharedObject, claim};
@@ -54,6 +55,7 @@ impl Kind for Settings {
 /// The backend of an open port, which serves frontends.
 struct Backend {
     service: Service,
+    port: Arc<VhostPort>,
 }
 
 impl Backend {
@@ -73,10 +75,11 @@ impl Backend {
             withheld,
             exchange: site.exchange().and_then(ExchangeMember::offered),
         };
-        let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone()))).map_err(|e| e.to_string())?;
+        let port = Arc::new(VhostPort::new(site.clone()));
+        let service = Service::spawn(options, port.clone()).map_err(|e| e.to_string())?;
         let hangup = service.hangup();
         site.set_disconnect(Box::new(move || hangup.disconnect()));
-        Ok(Backend { service })
+        Ok(Backend { service, port })
     }
 }
 
@@ -93,6 +96,10 @@ impl PortControl for Backend {
         true
     }
 
+    fn is_connected(&self) -> bool {
+        self.port.is_connected.load(Ordering::Relaxed)
+    }
+
     fn listener(&self) -> Option<Arc<Listener>> {
         self.service.listener().cloned()
     }
@@ -104,6 +111,7 @@ struct VhostPort {
     /// Running queues by index, and their call descriptors.
     running: Mutex<BTreeMap<usize, Call>>,
     detail: Mutex<String>,
+    is_connected: AtomicBool,
     /// The function's place in its group, if it has joined.
     seat: Mutex<Option<Arc<Seat>>>,
 }
@@ -111,7 +119,13 @@ struct VhostPort {
 impl VhostPort {
     fn new(site: Arc<dyn Site>) -> VhostPort {
         site.set_state(false, "no guest is connected".into());
-        VhostPort { site, running: Mutex::default(), detail: Mutex::default(), seat: Mutex::default() }
+        VhostPort {
+            site,
+            running: Mutex::default(),
+            detail: Mutex::default(),
+            is_connected: AtomicBool::new(false),
+            seat: Mutex::default(),
+        }
     }
 
     /// Returns how a queue takes part in an exchange, if its function does.
@@ -131,6 +145,7 @@ impl VhostPort {
 impl backend::Queues for VhostPort {
     fn connected(&self) {
         self.site.fault().clear();
+        self.is_connected.store(true, Ordering::Relaxed);
         *self.detail.lock().unwrap() = "connected".into();
         self.update();
     }
@@ -240,6 +255,7 @@ impl backend::Queues for VhostPort {
     }
 
     fn disconnected(&self, reason: &str) {
+        self.is_connected.store(false, Ordering::Relaxed);
         *self.seat.lock().unwrap() = None;
         *self.detail.lock().unwrap() = format!("no guest is connected; the last one left: {reason}");
         self.update();

@@ -13,6 +13,9 @@ impl Facts<'_> {
         for port in self.spec.ports.iter().filter(|port| self.may_exchange(port).is_ok()) {
             groups.entry(port.group.as_deref().unwrap_or_default()).or_default().push(port);
         }
+        if groups.is_empty() {
+            return Vec::new();
+        }
         let domains = self.domains();
         let meet = |ports: &Vec<&PortSpec>| {
             let mut seen: Vec<usize> =

@@ -3,8 +3,9 @@
 use super::chosen::Chosen;
 use super::reason::Reason;
 use crate::spec::{Acceleration, BridgeSpec, Idle, MappingSpec, PortQueues, PortSpec, Sharing, Spec, Tenancy, Vlan};
-use crate::switch::layout::assignment;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use crate::switch::layout::Assignment;
+use foldhash::HashMap;
+use std::collections::{BTreeSet, HashSet};
 
 /// The connection of two ports.
 #[derive(Clone, Copy)]
@@ -19,7 +20,7 @@ pub(in crate::switch) struct Facts<'s> {
     /// Indices of ports, by name.
     indices: HashMap<&'s str, usize>,
     /// Workers that poll the queues of each port.
-    workers: Vec<Vec<usize>>,
+    workers: &'s Assignment,
     /// Ports of mappings, exchanges and mirrors that others than the switch have specified.
     mapped: HashSet<&'s str>,
     exchanging: HashSet<&'s str>,
@@ -27,14 +28,14 @@ pub(in crate::switch) struct Facts<'s> {
 }
 
 impl<'s> Facts<'s> {
-    /// Returns the facts of `spec`, without the parts that the switch has added to it.
-    pub(in crate::switch) fn of(spec: &'s Spec, chosen: &Chosen) -> Facts<'s> {
+    /// Returns the facts of `spec`, whose queues these `workers` poll, without the parts that the switch has added to it.
+    pub(in crate::switch) fn of(spec: &'s Spec, workers: &'s Assignment, chosen: &Chosen) -> Facts<'s> {
         let (mappings, exchanges) = (&spec.mappings[..chosen.mappings], &spec.exchanges[..chosen.exchanges]);
         let ends = mappings.iter().flat_map(|mapping| [&mapping.from, &mapping.to]);
         Facts {
             spec,
             indices: spec.ports.iter().enumerate().map(|(index, port)| (port.name.as_str(), index)).collect(),
-            workers: assignment(spec),
+            workers,
             mapped: ends.map(|end| end.port.as_str()).collect(),
             exchanging: exchanges.iter().flat_map(|exchange| &exchange.ports).map(String::as_str).collect(),
             mirrored: spec.mirrors.iter().flat_map(|mirror| &mirror.from).map(String::as_str).collect(),
@@ -188,8 +189,8 @@ impl<'s> Facts<'s> {
         if let Some(port) = from.iter().copied().chain([guest]).find(|port| is_locked(port)) {
             return Err(Reason::Locked(port.name.clone()));
         }
-        let workers = from.iter().flat_map(|port| &self.workers[self.indices[port.name.as_str()]]);
-        let workers: BTreeSet<_> = workers.copied().collect();
+        let workers = from.iter().flat_map(|port| self.workers[self.indices[port.name.as_str()]].workers());
+        let workers: BTreeSet<_> = workers.collect();
         if workers.len() > 1 {
             return Err(Reason::SeveralWorkers { guest: guest.name.clone(), workers: workers.into_iter().collect() });
         }

@@ -19,12 +19,14 @@ pub(super) use reason::Reason;
 pub(super) use stay::Running;
 
 use crate::spec::{Acceleration, Spec};
+use crate::switch::layout::Assignment;
 
-/// Returns `spec` with the mappings and exchanges that the switch adds, in view of the `running` one.
-pub(super) fn choose(mut spec: Spec, running: &Running<'_>) -> (Spec, Chosen) {
+/// Returns `spec`, whose queues these `workers` poll, with the mappings and exchanges that the switch adds, in view of the `running`
+/// one.
+pub(super) fn choose(mut spec: Spec, workers: &Assignment, running: &Running<'_>) -> (Spec, Chosen) {
     let mut chosen = Chosen { mappings: spec.mappings.len(), exchanges: spec.exchanges.len(), left: Vec::new() };
     if spec.acceleration == Acceleration::Auto {
-        let facts = Facts::of(&spec, &chosen);
+        let facts = Facts::of(&spec, workers, &chosen);
         let (mappings, mut left) = stay::mappings(&facts, running);
         let (exchanges, more) = stay::exchanges(&facts, running);
         left.extend(more);

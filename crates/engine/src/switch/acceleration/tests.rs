@@ -8,6 +8,7 @@ use crate::spec::{
     Vlan, WorkerSpec, XdpMode,
 };
 use crate::switch::difference::{exchange_name, mapping_name};
+use crate::switch::layout::assignment;
 use ::vhost_user::backend::Holes;
 use packet::MacAddr;
 use std::time::Duration;
@@ -66,7 +67,8 @@ fn started(spec: Spec) -> (Vec<String>, Vec<String>) {
 }
 
 fn fresh(spec: Spec) -> (Spec, Chosen) {
-    choose(spec, &Running { spec: &Spec::default(), chosen: &Chosen::default(), up: [].into() })
+    let workers = assignment(&spec, None);
+    choose(spec, &workers, &Running { spec: &Spec::default(), chosen: &Chosen::default(), up: [].into() })
 }
 
 fn shown(spec: &Spec, chosen: &Chosen) -> (Vec<String>, Vec<String>) {
@@ -85,7 +87,8 @@ fn mappings(spec: Spec) -> Vec<String> {
 fn refusal(spec: Spec) -> Reason {
     assert_eq!(mappings(spec.clone()), [""; 0]);
     let chosen = fresh(spec.clone()).1;
-    let facts = Facts::of(&spec, &chosen);
+    let workers = assignment(&spec, None);
+    let facts = Facts::of(&spec, &workers, &chosen);
     let [a, b] = [&spec.ports[0], &spec.ports[1]];
     facts.may_map(a, b, facts.joint(&a.name, &b.name).expect("they are joined")).expect_err("it is not allowed")
 }
@@ -300,14 +303,18 @@ fn ports_that_cannot_or_must_not_exchange_are_left_out() {
     }];
     assert_eq!(started(spec.clone()).1, [""; 0]);
     let chosen = fresh(spec.clone()).1;
-    let why = Facts::of(&spec, &chosen).may_map(&spec.ports[0], &spec.ports[2], facts::Joint::Patch).unwrap_err();
+    let workers = assignment(&spec, None);
+    let why =
+        Facts::of(&spec, &workers, &chosen).may_map(&spec.ports[0], &spec.ports[2], facts::Joint::Patch).unwrap_err();
     assert_eq!(why, Reason::ExchangesElsewhere("a".into()));
 }
 
 /// Reloads from one specification to the next, while these ports are in use. Returns the choices, and the ports left.
 fn reloaded(before: &Spec, up: &[&str], after: Spec) -> (Vec<String>, Vec<String>, Vec<String>) {
     let (spec, chosen) = fresh(before.clone());
-    let (after, next) = choose(after, &Running { spec: &spec, chosen: &chosen, up: up.iter().copied().collect() });
+    let workers = assignment(&after, None);
+    let (after, next) =
+        choose(after, &workers, &Running { spec: &spec, chosen: &chosen, up: up.iter().copied().collect() });
     let (mappings, exchanges) = shown(&after, &next);
     (mappings, exchanges, next.left)
 }
@@ -326,7 +333,7 @@ fn a_mapping_stays_while_its_ports_do() {
     assert_eq!(reloaded(&before, &ALL, patched(ports.clone(), &[["wan", "fw"]])), held());
     let (spec, chosen) = fresh(before.clone());
     let running = Running { spec: &spec, chosen: &chosen, up: ALL.into() };
-    let (grown, _) = choose(bridged(ports.clone()), &running);
+    let (grown, _) = choose(bridged(ports.clone()), &assignment(&bridged(ports.clone()), None), &running);
     let Tenancy::Held(why) = &grown.mappings[0].tenancy else { panic!("{:?}", grown.mappings) };
     assert!(why.contains("bridge \"br0\" has other ports"), "{why}");
     // Without a guest, nobody is disconnected: the other one gets the mapping.

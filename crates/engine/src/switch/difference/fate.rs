@@ -1,6 +1,6 @@
 //! The fate of a part in a reload.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::hash::Hash;
 
 /// Names of the differences that a part has.
@@ -23,6 +23,14 @@ impl Fate {
         match self {
             Fate::Stays { old, .. } => Some(*old),
             Fate::Added | Fate::Reopened { .. } => None,
+        }
+    }
+
+    /// Returns the part of the old specification that this one was, by index.
+    pub(in crate::switch) fn had(&self) -> Option<usize> {
+        match self {
+            Fate::Stays { old, .. } | Fate::Reopened { old, .. } => Some(*old),
+            Fate::Added => None,
         }
     }
 

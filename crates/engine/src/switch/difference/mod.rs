@@ -13,12 +13,13 @@ pub(super) use port::reopens;
 pub(super) use report::mirror_name;
 pub(super) use report::{exchange_name, mapping_name};
 
-use super::layout::assignment;
+use super::layout::{Assignment, Pollers};
 use crate::spec::{
-    AggregationSpec, BridgeSpec, ExchangeMode, ExchangeSpec, MappingSpec, MirrorSpec, Sharing, Spec, Vlan, WorkerSpec,
+    AggregationSpec, BridgeSpec, ExchangeMode, ExchangeSpec, MappingSpec, MirrorSpec, PortSpec, Sharing, Spec,
+    WorkerSpec,
 };
 use fate::{Outcome, Why, named};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// The difference of two specifications.
 pub(super) struct Difference {
@@ -34,18 +35,19 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Returns the difference between `old` and `new`.
-    pub(super) fn of(old: &Spec, new: &Spec) -> Difference {
-        let comparison = Comparison { old, new };
+    /// Returns the difference between `old` and `new`, each with its workers.
+    pub(super) fn of((old, had): (&Spec, &Assignment), (new, has): (&Spec, &Assignment)) -> Difference {
+        let comparison = Comparison { old, new, workers: [had, has] };
+        let ports = comparison.ports();
         Difference {
-            ports: comparison.ports(),
             patches: comparison.patches(),
-            bridges: comparison.bridges(),
+            bridges: comparison.bridges(&ports),
             mappings: comparison.mappings(),
             exchanges: comparison.exchanges(),
             mirrors: comparison.mirrors(),
             aggregation: comparison.aggregation(),
-            workers: comparison.workers(),
+            workers: comparison.workers(&ports),
+            ports,
         }
     }
 }
@@ -54,6 +56,8 @@ impl Difference {
 struct Comparison<'s> {
     old: &'s Spec,
     new: &'s Spec,
+    /// The workers of the old one's queues, and of the new one's.
+    workers: [&'s Assignment; 2],
 }
 
 impl Comparison<'_> {
@@ -77,22 +81,19 @@ impl Comparison<'_> {
         Fates::of(old, new, |_| (), |had, wanted| Outcome::Stays(aggregation_changes(had, wanted)))
     }
 
-    fn bridges(&self) -> Fates {
-        let [old, new] = [self.old, self.new]
-            .map(|spec| -> HashMap<_, _> { spec.ports.iter().map(|port| (&port.name, &port.vlan)).collect() });
-        let vlans = |names: &HashMap<&String, &Vlan>, name| names.get(name).map(|vlan| (*vlan).clone());
+    fn bridges(&self, ports: &Fates) -> Fates {
+        let moved: HashSet<_> =
+            self.staying(ports).filter(|(had, has)| had.vlan != has.vlan).map(|of| &of.1.name).collect();
         Fates::of(
             &self.old.bridges,
             &self.new.bridges,
             |bridge| &bridge.name,
             |had, bridge| {
                 let BridgeSpec { name: _, ports, ageing, learned_limit, forwards_reserved, statics, flows } = bridge;
-                let members: HashSet<_> = ports.iter().collect();
-                let stays = had.ports.iter().filter(|name| members.contains(name));
-                let moved = stays.into_iter().any(|name| vlans(&old, name) != vlans(&new, name));
+                let stays = |name: &&String| moved.contains(name) && had.ports.contains(name);
                 Outcome::Stays(named(&[
                     ("ports", *ports != had.ports),
-                    ("VLANs", moved),
+                    ("VLANs", !moved.is_empty() && ports.iter().any(|name| stays(&name))),
                     ("ageing", *ageing != had.ageing),
                     ("limit of learned addresses", *learned_limit != had.learned_limit),
                     ("reserved addresses", *forwards_reserved != had.forwards_reserved),
@@ -101,6 +102,12 @@ impl Comparison<'_> {
                 ]))
             },
         )
+    }
+
+    /// Returns the ports that are in both specifications, as they were and as they are.
+    fn staying(&self, ports: &Fates) -> impl Iterator<Item = (&PortSpec, &PortSpec)> {
+        let of = |(new, fate): (usize, &Fate)| Some((&self.old.ports[fate.had()?], &self.new.ports[new]));
+        ports.fates.iter().enumerate().filter_map(of)
     }
 
     fn mappings(&self) -> Fates {
@@ -125,20 +132,38 @@ impl Comparison<'_> {
         ])
     }
 
-    fn workers(&self) -> Fates {
-        let [had, wanted] = [self.old, self.new].map(|spec| {
-            let workers = spec.workers_or_default().into_iter().zip(polled(spec)).enumerate();
-            workers.map(|(index, (worker, queues))| (index, worker, queues)).collect::<Vec<_>>()
-        });
+    fn workers(&self, ports: &Fates) -> Fates {
+        let changed = self.workers_of_changed(ports);
+        let [had, wanted] =
+            [self.old, self.new].map(|spec| spec.workers_or_default().into_iter().enumerate().collect::<Vec<_>>());
         Fates::of(
             &had,
             &wanted,
-            |(index, ..)| *index,
-            |(_, before, had), (_, after, polls)| match before.runs_like(after) {
+            |(index, _)| *index,
+            |(_, before), (index, after)| match before.runs_like(after) {
                 false => Outcome::Ends(worker_changes(before, after)),
-                true => Outcome::Stays(named(&[("queues", had != polls)])),
+                true => Outcome::Stays(named(&[("queues", changed.contains(index))])),
             },
         )
+    }
+
+    /// Returns the workers that poll or share other queues than before.
+    fn workers_of_changed(&self, ports: &Fates) -> BTreeSet<usize> {
+        let [had, has] = self.workers;
+        let before = |port: usize| polled(&self.old.ports[port], &had[port]);
+        let now = |port: usize| polled(&self.new.ports[port], &has[port]);
+        let mut changed: BTreeSet<usize> = ports.gone.iter().flat_map(|&port| before(port).into_keys()).collect();
+        for (port, fate) in ports.fates.iter().enumerate() {
+            let old = fate.had();
+            if old
+                .is_some_and(|old| had[old] == has[port] && self.old.ports[old].sharing == self.new.ports[port].sharing)
+            {
+                continue;
+            }
+            let (before, now) = (old.map(before).unwrap_or_default(), now(port));
+            changed.extend(before.keys().chain(now.keys()).filter(|worker| before.get(worker) != now.get(worker)));
+        }
+        changed
     }
 }
 
@@ -177,19 +202,14 @@ fn worker_changes(had: &WorkerSpec, wanted: &WorkerSpec) -> Why {
     ])
 }
 
-/// Returns the queues that each worker polls, or shares with others.
-fn polled(spec: &Spec) -> Vec<Vec<(&str, usize)>> {
-    let mut polled = vec![Vec::new(); spec.workers_or_default().len()];
-    for (port, workers) in spec.ports.iter().zip(assignment(spec)) {
-        let shared = port.sharing.as_ref().filter(|sharing| sharing.way != Sharing::Rss);
-        for (queue, poller) in workers.iter().enumerate() {
-            let others = shared.iter().flat_map(|sharing| &sharing.workers);
-            std::iter::once(poller).chain(others).for_each(|&worker| polled[worker].push((port.name.as_str(), queue)));
-        }
+/// Returns the queues of a port that each worker polls, or shares with others.
+fn polled(port: &PortSpec, pollers: &Pollers) -> BTreeMap<usize, Vec<usize>> {
+    let shared = port.sharing.as_ref().filter(|sharing| sharing.way != Sharing::Rss);
+    let others = shared.into_iter().flat_map(|sharing| &sharing.workers);
+    let all = others.map(|&worker| (worker, (0..pollers.queues()).collect()));
+    let mut polled: BTreeMap<_, _> = all.collect();
+    for worker in pollers.workers() {
+        polled.entry(worker).or_insert_with(|| pollers.polled_by(worker).collect());
     }
-    polled.iter_mut().for_each(|queues| {
-        queues.sort_unstable();
-        queues.dedup();
-    });
     polled
 }

@@ -4,6 +4,7 @@ use super::Difference;
 use crate::port::{vhost_user, virtio_user};
 use crate::reload::{ReloadAction, Step, Subject};
 use crate::spec::{Acceleration, Driver, MappingSpec, Mode, PortQueues, PortSpec, QueueSizes, Spec, Tenancy};
+use crate::switch::layout::assignment;
 
 /// Returns a specification of a physical port and some guests, with these mappings: queue, guest, and copy-break.
 fn spec(mappings: &[(usize, &str, u32)]) -> Spec {
@@ -35,7 +36,8 @@ fn spec(mappings: &[(usize, &str, u32)]) -> Spec {
 /// Returns the actions on ports and mappings that are not kept, and what they are taken for.
 fn taken(old: &Spec, new: &Spec) -> Vec<String> {
     let of_interest = |action: &&ReloadAction| matches!(action.subject, Subject::Port | Subject::Mapping);
-    let actions = Difference::of(old, new).report(old, new);
+    let [had, has] = [old, new].map(|spec| assignment(spec, None));
+    let actions = Difference::of((old, &had), (new, &has)).report(old, new);
     actions.iter().filter(of_interest).filter(|a| a.step != Step::Kept).map(ReloadAction::to_string).collect()
 }
 

@@ -96,7 +96,7 @@ impl FabricState {
         let post = &self.posts[worker];
         let plan = |key: BridgeKey| {
             let (slot, terms) = post.bridges.get(&key)?;
-            let (bridge, outputs) = (terms.bridge.clone(), post.slots(&terms.outputs));
+            let (bridge, outputs) = (terms.bridge.clone(), post.slots_by_place(&terms.outputs));
             Some((
                 slot,
                 if key.lane.is_some() {

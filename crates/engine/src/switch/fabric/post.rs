@@ -1,7 +1,7 @@
 //! A worker, and the slots of its plan.
 
 use super::slots::Slots;
-use crate::forward::{OutputTerms, Target};
+use crate::forward::{NO_OUTPUT, OutputTerms, Target};
 use crate::queue_id::QueueId;
 use crate::spec::WorkerSpec;
 use crate::switch::layout::{BridgeKey, BridgeTerms, MappedQueue, OutputKey, Queues, To};
@@ -44,6 +44,11 @@ impl Post {
         let of = |only, lane| OutputKey { to: Queues { port: id.port, only }, lane };
         let all = self.outputs.range(of(None, None)..).take_while(move |key| key.to.port == id.port);
         all.filter(move |key| key.to.covers(id))
+    }
+
+    /// Returns the slots of outputs for the places of a bridge.
+    pub(super) fn slots_by_place(&self, keys: &[Option<OutputKey>]) -> Vec<usize> {
+        keys.iter().map(|key| key.and_then(|key| self.outputs.of(&key)).unwrap_or(NO_OUTPUT)).collect()
     }
 
     /// Returns the slots of outputs.

@@ -13,7 +13,7 @@ mod tests;
 mod wiring;
 mod worker;
 
-pub(super) use assignment::assignment;
+pub(super) use assignment::{Assignment, Pollers, assignment};
 pub(super) use key::{BridgeKey, OutputKey, Queues};
 pub(super) use sender::{Sender, Senders};
 pub(super) use wiring::{CrewWiring, MappedQueue, To, Wiring};
@@ -23,24 +23,30 @@ use super::shared::PortShared;
 use crate::forward::bridge::Bridge;
 use crate::queue_id::QueueId;
 use crate::spec::{MappedQueues, MappingSpec, MirrorSpec, Sharing, SharingSpec, Spec, WorkerSpec};
+use foldhash::HashMap;
 use sender::DomainSenders;
-use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Ports at the places of a bridge, by index; `None` where no port stands. A port keeps its place while others come and go.
+pub(super) type Places = Vec<Option<usize>>;
 
 /// Connection between ports.
 pub(super) enum Domain {
     /// Two ports, by index.
     Patch([usize; 2]),
-    /// A bridge and its ports, by index.
-    Bridge { name: Arc<str>, bridge: Arc<Bridge>, members: Vec<usize> },
+    /// A bridge, and the ports at its places, by index.
+    Bridge { name: Arc<str>, bridge: Arc<Bridge>, places: Places },
 }
 
 impl Domain {
-    fn members(&self) -> &[usize] {
-        match self {
-            Domain::Patch(pair) => pair,
-            Domain::Bridge { members, .. } => members,
-        }
+    /// Returns the ports at its places, by index.
+    fn places(&self) -> impl Iterator<Item = Option<usize>> {
+        let (pair, places) = match self {
+            Domain::Patch(pair) => (Some(pair), None),
+            Domain::Bridge { places, .. } => (None, Some(places)),
+        };
+        let pair = pair.into_iter().flatten().map(|&port| Some(port));
+        pair.chain(places.into_iter().flatten().copied())
     }
 }
 
@@ -49,7 +55,7 @@ impl Domain {
 struct Position {
     /// Index of the domain.
     domain: usize,
-    /// Index of the port among those of the domain.
+    /// Place of the port in the domain.
     place: usize,
 }
 
@@ -96,7 +102,7 @@ pub(super) struct Layout {
     pub(super) mirrors: Vec<Mirroring>,
     pub(super) workers: Vec<WorkerSpec>,
     /// Worker that polls each queue of each port.
-    assignment: Vec<Vec<usize>>,
+    assignment: Assignment,
     /// By port: how several workers share each of its queues, if they do.
     sharing: Vec<Option<SharingSpec>>,
     /// By port: its place in its domain, and its senders there.
@@ -105,15 +111,21 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Arranges `ports` and `bridges`, which are those of `spec` in its order.
-    pub(super) fn new(spec: &Spec, ports: Vec<Arc<PortShared>>, bridges: Vec<Arc<Bridge>>) -> Layout {
+    /// Arranges `ports` and `bridges`, which are those of `spec` in its order, as is the `assignment` of workers to ports.
+    pub(super) fn new(
+        spec: &Spec,
+        ports: Vec<Arc<PortShared>>,
+        bridges: Vec<(Arc<Bridge>, Places)>,
+        assignment: Assignment,
+    ) -> Layout {
         let names: HashMap<_, _> = (0..).zip(&ports).map(|(index, port)| (port.name.clone(), index)).collect();
         let index = |name: &String| -> usize { *names.get(name).expect("the specification was checked") };
         let queue = |name: &String, queue: Option<usize>| ports[index(name)].queue(queue.unwrap_or(0));
         let patches = spec.patches.iter().map(|pair| Domain::Patch([index(&pair[0]), index(&pair[1])]));
-        let bridges = spec.bridges.iter().zip(bridges).map(|(spec, bridge)| {
-            let members = spec.ports.iter().map(index).collect();
-            Domain::Bridge { name: spec.name.as_str().into(), bridge, members }
+        let bridges = spec.bridges.iter().zip(bridges).map(|(spec, (bridge, places))| Domain::Bridge {
+            name: spec.name.as_str().into(),
+            bridge,
+            places,
         });
         let domains: Vec<_> = patches.chain(bridges).collect();
         let joined = |mapping: &MappingSpec, pair: MappedQueues| Joined {
@@ -133,14 +145,14 @@ impl Layout {
         let sharing = spec.ports.iter().map(|port| port.sharing.clone().filter(is_shared)).collect();
         let mut positions = vec![None; ports.len()];
         for (domain, connected) in domains.iter().enumerate() {
-            for (place, &port) in connected.members().iter().enumerate() {
+            for (place, port) in connected.places().enumerate().filter_map(|(place, port)| Some((place, port?))) {
                 // The first one counts, as for a specification that was not checked.
                 positions[port].get_or_insert(Position { domain, place });
             }
         }
         let mut layout = Layout {
             indices: (0..).zip(&ports).map(|(index, port)| (port.id, index)).collect(),
-            assignment: assignment(spec),
+            assignment,
             workers: spec.workers_or_default(),
             senders: Vec::new(),
             sharing,
@@ -178,10 +190,7 @@ impl Layout {
     /// Returns the queues that `worker` polls: alone, or as their parent.
     pub(super) fn polled_by(&self, worker: usize) -> impl Iterator<Item = QueueId> {
         let ports = self.ports.iter().zip(&self.assignment);
-        ports.flat_map(move |(port, workers)| {
-            let mine = workers.iter().enumerate().filter(move |(_, polls)| **polls == worker);
-            mine.map(|(queue, _)| port.queue(queue))
-        })
+        ports.flat_map(move |(port, workers)| workers.polled_by(worker).map(|queue| port.queue(queue)))
     }
 
     /// Returns the lanes of shared queues that `worker` has.
@@ -196,7 +205,7 @@ impl Layout {
 
     /// Returns the worker that polls a queue: alone, as its parent, or in turns with others.
     pub(super) fn poller(&self, id: QueueId) -> Option<usize> {
-        self.index(id.port).map(|port| self.assignment[port][id.queue])
+        self.index(id.port).map(|port| self.assignment[port].of_queue(id.queue))
     }
 
     /// Returns all workers that poll a queue.
@@ -210,7 +219,12 @@ impl Layout {
         self.positions[port].map(|position| &self.domains[position.domain])
     }
 
-    /// Returns the place of the port with this index among those of its domain.
+    /// Returns the workers that poll the queues of each port.
+    pub(super) fn assignment(&self) -> &Assignment {
+        &self.assignment
+    }
+
+    /// Returns the place of the port with this index in its domain.
     pub(super) fn place_of(&self, port: usize) -> Option<usize> {
         self.positions[port].map(|position| position.place)
     }

@@ -12,7 +12,8 @@ impl Layout {
     /// here goes through pairs of queues.
     pub(super) fn find_senders(&self) -> Vec<DomainSenders> {
         let mut to = vec![DomainSenders::default(); self.ports.len()];
-        let from: Vec<_> = (0..self.ports.len()).map(|port| self.senders_of(port, &self.assignment[port])).collect();
+        let from: Vec<_> =
+            (0..self.ports.len()).map(|port| self.senders_of(port, self.assignment[port].workers())).collect();
         for domain in &self.domains {
             match domain {
                 Domain::Patch([a, b]) => {
@@ -20,19 +21,19 @@ impl Layout {
                     to[*b].extend(&from[*a]);
                 }
                 // A bridge's worker has an output to every port of the bridge, its own included.
-                Domain::Bridge { members, .. } => {
+                Domain::Bridge { places, .. } => {
                     let mut all = DomainSenders::default();
-                    members.iter().for_each(|&port| all.extend(&from[port]));
-                    members.iter().for_each(|&port| to[port].extend(&all));
+                    places.iter().flatten().for_each(|&port| all.extend(&from[port]));
+                    places.iter().flatten().for_each(|&port| to[port].extend(&all));
                 }
             }
         }
         to
     }
 
-    /// Returns the senders of frames of queues of the port with this index that these workers poll.
-    fn senders_of(&self, port: usize, pollers: &[usize]) -> DomainSenders {
-        let mut senders = DomainSenders { workers: pollers.iter().copied().collect(), ..DomainSenders::default() };
+    /// Returns the senders of frames of queues of the port with this index that these `workers` poll.
+    fn senders_of(&self, port: usize, workers: BTreeSet<usize>) -> DomainSenders {
+        let mut senders = DomainSenders { workers, ..DomainSenders::default() };
         let Some(sharing) = self.sharing(port) else { return senders };
         if sharing.way == Sharing::Locked {
             // Behind a lock, all workers are equal. Otherwise one polls the queue, and lanes have queues of their own to send to.
@@ -81,7 +82,7 @@ impl Layout {
         let of_guest = guest.into_iter().flat_map(|guest| (0..guest.queues.len()).map(|queue| guest.queue(queue)));
         let along = |from: QueueId| match self.destination(from) {
             Destination::Port(queues) if queues.covers(to) => {
-                Some((queues, self.senders_of(self.index(from.port)?, &[self.poller(from)?])))
+                Some((queues, self.senders_of(self.index(from.port)?, [self.poller(from)?].into())))
             }
             _ => None,
         };

@@ -17,7 +17,7 @@ fn layout(spec: &Spec) -> Layout {
     let parts =
         CommonParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
     let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts, None));
-    Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![])
+    Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![], assignment(spec, None))
 }
 
 /// Returns a queue of the port with this index.
@@ -98,11 +98,32 @@ fn queues_that_a_guest_decides_on_stay_together() {
     let pinned = WorkerSpec { queues: vec![PortQueues::one("a", 1)], ..WorkerSpec::default() };
     let ports = ["a", "b"].map(|name| PortSpec::new(name, driver.clone()));
     let workers = vec![WorkerSpec::default(), pinned];
-    let [a, b]: [Vec<usize>; 2] =
-        assignment(&Spec { ports: ports.into(), workers, ..Spec::default() }).try_into().unwrap();
+    let spec = Spec { ports: ports.into(), workers, ..Spec::default() };
     let most = usize::from(MAX_QUEUES);
-    assert_eq!((a[0], a[1], a[2], a[most - 1], a.len()), (0, 1, 0, 0, most));
-    assert!(b.iter().all(|&worker| worker == b[0]));
+    let [a, b]: [Pollers; 2] = assignment(&spec, None).try_into().unwrap();
+    assert_eq!(([0, 1, 2, most - 1].map(|queue| a.of_queue(queue)), a.queues()), ([0, 1, 0, 0], most));
+    assert_eq!(b.workers().len(), 1);
+}
+
+/// While the workers are the same, ports stay at theirs, and new ones go where there is room.
+#[test]
+fn ports_that_come_and_go_move_no_others() {
+    let ports = |names: &[&str]| {
+        names.iter().map(|name| PortSpec::new(*name, Driver::VhostUser(vhost_user::Settings::at(name)))).collect()
+    };
+    let two = |names: &[&str]| Spec { ports: ports(names), workers: vec![WorkerSpec::default(); 2], ..Spec::default() };
+    let worker = |pollers: &Pollers| pollers.of_queue(0);
+    let workers = |assignment: &Assignment| assignment.iter().map(worker).collect::<Vec<_>>();
+    let before = two(&["a", "b", "c", "d"]);
+    let had = assignment(&before, None);
+    assert_eq!(workers(&had), [0, 1, 0, 1]);
+    let fewer = two(&["b", "c", "d"]);
+    let has = assignment(&fewer, Some((&before, &had)));
+    assert_eq!((workers(&has), workers(&assignment(&fewer, None))), (vec![1, 0, 1], vec![0, 1, 0]));
+    let more = two(&["e", "b", "c", "d", "f"]);
+    assert_eq!(workers(&assignment(&more, Some((&fewer, &has)))), [0, 1, 0, 1, 0]);
+    let three = Spec { workers: vec![WorkerSpec::default(); 3], ..two(&["b", "c", "d"]) };
+    assert_eq!(workers(&assignment(&three, Some((&before, &had)))), [0, 1, 2]);
 }
 
 /// A lane sends to a queue of its own, but the lanes of two queues share it.

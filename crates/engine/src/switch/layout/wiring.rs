@@ -135,11 +135,16 @@ impl Layout {
 
     /// Returns all outputs by which frames of a queue may leave.
     pub(super) fn outputs(&self, id: QueueId, lane: Option<QueueId>) -> Vec<OutputKey> {
+        self.outputs_by_place(id, lane).into_iter().flatten().collect()
+    }
+
+    /// Does the same by place, if frames of the queue go through a bridge.
+    pub(super) fn outputs_by_place(&self, id: QueueId, lane: Option<QueueId>) -> Vec<Option<OutputKey>> {
         match self.destination(id) {
-            Destination::Port(to) => vec![OutputKey { to, lane }],
+            Destination::Port(to) => vec![Some(OutputKey { to, lane })],
             Destination::Bridge(domain, _) => {
-                let members = self.domains[domain].members().iter();
-                members.map(|&member| OutputKey { to: Queues::all(self.ports[member].id), lane }).collect()
+                let output = |port: usize| OutputKey { to: Queues::all(self.ports[port].id), lane };
+                self.domains[domain].places().map(|place| place.map(output)).collect()
             }
             Destination::Nowhere => Vec::new(),
         }

@@ -18,11 +18,12 @@ pub(in crate::switch) struct WorkerLayout {
     pub(in crate::switch) polls: BTreeSet<u64>,
 }
 
-/// A bridge, and the worker's outputs for its ports.
+/// A bridge, and the worker's outputs for its places.
 #[derive(Clone)]
 pub(in crate::switch) struct BridgeTerms {
     pub(in crate::switch) bridge: Arc<Bridge>,
-    pub(in crate::switch) outputs: Vec<OutputKey>,
+    /// By place of the bridge; `None` where no port stands.
+    pub(in crate::switch) outputs: Vec<Option<OutputKey>>,
 }
 
 impl PartialEq for BridgeTerms {
@@ -38,7 +39,7 @@ impl Layout {
         let queues = self.ports.iter().zip(&self.assignment).zip(&self.positions);
         for ((port, pollers), position) in queues {
             // In a domain, all queues go the same way.
-            let mine = (0..pollers.len()).filter(|&queue| pollers[queue] == worker);
+            let mine = pollers.polled_by(worker);
             for queue in mine.take(if position.is_some() { 1 } else { usize::MAX }) {
                 part.polls.insert(port.id);
                 self.add(port.queue(queue), None, worker, &mut part);
@@ -71,7 +72,8 @@ impl Layout {
             }
             let bridge = self.index(id.port).and_then(|port| self.domain_of(port));
             if let Some(Domain::Bridge { bridge, .. }) = bridge {
-                part.bridges.insert(key, BridgeTerms { bridge: bridge.clone(), outputs: self.outputs(id, lane) });
+                part.bridges
+                    .insert(key, BridgeTerms { bridge: bridge.clone(), outputs: self.outputs_by_place(id, lane) });
             }
         }
         self.outputs(id, lane).into_iter().for_each(|output| self.add_output(output, worker, part));

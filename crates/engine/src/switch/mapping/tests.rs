@@ -91,7 +91,7 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let parts =
         CommonParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
     let shared = PortShared::new(id, &spec, ends, &parts, None);
-    let nothing = Arc::new(Layout::new(&Spec::default(), vec![], vec![]));
+    let nothing = Arc::new(Layout::new(&Spec::default(), vec![], vec![], vec![]));
     PortSite::of(&Arc::new(shared), &Arc::new(Fabric::new(nothing, Arc::default())))
 }
 

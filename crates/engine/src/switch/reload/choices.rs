@@ -2,13 +2,14 @@
 
 use crate::spec::Spec;
 use crate::switch::acceleration::{Chosen, Running, choose};
+use crate::switch::layout::Assignment;
 use crate::switch::topology::Topology;
 
 impl Topology {
-    /// Adds to `spec`, which is to replace this one, what the switch chooses.
-    pub(super) fn choose(&self, spec: Spec) -> (Spec, Chosen) {
+    /// Adds to `spec`, which is to replace this one and has these `workers`, what the switch chooses.
+    pub(super) fn choose(&self, spec: Spec, workers: &Assignment) -> (Spec, Chosen) {
         let up = self.layout.ports.iter().filter(|port| port.state().up).map(|port| port.name.as_str());
-        choose(spec, &Running { spec: &self.spec, chosen: &self.chosen, up: up.collect() })
+        choose(spec, workers, &Running { spec: &self.spec, chosen: &self.chosen, up: up.collect() })
     }
 
     /// Logs what the switch has chosen, if that is not what it had before.

@@ -1,5 +1,6 @@
 //! Capture files in a reload: recordings begin and end, and those that stay are mended.
 
+use super::extent::Extent;
 use super::transition::Transition;
 use crate::port::record::Recorder;
 use crate::spec::PortSpec;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 impl Transition<'_> {
     /// Records the frames of ports to the files of the specification. A recording that stays goes on in the file that is at its
     /// path now.
-    pub(super) fn record_ports(&mut self) {
+    pub(super) fn record_ports(&mut self, extent: Extent) {
         self.inner.files.set(self.spec.files());
         let mut begun = Vec::new();
         for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
@@ -22,6 +23,9 @@ impl Transition<'_> {
             }
         }
         for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
+            if extent == Extent::Differences && !begun.contains(&port.id) {
+                continue;
+            }
             for recorder in port.recordings() {
                 // One that has just failed is tried once more: another recording may have let go of its file.
                 let renewed = recorder.renew();

@@ -2,6 +2,7 @@
 //! neither specification allows.
 
 use super::applied::{Applied, Findings};
+use super::extent::Extent;
 use crate::forward::bridge::Bridge;
 use crate::port::Exchange;
 use crate::port::record::Recorder;
@@ -11,7 +12,7 @@ use crate::switch::acceleration::Chosen;
 use crate::switch::difference::{Difference, Fate};
 use crate::switch::error::Error;
 use crate::switch::inner::{Inner, Open};
-use crate::switch::layout::Layout;
+use crate::switch::layout::{Assignment, Layout, Places};
 use crate::switch::mapping::{Ends, Mapping};
 use crate::switch::open::{self, Connection, OpenError};
 use crate::switch::shared::{CommonParts, PortShared};
@@ -30,7 +31,8 @@ pub(super) struct Transition<'s> {
     chosen: Chosen,
     /// Shared state of the ports of `spec`, in its order.
     pub(super) ports: Vec<Arc<PortShared>>,
-    bridges: Vec<Arc<Bridge>>,
+    bridges: Vec<(Arc<Bridge>, Places)>,
+    assignment: Assignment,
     pub(super) mappings: Vec<Arc<Mapping>>,
     exchanges: Vec<Arc<Exchange>>,
     /// Workers that did not run yet, by index.
@@ -40,16 +42,17 @@ pub(super) struct Transition<'s> {
 }
 
 impl<'s> Transition<'s> {
-    /// Compares `spec` with the present topology. On an error nothing was done.
+    /// Compares `spec`, whose queues go to workers by `assignment`, with the present topology. On an error nothing was done.
     pub(super) fn prepare(
         inner: &'s Inner,
         open: &'s mut Open,
         spec: Spec,
+        assignment: Assignment,
         chosen: Chosen,
     ) -> Result<Transition<'s>, Error> {
         let old = inner.topology();
-        let difference = Difference::of(&old.spec, &spec);
-        let bridges = old.next_bridges(&spec, &difference.bridges, &inner.datapath)?;
+        let difference = Difference::of((&old.spec, old.layout.assignment()), (&spec, &assignment));
+        let bridges = old.next_bridges(&spec, (&difference.bridges, &difference.ports), &inner.datapath)?;
         let spawned = inner.fabric.spawn_missing(&spec.workers_or_default()).map_err(Error::Worker)?;
         let mappings = old.next_mappings(&spec, &difference.mappings);
         let exchanges = old.next_exchanges(&spec);
@@ -65,6 +68,7 @@ impl<'s> Transition<'s> {
             spec,
             chosen,
             bridges,
+            assignment,
             spawned,
         })
     }
@@ -114,7 +118,10 @@ impl<'s> Transition<'s> {
     }
 
     /// Makes sockets again that ports which stay open listen on, and that others have removed. Peers that are connected stay.
-    pub(super) fn mend_sockets(&mut self) {
+    pub(super) fn mend_sockets(&mut self, extent: Extent) {
+        if extent == Extent::Differences {
+            return;
+        }
         for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
             let listener = self.open.connections.get(&port.id).and_then(Connection::listener);
             match listener.map_or(Ok(false), |listener| listener.mend()) {
@@ -132,10 +139,12 @@ impl<'s> Transition<'s> {
     }
 
     /// Opens ports that are added or reopened, and those that could not be opened before.
-    pub(super) fn open_ports(&mut self) {
+    pub(super) fn open_ports(&mut self, extent: Extent) {
         let mut failed = Vec::new();
         for (index, (spec, port)) in self.spec.ports.iter().zip(&self.ports).enumerate() {
-            if !self.open.connections.get(&port.id).is_some_and(Connection::is_settled) {
+            let connection = self.open.connections.get(&port.id);
+            let stays = |connection: &Connection| extent == Extent::Differences || connection.is_settled();
+            if !connection.is_some_and(stays) {
                 self.findings.mend(index, "opened again");
                 drop(self.open.connections.remove(&port.id));
                 let (connection, trouble) = open::open(spec, port, &self.inner.fabric);
@@ -158,6 +167,7 @@ impl<'s> Transition<'s> {
             chosen,
             ports,
             bridges,
+            assignment,
             mappings,
             exchanges,
             spawned,
@@ -165,7 +175,7 @@ impl<'s> Transition<'s> {
             findings,
         } = self;
         let applied = findings.report(&difference, &old.spec, &spec);
-        let layout = Arc::new(Layout::new(&spec, ports, bridges));
+        let layout = Arc::new(Layout::new(&spec, ports, bridges, assignment));
         let standalone = spec.bridges.iter().any(|bridge| bridge.flows == Some(FailMode::Standalone));
         inner.datapath.prepare(layout.workers.len(), standalone);
         let mut new = Topology { spec, chosen, layout, mappings, exchanges, workers: Vec::new() };

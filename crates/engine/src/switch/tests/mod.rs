@@ -1,6 +1,7 @@
 //! Tests that a worker that hangs holds up nobody else, and of queues that several workers share.
 
 mod moving;
+mod places;
 mod sharing;
 
 use super::*;
@@ -252,7 +253,7 @@ fn a_reload_that_does_not_concern_a_worker_that_hangs_leaves_its_ports_alone() {
     };
     let switch = Switch::start(spec(vec![patch("g", "s"), patch("h", "t")])).unwrap();
     let (trap, is_dropped) = switch.set_trap("s");
-    switch.inner.apply(spec(vec![patch("g", "s")])).unwrap();
+    switch.inner.apply(spec(vec![patch("g", "s")]), Extent::All).unwrap();
     assert!(["g", "s", "h", "t"].iter().all(|name| switch.port(name).up), "{:?}", switch.snapshot().ports);
     assert_eq!(switch.port("h").forwarding, "nowhere");
     trap.open();
@@ -274,7 +275,7 @@ fn queues_that_a_worker_kept_are_opened_again() {
     ["g", "h"].iter().for_each(|port| switch.passes(port));
     let (trap, is_dropped) = switch.set_trap("s");
     // A reload checks that all workers respond. This one hangs after that check.
-    switch.inner.apply(spec(vec![patch("h", "t")])).unwrap();
+    switch.inner.apply(spec(vec![patch("h", "t")]), Extent::All).unwrap();
     assert!(!switch.port("g").up && !switch.port("s").up, "{:?}", switch.snapshot().ports);
     switch.passes("h");
     trap.open();

@@ -226,7 +226,6 @@ fn missing_keys_are_reported_at_their_section() {
             "7:1: `name` is missing; add `name = \"a\"`",
             "7:1: `driver` is missing; add `driver = \"vhost-user\"`",
             "8:1: `name` is missing; add `name = \"a\"`",
-            "8:1: `ports` is missing; add `ports = [\"a\", \"b\"]`",
             "9:1: `ports` is missing; add `ports = [\"a\", \"b\"]`",
         ]
     );

@@ -1,13 +1,16 @@
 use super::*;
+use crate::config::PartKind;
 use crate::confine::Confined;
 use crate::control::{Client, ClientError, Drops, PortSummary, ReloadReport, Version};
-use engine::stats::{AggregationFlow, MacEntry, PortStats, QueueStats, Snapshot};
+use crate::parts::{Change, Code, Effect, Refusal};
+use engine::stats::{AggregationFlow, MacEntry, PortState, PortStats, QueueStats, Snapshot};
 use engine::why::PortWhy;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
+use toml::Table;
 
 struct StubHandler {
     stop: Stop,
@@ -20,6 +23,22 @@ impl Handler for StubHandler {
         let queues = vec![QueueStats { rx_packets: 7, ..QueueStats::default() }];
         let b = PortStats { name: "b".into(), driver: "tap".into(), up: true, queues, ..PortStats::default() };
         Snapshot { uptime_seconds: 1.5, ports: vec![a, b], ..Snapshot::default() }
+    }
+    fn ports(&self) -> Vec<PortSummary> {
+        self.snapshot().ports.iter().map(PortSummary::from).collect()
+    }
+    fn port_state(&self, port: &str) -> Option<PortState> {
+        (port == "b").then(|| PortState { up: true, open: true, detail: "there".into() })
+    }
+    fn add(&self, kind: PartKind, keys: Table) -> Result<Change, Refusal> {
+        let name = keys["name"].as_str().unwrap().to_owned();
+        Ok(Change { kind, name, effect: Effect::Added, actions: vec![] })
+    }
+    fn set(&self, _: PartKind, name: &str, _: (Table, &[String], bool)) -> Result<Change, Refusal> {
+        Err(Refusal::new(Code::Absent, format!("there is no {name}")))
+    }
+    fn remove(&self, kind: PartKind, name: &str) -> Result<Change, Refusal> {
+        Ok(Change { kind, name: name.to_owned(), effect: Effect::Unchanged, actions: vec![] })
     }
     fn why(&self, port: &str) -> Option<PortWhy> {
         (port == "a").then(|| PortWhy { port: port.to_owned(), acceleration: "off".into(), ..PortWhy::default() })

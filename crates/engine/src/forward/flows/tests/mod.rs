@@ -6,6 +6,7 @@ mod rewriting;
 use super::*;
 use crate::drops::{Drops, Reason};
 use crate::forward::bridge::Bridge;
+use crate::forward::mac_table::MacTable;
 use crate::forward::tests::changed::{Guest, slow};
 use crate::forward::tests::{Delivered, remembering};
 use crate::forward::{Arrival, BridgePlan, Injection, Output, Scratch};
@@ -40,7 +41,7 @@ impl Rig {
         let datapath = Arc::new(Datapath::new(Arc::new(EventNotifier::new().unwrap())));
         datapath.prepare(1, standalone);
         datapath.want(WantedPackets(0b011));
-        let mut bridge = Bridge::new(&[const { Vlan::Ignore }; 4], 4096, 300, &[]).unwrap();
+        let mut bridge = Bridge::of(MacTable::new(4, 4096, 300, &[]).unwrap(), &[Some(&Vlan::Ignore); 4]);
         let numbered = datapath.number(&["a", "b", "c", "d"].map(String::from));
         let configs = numbered.configs.clone();
         bridge.flows = Some(numbered);
