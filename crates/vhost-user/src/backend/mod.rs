@@ -1,5 +1,6 @@
 //! The device role: serves a frontend on a socket and hands its queues to their owner.
 
+mod answer;
 mod backoff;
 mod control;
 mod device;
@@ -25,8 +26,10 @@ use virtqueue::memory::Memory;
 use virtqueue::{QueueConfig, SetupError};
 
 pub use holes::Holes;
-pub use offer::NEWEST;
 pub use service::{Hangup, Service};
+
+/// The newest version of the set of virtio features that devices offer; the first is 1.
+pub const NEWEST: u8 = 1;
 
 /// Configuration of a device.
 #[derive(Clone, Debug)]

@@ -1,9 +1,9 @@
 //! Messages of one number that the library knows by name only, and would end the session at: the MTU, an announcement, and the status of
 //! the guest's driver.
 
+use super::answer::{answer, reply};
 use super::device::{Device, Refused};
 use super::inbox::{HEADER, Header};
-use super::session::{answer, reply};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use vhost::vhost_user::Error;

@@ -1,21 +1,18 @@
 //! Features that a device offers. They are a contract: a guest that runs has accepted some, and needs them again when it connects to a
 //! newer switch, or moves to another machine.
 
-use super::{Exchange, Options};
+use super::{Exchange, NEWEST, Options};
 use vhost::vhost_user::VhostUserProtocolFeatures as Protocol;
 use virtqueue::features;
 
 /// The virtio features of each version, the oldest first. A version never changes: whatever is offered besides makes a new one.
-const VERSIONS: [u64; 1] = [features::VERSION_1
+const VERSIONS: [u64; NEWEST as usize] = [features::VERSION_1
     | features::MRG_RXBUF
     | features::INDIRECT_DESC
     | features::EVENT_IDX
     | features::RING_PACKED
     | features::IN_ORDER
     | features::PROTOCOL_FEATURES];
-
-/// The version that is offered by default, and the number of versions.
-pub const NEWEST: u8 = VERSIONS.len() as u8;
 
 /// Returns the virtio features that a device with these options offers. MQ comes without the control queue that virtio requires with
 /// it: the frontend provides that queue itself. No offloads, no dirty log.

@@ -1,5 +1,6 @@
 //! One session with a frontend.
 
+use super::answer::answer;
 use super::control::Control;
 use super::device::{Device, Refused};
 use super::inbox::{self, HEADER, Header, InboxError};
@@ -12,8 +13,8 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use vhost::vhost_user::message::{FrontendReq, VhostUserHeaderFlag};
-use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures};
+use vhost::vhost_user::message::FrontendReq;
+use vhost::vhost_user::{BackendReqHandler, Error, VhostUserBackendReqHandlerMut};
 
 /// The end of a session.
 #[derive(Debug, PartialEq, Eq)]
@@ -115,27 +116,4 @@ fn set_mem_table(stream: &UnixStream, header: Header, device: &mut Device) -> Re
     let done = mem_table::set(stream, header, device);
     answer(stream, header, device, done.is_ok())?;
     done
-}
-
-/// Tells the frontend whether its message was obeyed, if it wants to know.
-pub(super) fn answer(stream: &UnixStream, header: Header, device: &Device, is_obeyed: bool) -> Result<(), Error> {
-    let acks = device.protocol_features & VhostUserProtocolFeatures::REPLY_ACK.bits() != 0;
-    if acks && header.flags & VhostUserHeaderFlag::NEED_REPLY.bits() != 0 {
-        reply(stream, header, u64::from(!is_obeyed))?;
-    }
-    Ok(())
-}
-
-/// Answers a message by a number.
-pub(super) fn reply(stream: &UnixStream, header: Header, number: u64) -> Result<(), Error> {
-    const VERSION: u32 = 1;
-    let mut message = Vec::with_capacity(HEADER + size_of::<u64>());
-    for word in [header.request, VERSION | VhostUserHeaderFlag::REPLY.bits(), size_of::<u64>() as u32] {
-        message.extend_from_slice(&word.to_ne_bytes());
-    }
-    message.extend_from_slice(&number.to_ne_bytes());
-    // Rust's runtime ignores SIGPIPE, but the host process may not.
-    let sent = rustix::net::send(stream, &message, rustix::net::SendFlags::NOSIGNAL);
-    sent.map_err(|e| Refused::Answer(e.into()))?;
-    Ok(())
 }
