@@ -115,6 +115,10 @@ mod tests {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = completions(shell);
             all(&mut |name, command| {
+                // clap's scripts for fish are two commands deep.
+                if shell == Shell::Fish && name.split('-').count() > 3 {
+                    return;
+                }
                 let word = name.rsplit('-').next().unwrap();
                 assert!(script.contains(word), "{shell}: {name}");
                 for option in options(command) {

@@ -235,13 +235,13 @@ fn missing_keys_are_reported_at_their_section() {
 fn port_options_are_checked() {
     let long = format!("driver='vhost-user', socket='{}'", "x".repeat(110));
     let cases = [
-        ("driver='tap', queues=0", "41: `queues` cannot be 0; give a number from 1 to 64"),
+        ("driver='tap', queues=0", "41: `queues` cannot be 0; give a number from 1 to 128"),
         ("driver='tap', queues='auto'", "41: found string \"auto\", expected an integer; give an integer"),
         (
             "driver='vhost-user', socket='s', queues='all'",
             "60: found string \"all\", expected a number of queue pairs or \"auto\"",
         ),
-        ("driver='vhost-user', socket='s', queues=65", "60: `queues` cannot be 65; give a number from 1 to 64"),
+        ("driver='vhost-user', socket='s', queues=129", "60: `queues` cannot be 129; give a number from 1 to 128"),
         ("driver='tap', mtu=10000", "38: `mtu` cannot be 10000; give a number from 68 to 9000"),
         ("driver='tap', interface='a b'", "44: `a b` cannot name a network interface; "),
         ("driver='generator', size=59", "45: `size` cannot be 59; give a number from 60 to 9000"),
