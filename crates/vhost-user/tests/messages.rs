@@ -114,6 +114,7 @@ fn acknowledgements_are_sent_when_asked_for() {
 /// Protocol features.
 const REPLY_ACK: u64 = 1 << 3;
 const MTU: u64 = 1 << 4;
+const RESET_DEVICE: u64 = 1 << 13;
 
 #[test]
 fn an_mtu_is_offered_and_checked() {
@@ -140,7 +141,7 @@ fn an_mtu_is_offered_and_checked() {
 #[test]
 fn announcements_and_the_status_of_a_driver_are_understood() {
     let (bench, raw) = bench();
-    raw.send_u64(Request::SET_PROTOCOL_FEATURES, REPLY_ACK);
+    raw.send_u64(Request::SET_PROTOCOL_FEATURES, REPLY_ACK | RESET_DEVICE);
     raw.send_acked(Request::SEND_RARP, 0x0605_0403_0202);
     assert_eq!(raw.reply_u64(), 0);
     for status in [0, 1, 0xf] {
@@ -149,6 +150,9 @@ fn announcements_and_the_status_of_a_driver_are_understood() {
         raw.send(Request::GET_STATUS, &[], &[]);
         assert_eq!(raw.reply_u64(), status);
     }
+    raw.send(Request::RESET_DEVICE, &[], &[]);
+    raw.send(Request::GET_STATUS, &[], &[]);
+    assert_eq!(raw.reply_u64(), 0);
     Guest::raw(&raw, FORMATS[0] | PROTOCOL_FEATURES, &[0, 1, 2, 3, 4, 5, 6, 7]).exchange(50);
     drop(raw);
     bench.echo.wait_disconnected();
@@ -448,7 +452,7 @@ fn a_first_start_does_not_ring() {
 
 #[test]
 fn resets_stop_everything_and_leave_the_memory() {
-    for (request, protocol) in [(Request::RESET_DEVICE, 1 << 13), (Request::RESET_OWNER, 0)] {
+    for (request, protocol) in [(Request::RESET_DEVICE, RESET_DEVICE), (Request::RESET_OWNER, 0)] {
         let (bench, raw) = bench();
         raw.send_u64(Request::SET_PROTOCOL_FEATURES, protocol);
         let mut guest = Guest::raw(&raw, FORMATS[0], &[0, 1, 2, 3, 4, 5, 6]);

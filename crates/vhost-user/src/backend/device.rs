@@ -227,6 +227,7 @@ impl Device {
         self.halt_all()?;
         self.rings.iter_mut().for_each(|ring| *ring = Vring::default());
         self.features = None;
+        self.status = 0;
         Ok(())
     }
 

@@ -48,11 +48,12 @@ impl Reception {
         }
     }
 
-    /// Receives records, if all that were received are processed; with restraint if one guest `lends_all` buffers.
+    /// Receives records, if all that were received are processed; with restraint if one guest, whose ring has room for `lends_all`, gets
+    /// all frames.
     #[inline(always)]
-    pub(super) fn fill(&mut self, lends_all: bool) {
+    pub(super) fn fill(&mut self, lends_all: Option<u16>) {
         if self.at == self.end {
-            let most = if lends_all { self.restraint.most(self.queue.out()) } else { RECORDS };
+            let most = lends_all.map_or(RECORDS, |size| self.restraint.most(self.queue.out(), size));
             self.at = 0;
             self.end = if most > 0 { self.queue.burst(&mut self.frames, most) } else { 0 };
         }

@@ -115,7 +115,7 @@ impl DpdkReceive {
         if !is_usual || reception.own_out(self.own.pool.count()) > 0 {
             return Spliced::NOTHING;
         }
-        let (leaves_checksums, lends_all) = (self.own.unfinished.is_some(), lending.lends_all());
+        let (leaves_checksums, lends_all) = (self.own.unfinished.is_some(), lending.lends_all(guest));
         let mut filler = Filler { reception, reach: self.reach(), leaves_checksums, lends_all };
         let done = lending.splice(guest, &mut self.loans.borrow_mut(), |ring, loans, room| {
             let terms = ReceiveTerms { most, room, keep };
@@ -202,7 +202,7 @@ impl RxQueue for DpdkReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let Some(reception) = &mut *self.reception.borrow_mut() else { return false };
         let mut any = false;
-        reception.fill(false);
+        reception.fill(None);
         while burst.room() > 0
             && let Some(frame) = reception.next()
         {
@@ -230,7 +230,7 @@ impl RxQueue for DpdkReceive {
         reception.lend_own(&self.own.pool);
         let is_announced = self.wake.is_some() && reception.queue.arm();
         // One may have arrived before that.
-        reception.fill(false);
+        reception.fill(None);
         match (reception.waiting().is_empty(), is_announced) {
             (false, _) => Wait::Ready,
             (true, true) => Wait::Event,
@@ -295,7 +295,7 @@ impl ZeroCopyRx for DpdkReceive {
     fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
         let reception = &mut *self.reception.borrow_mut();
         let (Some(reception), Some(lending)) = (reception, &self.lending) else { return false };
-        reception.fill(lending.lends_all());
+        reception.fill(lending.lends_all(guest));
         let mut received = Received { port: self, reception, guest, lending, any: false, own: 0 };
         let in_place = guest.ring().receive_filled(burst, &mut received);
         let Received { any, own, .. } = received;

@@ -15,8 +15,8 @@ pub(super) struct Filler<'s> {
     pub(super) reach: Reaches<'s>,
     /// Whether frames may come whose checksums are unfinished.
     pub(super) leaves_checksums: bool,
-    /// Whether one guest lends all buffers: see [`super::restraint`].
-    pub(super) lends_all: bool,
+    /// See [`Reception::fill`].
+    pub(super) lends_all: Option<u16>,
 }
 
 impl<'s> Run for Filler<'s> {

@@ -29,8 +29,8 @@ impl Topology {
         let bridge = |(wanted, fate): (&BridgeSpec, &Fate)| {
             let members: Vec<usize> = wanted.ports.iter().filter_map(|name| indices.get(name).copied()).collect();
             let before = fate.goes_on().map(|index| had[index]);
-            let stay = before.into_iter().flat_map(|(_, _, places)| places).map(|port| next[(*port)?]);
-            let places = place(stay.collect(), &members, spec.ports.len());
+            let stood: Vec<_> = before.into_iter().flat_map(|(_, _, places)| places).copied().collect();
+            let places = place(&stood, &next, &members, spec.ports.len());
             if let Some((_, bridge, _)) = before.filter(|_| fate.is_kept().is_some()) {
                 return Ok((bridge.clone(), places));
             }
@@ -52,11 +52,11 @@ impl Topology {
 
     /// Lets bridges adopt what those of `old` have learned about ports that are in both. Workers still forward by the old ones.
     pub(super) fn adopt(&self, old: &Topology) {
-        self.with_bridges_of(old, |bridge, known, now, place| {
+        self.with_bridges_of(old, |bridge, known, now, (place, gone)| {
             if !bridge.table.is(&known.table) {
                 return bridge.table.adopt(&known.table, now, place);
             }
-            bridge.table.sweep(now, |port| place(port).is_none());
+            forget(bridge, now, gone);
             // In one table, ports that stay keep their places.
             (0..bridge.places() as u16).filter(|port| place(*port).is_none()).for_each(|port| bridge.table.begin(port));
         });
@@ -65,23 +65,25 @@ impl Topology {
     /// Lets bridges adopt what those of `old` have learned meanwhile, and go on with their counters. No worker forwards by the old
     /// ones any more.
     pub(super) fn take_over(&self, old: &Topology) {
-        self.with_bridges_of(old, |bridge, known, now, place| {
+        self.with_bridges_of(old, |bridge, known, now, (place, gone)| {
             if Arc::ptr_eq(bridge, known) {
                 return;
             }
-            if !bridge.table.is(&known.table) {
-                bridge.table.adopt(&known.table, now, place);
+            match bridge.table.is(&known.table) {
+                // Until a moment ago, workers learned behind ports that have left.
+                true => forget(bridge, now, gone),
+                false => bridge.table.adopt(&known.table, now, place),
             }
             bridge.count_on_from(known, place);
         });
     }
 
-    /// Calls `act` for each bridge with the one of `old` that has its name, the time, and a function from the places of that one to
-    /// those of this one: the same ports stand there, in the same VLANs.
+    /// Calls `act` for each bridge with the one of `old` that has its name, the time, a function from the places of that one to
+    /// those of this one: the same ports stand there, in the same VLANs; and the places whose ports do so no more.
     fn with_bridges_of(
         &self,
         old: &Topology,
-        act: impl Fn(&Arc<Bridge>, &Arc<Bridge>, u32, &dyn Fn(u16) -> Option<u16>),
+        act: impl Fn(&Arc<Bridge>, &Arc<Bridge>, u32, (&dyn Fn(u16) -> Option<u16>, &[u16])),
     ) {
         let had: HashMap<_, _> = old.bridges().map(|(spec, bridge, had)| (&spec.name, (bridge, had))).collect();
         for (spec, bridge, places) in self.bridges() {
@@ -93,23 +95,35 @@ impl Topology {
                 (self.spec.ports[port].vlan == old.spec.ports[had].vlan).then_some(place as u16)
             };
             let moved: Vec<Option<u16>> = had.iter().map(place).collect();
+            let stood = had.iter().zip(&moved).zip(0..);
+            let gone: Vec<u16> =
+                stood.filter(|((had, moved), _)| had.is_some() && moved.is_none()).map(|(_, place)| place).collect();
             let place = |place: u16| moved.get(usize::from(place)).copied().flatten();
-            act(bridge, known, clock::seconds(), &place);
+            act(bridge, known, clock::seconds(), (&place, &gone));
         }
     }
 }
 
-/// Returns the places of a bridge's `members`: those that stand at one stay there, and the others come where none stands, or behind all.
-/// There are this many ports.
-fn place(mut places: Places, members: &[usize], ports: usize) -> Places {
+/// Forgets what was learned at places whose ports are gone.
+fn forget(bridge: &Bridge, now: u32, gone: &[u16]) {
+    if !gone.is_empty() {
+        bridge.table.sweep(now, |place| gone.contains(&place));
+    }
+}
+
+/// Returns the places of a bridge's `members`: those that `stood` at one stay there, and the others come to places where none stood, or
+/// behind all. `next` has the new index of each old port, and there are this many ports.
+///
+/// A place whose port leaves stays empty for this time: workers learn at it until they have the new bridge.
+fn place(stood: &[Option<usize>], next: &[Option<usize>], members: &[usize], ports: usize) -> Places {
     let (mut is_member, mut stands) = (vec![false; ports], vec![false; ports]);
     members.iter().for_each(|&port| is_member[port] = true);
-    for place in &mut places {
-        *place = place.filter(|&port| is_member[port]);
-        place.iter().for_each(|&port| stands[port] = true);
-    }
+    let mut places: Places =
+        stood.iter().map(|port| port.and_then(|port| next[port]).filter(|&port| is_member[port])).collect();
+    places.iter().flatten().for_each(|&port| stands[port] = true);
     let mut new = members.iter().copied().filter(|&port| !stands[port]);
-    places.iter_mut().filter(|place| place.is_none()).for_each(|place| *place = new.next());
+    let empty = places.iter_mut().zip(stood).filter(|(_, stood)| stood.is_none());
+    empty.for_each(|(place, _)| *place = new.next());
     places.extend(new.map(Some));
     while places.last() == Some(&None) {
         places.pop();
@@ -133,4 +147,25 @@ fn new_table(wanted: &BridgeSpec) -> Result<MacTable, Error> {
     let statics: Vec<_> = wanted.statics.iter().filter_map(place).collect();
     MacTable::new(wanted.ports.len(), wanted.learned_limit, seconds, &statics)
         .map_err(|error| Error::Statics(wanted.name.clone(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_given_away_only_once_its_port_has_left() {
+        // Of three ports, the second leaves, and two come.
+        let next = [Some(0), None, Some(1)];
+        let had = [Some(0), Some(1), None, Some(2)];
+        let places = place(&had, &next, &[0, 1, 2, 3], 4);
+        assert_eq!(places, [Some(0), None, Some(2), Some(1), Some(3)]);
+        // Later, all ports are the same.
+        let same: Vec<_> = (0..4).map(Some).collect();
+        assert_eq!(place(&places, &same, &[0, 1, 2, 3], 4), places);
+        let one_more: Vec<_> = (0..5).collect();
+        assert_eq!(place(&places, &same, &one_more, 5), [Some(0), Some(4), Some(2), Some(1), Some(3)]);
+        assert_eq!(place(&places, &same, &[0, 1], 4), [Some(0), None, None, Some(1)]);
+        assert_eq!(place(&places, &same, &[0], 4), [Some(0)]);
+    }
 }

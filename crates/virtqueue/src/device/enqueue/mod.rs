@@ -324,6 +324,12 @@ impl<L: DirtyLog> Enqueue<L> {
         each!(&self.ring, ring => ring.base())
     }
 
+    /// Returns the number of descriptors.
+    #[inline]
+    pub fn size(&self) -> u16 {
+        self.common().areas.size
+    }
+
     /// Returns the memory that its buffers lie in.
     #[inline]
     pub fn memory(&self) -> &Memory {
