@@ -27,7 +27,7 @@ pub(super) struct Reception {
     frames: [Frame; RECORDS],
     at: usize,
     end: usize,
-    restraint: Restraint,
+    pub(super) restraint: Restraint,
 }
 
 impl Reception {
@@ -121,6 +121,7 @@ impl Reception {
 
     /// Forgets records that were not processed and loans that the queue has not got. Returns the number of frames that are lost.
     pub(super) fn forget(&mut self) -> u64 {
+        self.restraint = Restraint::default();
         let mut lost = 0;
         while let Some(frame) = self.next() {
             lost += u64::from(!frame.more() && frame.len > 0);

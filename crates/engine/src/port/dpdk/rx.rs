@@ -165,6 +165,7 @@ impl<'q> FilledLoans<'q> for Received<'_, 'q> {
             {
                 unfinished.note();
             }
+            self.reception.restraint.delivered(1);
             return Some((loan, landing));
         }
         None
@@ -192,6 +193,7 @@ impl PassOn for LendTo<'_> {
             return Err(loan);
         }
         let id = self.reception.ids.pop().expect("there is one");
+        self.reception.restraint.posted(1);
         self.reception.guests.push(DeviceLoan::new(addr, loan.len(), self.start as u16, id.into()));
         self.loans.put(id, loan, self.start != NET_HEADER);
         Ok(id.into())

@@ -57,6 +57,7 @@ impl<'s> Run for Filler<'s> {
             self.reception.ids.push(id);
             chains += 1;
         }
+        self.reception.restraint.delivered(chains);
         TakenBack { chains, stopped }
     }
 
@@ -78,6 +79,7 @@ impl<'s> Run for Filler<'s> {
             self.reception.guests.push(Loan::new(addr, len, NET_HEADER as u16, id.into()));
             added += 1;
         }
+        self.reception.restraint.posted(added);
         self.reception.lend_guests();
         added
     }
