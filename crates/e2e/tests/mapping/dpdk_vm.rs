@@ -131,9 +131,10 @@ impl<'c> Machine<'c> {
         self.vm.check("cd /proc/$(cat /tmp/m/pid)/fd && for file in *; do readlink $file; done | sort")
     }
 
-    /// Guests receive into memory that comes and goes.
+    /// Guests receive into memory that comes and goes. One that has vmxnet3 would need more buffers, as that keeps two rings full.
     fn plug(&self, far: Vec<Echoed>) -> Result<()> {
-        let guests = (0..self.cards.len()).zip(["split", "packed"].into_iter().cycle()).map(|(number, format)| {
+        let fitting = self.cards.iter().enumerate().filter(|(_, card)| card.model != Model::Vmxnet3);
+        let guests = fitting.zip(["split", "packed"].into_iter().cycle()).map(|((number, _), format)| {
             let arguments = format!("fw{number}.sock {format} control wan{number}.0 {}", number + 1);
             self.vm.start(&format!("cd /tmp/m && exec e2e-plugged {arguments}"))
         });
