@@ -282,6 +282,10 @@ impl Parts {
 
     /// Checks that the API may decide on a part.
     fn may_decide(&self, kind: PartKind, name: &str) -> Result<(), Refusal> {
+        // Files are named by it.
+        if !Part::can_have(kind, name) {
+            return Err(Refusal::new(Code::Invalid, format!("`{name}` cannot name a {kind}")));
+        }
         match self.document.has(kind, name) {
             true => Err(Refusal::new(
                 Code::OwnedByFile,

@@ -92,7 +92,18 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     for name in ["", "../x", "a b"] {
         assert_eq!(code(parts.add(PartKind::Port, port(name, ""), None, &switch)), Code::Invalid, "{name}");
     }
-    assert_eq!(parts.remove(PartKind::Port, "../../m", &switch).unwrap().effect, Effect::Unchanged);
+    parts.add(PartKind::Bridge, keys("name = \"z\""), None, &switch).unwrap();
+    for (kind, name) in [
+        (PartKind::Port, "../../m"),
+        (PartKind::Port, "z.bridge"),
+        (PartKind::Port, "a+b.patch"),
+        (PartKind::Bridge, ""),
+        (PartKind::Patch, "a+../m"),
+    ] {
+        assert_eq!(code(parts.remove(kind, name, &switch)), Code::Invalid, "{name}");
+    }
+    assert!(home.path().join("ports.d/z.bridge.toml").exists());
+    parts.remove(PartKind::Bridge, "z", &switch).unwrap();
     assert_eq!(code(parts.set((PartKind::Port, "y"), (Table::new(), &[], false), None, &switch)), Code::Absent);
     *switch.refuses.borrow_mut() = true;
     assert_eq!(code(parts.add(PartKind::Port, port("z", ""), None, &switch)), Code::NotApplied);
@@ -115,7 +126,7 @@ fn bridges_and_patches_are_parts_as_ports_are() {
     }
     parts.add(PartKind::Patch, keys("ports = [\"d\", \"c\"]"), None, &switch).unwrap();
     assert_eq!(
-        parts.add(PartKind::Patch, keys("ports = [\"d\", \"c\"]"), None, &switch).unwrap().effect,
+        parts.add(PartKind::Patch, keys("ports = [\"c\", \"d\"]"), None, &switch).unwrap().effect,
         Effect::Unchanged
     );
     assert_eq!(code(parts.remove(PartKind::Bridge, "br1", &switch)), Code::InUse);
