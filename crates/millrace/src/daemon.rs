@@ -99,13 +99,15 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     }
     let kept = |source| DaemonError::Kept { path: config.kept.clone().unwrap_or_default(), source };
     let store = config.kept.as_deref().map(Store::open).transpose().map_err(kept)?;
-    let (parts, left) = Parts::new(document, config.clone(), store).map_err(kept)?;
-    for left in left {
-        tracing::error!("left out, as if it had not been added: {left}");
-    }
-    let config = parts.config().clone();
+    // Until the switch is confined, everything is done for the file alone: a confined switch can write the files of added parts.
     if config.makes_directories {
         directories::make_for(&config)?;
+    }
+    let reach = Reach::of(&config, path)?;
+    let within = config.confinement.enabled.then_some(&reach);
+    let (parts, left) = Parts::new(document, config.clone(), store, within).map_err(kept)?;
+    for left in left {
+        tracing::error!("left out, as if it had not been added: {left}");
     }
     let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
     let control = Server::bind(&config.control)?;
@@ -119,7 +121,6 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     sockets.extend(metrics.iter().map(Exporter::listener));
     sockets.extend(openflow.iter().flat_map(Service::listeners));
     let sockets = sockets.into_iter().map(Arc::downgrade).collect();
-    let reach = Reach::of(&config, path)?;
     // Confine before starting a second thread: it would keep the privileges that this one drops.
     let confining = confine(&config.confinement, &reach)?;
     if let Some(Dpdk { devices, memory }) = &config.dpdk {
@@ -129,11 +130,16 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let confined = confining.finish();
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
-    let spec = config.spec.clone();
+    let spec = parts.config().spec.clone();
+    if config.makes_directories {
+        for port in spec.ports.iter().filter(|port| !config.spec.ports.iter().any(|own| own.name == port.name)) {
+            directories::make_of(&spec, &port.name).unwrap_or_else(|error| tracing::error!("{error}"));
+        }
+    }
     leave_to_workers(&spec);
     vhost_user::start().map_err(|source| DaemonError::System { action: "start a thread", source })?;
     let switch = if strict { Switch::start(spec) } else { Switch::start_lenient(spec) }?;
-    tracing::info!(control = %config.control.display(), ports = config.spec.ports.len(), "started");
+    tracing::info!(control = %config.control.display(), ports = parts.config().spec.ports.len(), "started");
 
     let daemon = Arc::new(Daemon {
         path: path.to_owned(),

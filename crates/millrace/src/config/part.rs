@@ -161,6 +161,11 @@ impl Document {
         build::build_with(&self.path, &self.file, &files, reach)
     }
 
+    /// Checks a part by itself, against the `reach` of the switch.
+    pub fn allows(&self, part: &Part, reach: Option<&Reach>) -> Result<(), Vec<String>> {
+        build::check_part(&self.path, &self.file, &part.file, reach)
+    }
+
     /// Reports whether the file has a part of this name.
     pub fn has(&self, kind: PartKind, name: &str) -> bool {
         match kind {

@@ -99,13 +99,21 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Returns the parts of a file, whose configuration this is, with those that `store` has kept. Also returns why some of these are
-    /// left out.
-    pub fn new(document: Document, config: Config, store: Option<Store>) -> std::io::Result<(Parts, Vec<String>)> {
+    /// Returns the parts of a file, whose configuration this is, with those that `store` has kept and that are within `reach`, if the
+    /// switch is confined. Also returns why some of these are left out.
+    pub fn new(
+        document: Document,
+        config: Config,
+        store: Option<Store>,
+        reach: Option<&Reach>,
+    ) -> std::io::Result<(Parts, Vec<String>)> {
         let mut parts = Parts { document, added: Vec::new(), config, store };
         let (mut kept, mut left) = (Vec::new(), Vec::new());
         for (file, part) in parts.store.as_ref().map(Store::load).transpose()?.into_iter().flatten() {
-            match part {
+            // A confined switch can write these files: what they name must not give it more at its next start.
+            let allowed =
+                |part| parts.document.allows(&part, reach).map(|()| part).map_err(|problems| problems.join("; "));
+            match part.and_then(allowed) {
                 Ok(part) => kept.push((file, part)),
                 Err(why) => left.push(format!("{file}: {why}")),
             }

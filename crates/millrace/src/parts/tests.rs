@@ -48,7 +48,7 @@ fn start(home: &Path) -> (Parts, Vec<String>) {
         std::fs::write(&file, FILE).unwrap();
     }
     let (config, document, _) = Config::load_within(&file, None).unwrap_or_else(|error| panic!("{error}"));
-    Parts::new(document, config, Some(Store::open(&kept).unwrap())).unwrap()
+    Parts::new(document, config, Some(Store::open(&kept).unwrap()), None).unwrap()
 }
 
 fn keys(text: &str) -> Table {
@@ -187,6 +187,27 @@ fn a_reload_touches_the_parts_of_the_file_only() {
     let (again, left) = start(home.path());
     assert_eq!(left, ["web.toml: the configuration file has that port, too"]);
     assert!(again.ports().contains_key("x"));
+}
+
+#[test]
+fn kept_parts_do_not_widen_the_confinement() {
+    let [home, outside] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let file = home.path().join("m.toml");
+    std::fs::create_dir_all(home.path().join("ports.d")).unwrap();
+    std::fs::create_dir_all(home.path().join("pods")).unwrap();
+    std::fs::write(&file, format!("{FILE}[confinement]\ndirectories = [\"pods\"]\n")).unwrap();
+    let store = || Store::open(&home.path().join("ports.d")).unwrap();
+    let guest = |name: &str, socket: &Path| {
+        let keys = format!("name = \"{name}\"\ndriver = \"vhost-user\"\nsocket = \"{}\"", socket.display());
+        store().put(&Part::new(PartKind::Port, keys.parse().unwrap()).unwrap()).unwrap();
+    };
+    guest("in", &home.path().join("pods/s"));
+    guest("out", &outside.path().join("s"));
+    let (config, document, _) = Config::load_within(&file, None).unwrap();
+    let reach = Reach::of(&config, &file).unwrap();
+    let (parts, left) = Parts::new(document, config, Some(store()), Some(&reach)).unwrap();
+    assert!(parts.ports().contains_key("in") && !parts.ports().contains_key("out"));
+    assert!(left.len() == 1 && left[0].starts_with("out.toml: the confinement"), "{left:?}");
 }
 
 /// A call of the API.
