@@ -116,7 +116,7 @@ impl Store {
 }
 
 /// Returns the name of a part's file. Names of ports and bridges have no dots.
-fn name(kind: PartKind, part: &str) -> String {
+pub(super) fn name(kind: PartKind, part: &str) -> String {
     match kind {
         PartKind::Port => format!("{part}.toml"),
         PartKind::Bridge | PartKind::Patch => format!("{part}.{kind}.toml"),

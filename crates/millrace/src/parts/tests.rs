@@ -210,6 +210,23 @@ fn kept_parts_do_not_widen_the_confinement() {
     assert!(left.len() == 1 && left[0].starts_with("out.toml: the confinement"), "{left:?}");
 }
 
+#[test]
+fn a_part_that_was_left_out_is_not_written_over() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("ports.d/x.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "[[port]]\nname = \"x\"\ndriver = \"sink\"\nbridge = \"br9\"\n").unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let (mut parts, left) = start(home.path());
+    assert_eq!(left.len(), 1, "{left:?}");
+    let switch = Stub::default();
+    let refusal = parts.add(PartKind::Port, port("x", ""), None, &switch).unwrap_err();
+    assert!(refusal.code == Code::Differs && refusal.message.contains("ports.d/x.toml"), "{refusal}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    assert_eq!(parts.remove(PartKind::Port, "x", &switch).unwrap().effect, Effect::Unchanged);
+    assert_eq!(parts.add(PartKind::Port, port("x", ""), None, &switch).unwrap().effect, Effect::Added);
+}
+
 /// A call of the API.
 #[derive(Clone, Debug)]
 enum Call {
