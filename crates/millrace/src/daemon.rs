@@ -7,7 +7,7 @@ use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Service, SharedSwitch};
 use crate::parts::directories::{self, DirectoryError};
-use crate::parts::{Change, Changes, Parts, Refusal, Store};
+use crate::parts::{Change, Changes, Owner, Parts, Refusal, Store};
 use crate::serve::{ListenError, Listener, Stop};
 use crate::service;
 use crate::signals::{Signal, Signals};
@@ -19,6 +19,7 @@ use engine::stats::{AggregationFlow, MacEntry, PortState, Snapshot};
 use engine::why::PortWhy;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::iterator::Handle;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -148,6 +149,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         reach: confined.landlock.active.then_some(reach),
         confined,
         makes_directories: config.makes_directories,
+        known: Mutex::new(parts.ports()),
         parts: Mutex::new(parts),
         flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
@@ -173,6 +175,9 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     Ok(())
 }
 
+/// Owner and labels of each port, by its name.
+type Known = BTreeMap<String, (Owner, BTreeMap<String, String>)>;
+
 /// The running switch.
 struct Daemon {
     path: PathBuf,
@@ -187,6 +192,8 @@ struct Daemon {
     makes_directories: bool,
     /// Its parts, locked while they change.
     parts: Mutex<Parts>,
+    /// Owners and labels of its ports as of the last change: asking for them waits for none.
+    known: Mutex<Known>,
     /// Flows set by controllers, if OpenFlow is configured.
     flows: Option<SharedSwitch>,
     /// Closing it ends the signal loop, and with it the switch.
@@ -198,6 +205,21 @@ struct Daemon {
 impl Daemon {
     fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a change of parts, and logs it.
+    fn edit(&self, change: impl FnOnce(&mut Parts) -> Result<Change, Refusal>) -> Result<Change, Refusal> {
+        let mut parts = self.parts();
+        let change = change(&mut parts)?;
+        *self.known() = parts.ports();
+        let failed = change.actions.iter().filter_map(|action| action.error.as_ref().map(|_| action.to_string()));
+        failed.for_each(|failed| tracing::error!("{failed}"));
+        tracing::info!("{change}");
+        Ok(change)
     }
 
     fn obey(&self, signal: Signal) {
@@ -247,23 +269,13 @@ impl Changes for Daemon {
     }
 }
 
-/// Logs a change of parts.
-fn told(outcome: Result<Change, Refusal>) -> Result<Change, Refusal> {
-    if let Ok(change) = &outcome {
-        let failed = change.actions.iter().filter_map(|action| action.error.as_ref().map(|_| action.to_string()));
-        failed.for_each(|failed| tracing::error!("{failed}"));
-        tracing::info!("{change}");
-    }
-    outcome
-}
-
 impl Handler for Daemon {
     fn snapshot(&self) -> Snapshot {
         self.switch.snapshot()
     }
 
     fn ports(&self) -> Vec<PortSummary> {
-        let known = self.parts().ports();
+        let known = self.known().clone();
         let summary = |port: &engine::stats::PortStats| {
             let (owner, labels) = known.get(&port.name).cloned().unwrap_or_default();
             PortSummary { owner, labels, ..PortSummary::from(port) }
@@ -276,15 +288,15 @@ impl Handler for Daemon {
     }
 
     fn add(&self, kind: PartKind, keys: Table) -> Result<Change, Refusal> {
-        told(self.parts().add(kind, keys, self.reach.as_ref(), self))
+        self.edit(|parts| parts.add(kind, keys, self.reach.as_ref(), self))
     }
 
     fn set(&self, kind: PartKind, name: &str, to: (Table, &[String], bool)) -> Result<Change, Refusal> {
-        told(self.parts().set((kind, name), to, self.reach.as_ref(), self))
+        self.edit(|parts| parts.set((kind, name), to, self.reach.as_ref(), self))
     }
 
     fn remove(&self, kind: PartKind, name: &str) -> Result<Change, Refusal> {
-        told(self.parts().remove(kind, name, self))
+        self.edit(|parts| parts.remove(kind, name, self))
     }
 
     fn why(&self, port: &str) -> Option<PortWhy> {
@@ -376,6 +388,7 @@ impl Daemon {
             Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
         let change = |spec| self.switch.reload(spec).map_err(|error| error.to_string());
         let (actions, needs_restart) = parts.reload(document, change)?;
+        *self.known() = parts.ports();
         Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() })
     }
 }
