@@ -7,7 +7,7 @@ use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Service, SharedSwitch};
 use crate::parts::directories::{self, DirectoryError};
-use crate::parts::{Change, Changes, Parts, Refusal, Store};
+use crate::parts::{Change, Changes, Owner, Parts, Refusal, Store};
 use crate::serve::{ListenError, Listener, Stop};
 use crate::service;
 use crate::signals::{Signal, Signals};
@@ -19,6 +19,7 @@ use engine::stats::{AggregationFlow, MacEntry, PortState, Snapshot};
 use engine::why::PortWhy;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use signal_hook::iterator::Handle;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -99,13 +100,15 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     }
     let kept = |source| DaemonError::Kept { path: config.kept.clone().unwrap_or_default(), source };
     let store = config.kept.as_deref().map(Store::open).transpose().map_err(kept)?;
-    let (parts, left) = Parts::new(document, config.clone(), store).map_err(kept)?;
-    for left in left {
-        tracing::error!("left out, as if it had not been added: {left}");
-    }
-    let config = parts.config().clone();
+    // Until the switch is confined, everything is done for the file alone: a confined switch can write the files of added parts.
     if config.makes_directories {
         directories::make_for(&config)?;
+    }
+    let reach = Reach::of(&config, path)?;
+    let within = config.confinement.enabled.then_some(&reach);
+    let (parts, left) = Parts::new(document, config.clone(), store, within).map_err(kept)?;
+    for left in left {
+        tracing::error!("left out, as if it had not been added: {left}");
     }
     let stop = Stop::new().map_err(|source| DaemonError::System { action: "create an eventfd", source })?;
     let control = Server::bind(&config.control)?;
@@ -119,7 +122,6 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     sockets.extend(metrics.iter().map(Exporter::listener));
     sockets.extend(openflow.iter().flat_map(Service::listeners));
     let sockets = sockets.into_iter().map(Arc::downgrade).collect();
-    let reach = Reach::of(&config, path)?;
     // Confine before starting a second thread: it would keep the privileges that this one drops.
     let confining = confine(&config.confinement, &reach)?;
     if let Some(Dpdk { devices, memory }) = &config.dpdk {
@@ -129,11 +131,16 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     let confined = confining.finish();
     tracing::info!("{confined}");
     confined.missing().for_each(|missing| tracing::warn!("{missing}"));
-    let spec = config.spec.clone();
+    let spec = parts.config().spec.clone();
+    if config.makes_directories {
+        for port in spec.ports.iter().filter(|port| !config.spec.ports.iter().any(|own| own.name == port.name)) {
+            directories::make_of(&spec, &port.name).unwrap_or_else(|error| tracing::error!("{error}"));
+        }
+    }
     leave_to_workers(&spec);
     vhost_user::start().map_err(|source| DaemonError::System { action: "start a thread", source })?;
     let switch = if strict { Switch::start(spec) } else { Switch::start_lenient(spec) }?;
-    tracing::info!(control = %config.control.display(), ports = config.spec.ports.len(), "started");
+    tracing::info!(control = %config.control.display(), ports = parts.config().spec.ports.len(), "started");
 
     let daemon = Arc::new(Daemon {
         path: path.to_owned(),
@@ -142,6 +149,7 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
         reach: confined.landlock.active.then_some(reach),
         confined,
         makes_directories: config.makes_directories,
+        known: Mutex::new(parts.ports()),
         parts: Mutex::new(parts),
         flows: openflow.as_ref().map(Service::shared),
         signals: signals.handle(),
@@ -167,6 +175,9 @@ pub fn run(path: &Path, strict: bool) -> Result<(), DaemonError> {
     Ok(())
 }
 
+/// Owner and labels of each port, by its name.
+type Known = BTreeMap<String, (Owner, BTreeMap<String, String>)>;
+
 /// The running switch.
 struct Daemon {
     path: PathBuf,
@@ -181,6 +192,8 @@ struct Daemon {
     makes_directories: bool,
     /// Its parts, locked while they change.
     parts: Mutex<Parts>,
+    /// Owners and labels of its ports as of the last change: asking for them waits for none.
+    known: Mutex<Known>,
     /// Flows set by controllers, if OpenFlow is configured.
     flows: Option<SharedSwitch>,
     /// Closing it ends the signal loop, and with it the switch.
@@ -192,6 +205,21 @@ struct Daemon {
 impl Daemon {
     fn parts(&self) -> MutexGuard<'_, Parts> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a change of parts, and logs it.
+    fn edit(&self, change: impl FnOnce(&mut Parts) -> Result<Change, Refusal>) -> Result<Change, Refusal> {
+        let mut parts = self.parts();
+        let change = change(&mut parts)?;
+        *self.known() = parts.ports();
+        let failed = change.actions.iter().filter_map(|action| action.error.as_ref().map(|_| action.to_string()));
+        failed.for_each(|failed| tracing::error!("{failed}"));
+        tracing::info!("{change}");
+        Ok(change)
     }
 
     fn obey(&self, signal: Signal) {
@@ -241,23 +269,13 @@ impl Changes for Daemon {
     }
 }
 
-/// Logs a change of parts.
-fn told(outcome: Result<Change, Refusal>) -> Result<Change, Refusal> {
-    if let Ok(change) = &outcome {
-        let failed = change.actions.iter().filter_map(|action| action.error.as_ref().map(|_| action.to_string()));
-        failed.for_each(|failed| tracing::error!("{failed}"));
-        tracing::info!("{change}");
-    }
-    outcome
-}
-
 impl Handler for Daemon {
     fn snapshot(&self) -> Snapshot {
         self.switch.snapshot()
     }
 
     fn ports(&self) -> Vec<PortSummary> {
-        let known = self.parts().ports();
+        let known = self.known().clone();
         let summary = |port: &engine::stats::PortStats| {
             let (owner, labels) = known.get(&port.name).cloned().unwrap_or_default();
             PortSummary { owner, labels, ..PortSummary::from(port) }
@@ -270,15 +288,15 @@ impl Handler for Daemon {
     }
 
     fn add(&self, kind: PartKind, keys: Table) -> Result<Change, Refusal> {
-        told(self.parts().add(kind, keys, self.reach.as_ref(), self))
+        self.edit(|parts| parts.add(kind, keys, self.reach.as_ref(), self))
     }
 
     fn set(&self, kind: PartKind, name: &str, to: (Table, &[String], bool)) -> Result<Change, Refusal> {
-        told(self.parts().set((kind, name), to, self.reach.as_ref(), self))
+        self.edit(|parts| parts.set((kind, name), to, self.reach.as_ref(), self))
     }
 
     fn remove(&self, kind: PartKind, name: &str) -> Result<Change, Refusal> {
-        told(self.parts().remove(kind, name, self))
+        self.edit(|parts| parts.remove(kind, name, self))
     }
 
     fn why(&self, port: &str) -> Option<PortWhy> {
@@ -370,6 +388,7 @@ impl Daemon {
             Config::load_within(&self.path, self.reach.as_ref()).map_err(|error| self.explain(&error))?;
         let change = |spec| self.switch.reload(spec).map_err(|error| error.to_string());
         let (actions, needs_restart) = parts.reload(document, change)?;
+        *self.known() = parts.ports();
         Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() })
     }
 }

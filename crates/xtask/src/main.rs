@@ -128,9 +128,11 @@ fn run(task: &Task) -> Result<(), Failure> {
         }
         Task::Package(arguments) => package::run(context, arguments),
         Task::Docs => {
-            let arguments = ["run", "--quiet", "--package", "millrace", "--", "schema", "--markdown"];
-            let text = context.cargo(&arguments).output()?;
-            context.write("docs/configuration.md", &text)
+            let schema = ["run", "--quiet", "--package", "millrace", "--", "schema", "--markdown"];
+            let text = context.cargo(&schema).output()?;
+            context.write("docs/configuration.md", &text)?;
+            let text = context.cargo(&[&schema[..], &["--api"]].concat()).output()?;
+            context.write("docs/api.md", &text)
         }
         Task::Baseline { what: Baseline::Instructions } => {
             tools::prepare(context, &[tools::Need::Valgrind])?;

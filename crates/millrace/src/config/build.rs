@@ -33,6 +33,19 @@ pub(super) fn build(
     }
 }
 
+/// Checks a part by itself; `reach` is that of the switch, if it is confined. Returns the problems, without places.
+pub(super) fn check_part(
+    path: &Path,
+    file: &RawFile,
+    part: &RawFile,
+    reach: Option<&Reach>,
+) -> Result<(), Vec<String>> {
+    let mut check = Check::new(path, reach, false, Checker::new(Vec::new(), Vec::new()));
+    check.listed = dpdk::build(&mut check, file).map(|dpdk| dpdk.devices);
+    ports::build(&mut check, part.ports.iter(), workers_of(file));
+    errors(check)
+}
+
 /// Builds the configuration of a file that was checked by itself, with `parts` that were added to it; `reach` is for the last one
 /// of these, if there is one. Returns the problems, without places.
 pub(super) fn build_with(
@@ -41,21 +54,19 @@ pub(super) fn build_with(
     parts: &[&RawFile],
     reach: Option<&Reach>,
 ) -> Result<Config, Vec<String>> {
-    let errors = |check: Check<'_>| {
-        let errors = check.into_problems().into_iter().filter(|problem| problem.severity == Severity::Error);
-        let lines: Vec<_> = errors.map(|problem| format!("{}; {}", problem.message, problem.help)).collect();
-        if lines.is_empty() { Ok(()) } else { Err(lines) }
-    };
-    let check = |reach| Check::new(path, reach, false, Checker::new(Vec::new(), Vec::new()));
     if let Some(new) = parts.last() {
-        let mut check = check(reach);
-        check.listed = dpdk::build(&mut check, file).map(|dpdk| dpdk.devices);
-        ports::build(&mut check, new.ports.iter(), workers_of(file));
-        errors(check)?;
+        check_part(path, file, new, reach)?;
     }
-    let mut check = check(None);
+    let mut check = Check::new(path, None, false, Checker::new(Vec::new(), Vec::new()));
     let config = config(&mut check, path, file, parts);
     errors(check).map(|()| config)
+}
+
+/// Returns the errors that were found, a line each.
+fn errors(check: Check<'_>) -> Result<(), Vec<String>> {
+    let errors = check.into_problems().into_iter().filter(|problem| problem.severity == Severity::Error);
+    let lines: Vec<_> = errors.map(|problem| format!("{}; {}", problem.message, problem.help)).collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines) }
 }
 
 /// Returns the number of workers: without a section there is one.

@@ -4,6 +4,7 @@ use super::build;
 use super::raw::{RawFile, tagged};
 use super::reach::Reach;
 use super::types::Config;
+use super::value::is_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::Tagged;
@@ -62,7 +63,13 @@ pub struct Part {
 
 impl Part {
     /// Returns the part with these keys, or its problems.
-    pub fn new(kind: PartKind, keys: Table) -> Result<Part, Vec<String>> {
+    pub fn new(kind: PartKind, mut keys: Table) -> Result<Part, Vec<String>> {
+        // Patches are the same in whichever order their ports are.
+        if kind == PartKind::Patch
+            && let Some(Value::Array(ports)) = keys.get_mut("ports")
+        {
+            ports.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
+        }
         let section = Value::Array(vec![Value::Table(keys.clone())]);
         let text = Table::from_iter([(kind.section().to_owned(), section)]).to_string();
         let file = read(&text)?;
@@ -113,6 +120,11 @@ impl Part {
         if kind == PartKind::Patch { patch_name(name.split('+')) } else { name.to_owned() }
     }
 
+    /// Reports whether a part of this kind can have this name.
+    pub fn can_have(kind: PartKind, name: &str) -> bool {
+        if kind == PartKind::Patch { name.split('+').all(is_name) } else { is_name(name) }
+    }
+
     /// Returns the labels of a port.
     pub fn labels(&self) -> BTreeMap<String, String> {
         self.file.ports.first().and_then(|port| Some(port.labels.as_ref()?.value.clone())).unwrap_or_default()
@@ -147,6 +159,11 @@ impl Document {
     pub fn with(&self, parts: &[&Part], reach: Option<&Reach>) -> Result<Config, Vec<String>> {
         let files: Vec<_> = parts.iter().map(|part| &part.file).collect();
         build::build_with(&self.path, &self.file, &files, reach)
+    }
+
+    /// Checks a part by itself, against the `reach` of the switch.
+    pub fn allows(&self, part: &Part, reach: Option<&Reach>) -> Result<(), Vec<String>> {
+        build::check_part(&self.path, &self.file, &part.file, reach)
     }
 
     /// Reports whether the file has a part of this name.

@@ -32,6 +32,8 @@ pub enum Purpose {
     Listen,
     /// Read files.
     Read,
+    /// Create, read and remove the files of parts. No path of a port may lead there: the switch obeys what is there at its next start.
+    Keep,
     /// Use a device.
     Device,
     /// Read files and directories.
@@ -45,6 +47,7 @@ impl fmt::Display for Purpose {
             Purpose::Make => "create directories, sockets and capture files",
             Purpose::Listen => "create and remove sockets",
             Purpose::Read => "read files",
+            Purpose::Keep => "keep added parts",
             Purpose::Device => "use the device",
             Purpose::Look => "look around",
         })
@@ -83,7 +86,7 @@ impl Reach {
         // Editors replace a file rather than change it, so its directory must stay readable.
         Origin(file).places().iter().for_each(|place| reach.grant(place, Purpose::Read));
         reach.grant(parent(&config.control), Purpose::Listen);
-        config.kept.iter().for_each(|place| reach.grant(place, Purpose::Create));
+        config.kept.iter().for_each(|place| reach.grant(place, Purpose::Keep));
         if let Some(ListenAddress::Unix(socket)) = &config.metrics {
             reach.grant(parent(socket), Purpose::Listen);
         }
@@ -146,7 +149,12 @@ impl Reach {
         let granted = |place: &Path, meta: &Metadata| {
             self.grants.iter().any(|grant| fits(grant) && (grant.identity == Identity::of(meta) || grant.path == place))
         };
-        place.ancestors().any(|place| fs::metadata(place).is_ok_and(|meta| granted(place, &meta)))
+        let keeps = |meta: &Metadata| {
+            let identity = Identity::of(meta);
+            self.grants.iter().any(|grant| grant.purpose == Purpose::Keep && grant.identity == identity)
+        };
+        let within = || place.ancestors().filter_map(|place| Some((place, fs::metadata(place).ok()?)));
+        within().any(|(place, meta)| granted(place, &meta)) && !within().any(|(_, meta)| keeps(&meta))
     }
 
     /// Returns the places that were replaced since they were granted, under the same names.
@@ -210,6 +218,18 @@ mod tests {
         assert!(!covers("elsewhere/x", Purpose::Create), "it only connects to what is there");
         assert!(covers("m.toml", Purpose::Read) && !covers("x", Purpose::Create));
         assert!(covers("nowhere/x", Purpose::Create), "opening it tells more");
+    }
+
+    #[test]
+    fn no_path_of_a_port_leads_to_kept_parts() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("ports.d")).unwrap();
+        let text = "control.ports = 'ports.d'\nconfinement.directories = ['.']";
+        let reach = reach(root.path(), text).unwrap();
+        for purpose in [Purpose::Create, Purpose::Listen, Purpose::Read] {
+            assert!(reach.covers(&root.path().join("a"), purpose));
+            assert!(!reach.covers(&root.path().join("ports.d/a"), purpose), "{purpose}");
+        }
     }
 
     #[test]

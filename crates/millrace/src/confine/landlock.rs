@@ -82,6 +82,7 @@ fn rights(purpose: Purpose) -> BitFlags<AccessFs> {
         Purpose::Make => rights(Purpose::Create) | AccessFs::MakeDir,
         // Sockets of the services, which a reload recreates when other processes have removed them.
         Purpose::Listen => AccessFs::MakeSock | AccessFs::RemoveFile,
+        Purpose::Keep => AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::RemoveFile,
         Purpose::Read => AccessFs::ReadFile.into(),
         Purpose::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
         Purpose::Look => AccessFs::ReadFile | AccessFs::ReadDir,

@@ -58,7 +58,8 @@ in one line. Then `port.get` says whether the port is `open`: its socket is ther
   refused, and says so.
 - **Restarts.** If `ports` of [`[control]`](configuration.md#control) names a directory, each part is a file there, which is written
   before the call is answered, and is there as a whole or not at all after a crash. Without it, added parts are gone when the switch is. At a
-  start, a part that does not fit the file any more is left out, and the log says why; its file stays.
+  start, a part that does not fit the file any more, or names a path outside the confinement, is left out, and the log says why; its
+  file stays until the part is removed.
 - **Paths** are relative to the directory of the configuration file. A confined switch creates sockets only where its file allows it: name the
   directory that will hold them in `directories` of [`[confinement]`](configuration.md#confinement). Connecting (`mode = \"client\"`) needs nothing.
 - **Directories** of sockets that are missing are made if `make-directories` of `[control]` says so: at the start, as /run may have been emptied,
@@ -72,7 +73,7 @@ in one line. Then `port.get` says whether the port is `open`: its socket is ther
 pub fn openrpc() -> Value {
     let mut generator =
         SchemaSettings::draft2020_12().with(|to| to.definitions_path = "/components/schemas".into()).into_generator();
-    let plain = PLAIN.iter().map(|(name, about)| {
+    let plain = PLAIN.iter().map(|(name, about, _)| {
         let params = if *name == "why" { vec![param("port", true, &json!({"type": "string"}))] } else { vec![] };
         let result = json!({"description": format!("as `millrace ctl --json {name}` prints it")});
         json!({"name": name, "summary": about, "params": params, "result": {"name": "result", "schema": result}})
@@ -128,7 +129,7 @@ fn errors(method: &str) -> impl Iterator<Item = Code> {
     let codes: &[Code] = match verb {
         "add" => &[Code::OwnedByFile, Code::Differs, Code::Invalid, Code::NotKept, Code::NotApplied],
         "set" => &[Code::OwnedByFile, Code::Invalid, Code::Absent, Code::NotKept, Code::Reopens, Code::NotApplied],
-        "del" => &[Code::OwnedByFile, Code::InUse, Code::NotKept, Code::NotApplied],
+        "del" => &[Code::OwnedByFile, Code::Invalid, Code::InUse, Code::NotKept, Code::NotApplied],
         _ => &[],
     };
     codes.iter().copied()
@@ -209,10 +210,6 @@ mod tests {
     fn the_stored_page_is_up_to_date() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.md");
         let stored = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            stored == page(),
-            "docs/api.md is out of date; in the root of the repository, run: \
-             cargo run -p millrace -- schema --api --markdown > docs/api.md"
-        );
+        assert!(stored == page(), "docs/api.md is out of date; run: cargo xtask docs");
     }
 }

@@ -4,22 +4,38 @@ use super::failure::{Failure, to_value};
 use super::{Aggregation, Drops, Flows, Handler, Version, edit};
 use serde_json::{Value, json};
 
-/// Methods that `edit` does not have, and what they are for. They take no parameters, but for `why`.
-pub(super) const PLAIN: [(&str, &str); 14] = [
-    ("ports", "Returns the ports, without their counters."),
-    ("stats", "Returns all counters."),
-    ("workers", "Returns the workers: load, and time by step and stage."),
-    ("mac", "Returns the MAC tables of the bridges."),
-    ("drops", "Returns dropped frames, by port, stage and reason."),
-    ("mappings", "Returns the mappings."),
-    ("exchange", "Returns the exchanges."),
-    ("why", "Explains how frames get from a port (`port`) to its peers and back."),
-    ("aggregation", "Returns the counters and the table of aggregation."),
-    ("flows", "Returns the flows that controllers have set."),
-    ("confinement", "Returns the rights that the switch has given up."),
-    ("reload", "Reads the configuration file again, and applies it."),
-    ("shutdown", "Stops the switch."),
-    ("version", "Returns the version of the switch."),
+/// A function that answers a method.
+pub(super) enum Answer {
+    /// It takes no parameters.
+    Plain(fn(&dyn Handler) -> Result<Value, Failure>),
+    /// It takes some.
+    Asked(fn(Option<&Value>, &dyn Handler) -> Result<Value, Failure>),
+}
+
+/// Methods that `edit` does not have, what they are for, and what answers them.
+pub(super) const PLAIN: [(&str, &str, Answer); 14] = [
+    ("ports", "Returns the ports, without their counters.", Answer::Plain(|handler| to_value(handler.ports()))),
+    ("stats", "Returns all counters.", Answer::Plain(|handler| to_value(handler.snapshot()))),
+    (
+        "workers",
+        "Returns the workers: load, and time by step and stage.",
+        Answer::Plain(|handler| to_value(handler.snapshot().workers)),
+    ),
+    ("mac", "Returns the MAC tables of the bridges.", Answer::Plain(|handler| to_value(handler.macs()))),
+    ("drops", "Returns dropped frames, by port, stage and reason.", Answer::Plain(drops)),
+    ("mappings", "Returns the mappings.", Answer::Plain(|handler| to_value(handler.snapshot().mappings))),
+    ("exchange", "Returns the exchanges.", Answer::Plain(|handler| to_value(handler.snapshot().exchanges))),
+    ("why", "Explains how frames get from a port (`port`) to its peers and back.", Answer::Asked(why)),
+    ("aggregation", "Returns the counters and the table of aggregation.", Answer::Plain(aggregation)),
+    ("flows", "Returns the flows that controllers have set.", Answer::Plain(flows)),
+    (
+        "confinement",
+        "Returns the rights that the switch has given up.",
+        Answer::Plain(|handler| to_value(handler.confinement())),
+    ),
+    ("reload", "Reads the configuration file again, and applies it.", Answer::Plain(reload)),
+    ("shutdown", "Stops the switch.", Answer::Plain(shutdown)),
+    ("version", "Returns the version of the switch.", Answer::Plain(version)),
 ];
 
 /// Requests allowed in one batch: an answer can be far longer than its request.
@@ -110,51 +126,52 @@ fn dispatch(method: &str, params: Option<&Value>, handler: &dyn Handler) -> Resu
     if let Some(answer) = edit::answer(method, params, handler) {
         return answer;
     }
-    if !PLAIN.iter().any(|(name, _)| *name == method) {
-        let known: Vec<_> = PLAIN.iter().chain(&edit::METHODS).map(|(name, _)| *name).collect();
+    let Some((_, _, answer)) = PLAIN.iter().find(|(name, ..)| *name == method) else {
+        let plain = PLAIN.iter().map(|(name, ..)| *name);
+        let known: Vec<_> = plain.chain(edit::METHODS.iter().map(|(name, _)| *name)).collect();
         let known = known.join(", ");
         let message = format!("there is no method `{method}`; known are {known}");
         return Err(Failure::new(Failure::METHOD_NOT_FOUND, message));
-    }
-    if method == "why" {
-        return why(params, handler);
-    }
+    };
     let is_empty = match params {
         Some(Value::Array(list)) => list.is_empty(),
         Some(Value::Object(map)) => map.is_empty(),
         _ => true,
     };
-    if !is_empty {
-        return Err(Failure::new(Failure::INVALID_PARAMS, format!("`{method}` takes no parameters")));
+    match answer {
+        Answer::Plain(answer) if is_empty => answer(handler),
+        Answer::Plain(_) => Err(Failure::new(Failure::INVALID_PARAMS, format!("`{method}` takes no parameters"))),
+        Answer::Asked(answer) => answer(params, handler),
     }
-    match method {
-        "ports" => to_value(handler.ports()),
-        "stats" => to_value(handler.snapshot()),
-        "workers" => to_value(handler.snapshot().workers),
-        "mac" => to_value(handler.macs()),
-        "mappings" => to_value(handler.snapshot().mappings),
-        "exchange" => to_value(handler.snapshot().exchanges),
-        "aggregation" => {
-            to_value(Aggregation { stats: handler.snapshot().aggregation, table: handler.aggregation_flows() })
-        }
-        "flows" => to_value(Flows { datapath: handler.snapshot().datapath, flows: handler.flows() }),
-        "confinement" => to_value(handler.confinement()),
-        "drops" => {
-            let ports = handler.snapshot().ports.into_iter().filter(|port| !port.stage_drops.is_empty());
-            to_value(ports.map(|port| (port.name, port.stage_drops)).collect::<Drops>())
-        }
-        "reload" => match handler.reload() {
-            Ok(report) => to_value(report),
-            Err(message) => Err(Failure::new(Failure::REFUSED, message)),
-        },
-        "shutdown" => {
-            handler.shutdown();
-            Ok(Value::Null)
-        }
-        _ => {
-            to_value(Version { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
-        }
+}
+
+fn drops(handler: &dyn Handler) -> Result<Value, Failure> {
+    let ports = handler.snapshot().ports.into_iter().filter(|port| !port.stage_drops.is_empty());
+    to_value(ports.map(|port| (port.name, port.stage_drops)).collect::<Drops>())
+}
+
+fn aggregation(handler: &dyn Handler) -> Result<Value, Failure> {
+    to_value(Aggregation { stats: handler.snapshot().aggregation, table: handler.aggregation_flows() })
+}
+
+fn flows(handler: &dyn Handler) -> Result<Value, Failure> {
+    to_value(Flows { datapath: handler.snapshot().datapath, flows: handler.flows() })
+}
+
+fn reload(handler: &dyn Handler) -> Result<Value, Failure> {
+    match handler.reload() {
+        Ok(report) => to_value(report),
+        Err(message) => Err(Failure::new(Failure::REFUSED, message)),
     }
+}
+
+fn shutdown(handler: &dyn Handler) -> Result<Value, Failure> {
+    handler.shutdown();
+    Ok(Value::Null)
+}
+
+fn version(_: &dyn Handler) -> Result<Value, Failure> {
+    to_value(Version { name: env!("CARGO_PKG_NAME").to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
 /// Explains the port that the parameters name.

@@ -4,13 +4,14 @@ use crate::config::Config;
 use engine::port::PathUse;
 use engine::spec::{PortSpec, Spec};
 use nix::unistd::User;
-use std::fs::{DirBuilder, create_dir_all};
+use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, mkdirat, open, openat};
+use rustix::io::Errno;
+use std::fs::create_dir_all;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 
 /// Mode of the directories, less the umask.
-const MODE: u32 = 0o755;
+const MODE: Mode = Mode::from_raw_mode(0o755);
 
 /// Error that keeps a directory from being made.
 #[derive(Debug, thiserror::Error)]
@@ -20,8 +21,8 @@ pub struct DirectoryError {
     source: io::Error,
 }
 
-/// Makes the directories that `config` names for sockets, as far as they are missing, for the user that the switch becomes. Before the
-/// switch is confined.
+/// Makes the directories that `config`, that of the file alone, names for sockets, as far as they are missing, for the user that the switch
+/// becomes. Before the switch is confined: those of added ports are made later, with fewer rights.
 pub fn make_for(config: &Config) -> Result<(), DirectoryError> {
     let user = config.confinement.user.as_deref().and_then(|name| User::from_name(name).ok().flatten());
     let sockets = config.spec.ports.iter().flat_map(directories);
@@ -51,10 +52,21 @@ fn directories(port: &PortSpec) -> impl Iterator<Item = &Path> {
 fn make(directory: &Path, user: Option<&User>) -> io::Result<()> {
     let missing: Vec<_> =
         directory.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+    let Some(parent) = missing.last().and_then(|first| first.parent()) else { return Ok(()) };
+    // From here on by descriptors: others who may write here could put a link in the place of a new directory.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    let mut within = open(parent, flags, Mode::empty())?;
     for path in missing.into_iter().rev() {
-        DirBuilder::new().mode(MODE).create(path)?;
-        if let Some(user) = user {
-            chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let is_new = match mkdirat(&within, name, MODE) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(error.into()),
+        };
+        within = openat(&within, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+        if is_new && let Some(user) = user {
+            fchown(&within, Some(Uid::from_raw(user.uid.as_raw())), Some(Gid::from_raw(user.gid.as_raw())))?;
         }
     }
     Ok(())
@@ -63,6 +75,21 @@ fn make(directory: &Path, user: Option<&User>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn new_directories_are_not_behind_links() {
+        let home = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(home.path().join("elsewhere"), home.path().join("run")).unwrap();
+        assert!(make(&home.path().join("run/pods"), None).is_err());
+        assert!(!home.path().join("elsewhere").exists());
+        std::fs::create_dir(home.path().join("elsewhere")).unwrap();
+        let nobody = User::from_name("nobody").unwrap().unwrap();
+        make(&home.path().join("run/pods/a"), Some(&nobody)).unwrap();
+        let owner = |path: &str| std::fs::metadata(home.path().join(path)).unwrap().uid();
+        assert_eq!([owner("run/pods"), owner("run/pods/a")], [nobody.uid.as_raw(); 2]);
+        assert_ne!(owner("elsewhere"), nobody.uid.as_raw());
+    }
 
     #[test]
     fn missing_directories_are_made_and_others_stay() {

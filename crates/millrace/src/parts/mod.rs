@@ -15,7 +15,7 @@ use engine::reload::{ReloadAction, Step};
 use engine::spec::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use toml::Table;
 
@@ -96,18 +96,28 @@ pub struct Parts {
     /// The configuration of all.
     config: Config,
     store: Option<Store>,
+    /// Files of parts that were left out at the start.
+    left: BTreeSet<String>,
 }
 
 impl Parts {
-    /// Returns the parts of a file, whose configuration this is, with those that `store` has kept. Also returns why some of these are
-    /// left out.
-    pub fn new(document: Document, config: Config, store: Option<Store>) -> std::io::Result<(Parts, Vec<String>)> {
-        let mut parts = Parts { document, added: Vec::new(), config, store };
+    /// Returns the parts of a file, whose configuration this is, with those that `store` has kept and that are within `reach`, if the
+    /// switch is confined. Also returns why some of these are left out.
+    pub fn new(
+        document: Document,
+        config: Config,
+        store: Option<Store>,
+        reach: Option<&Reach>,
+    ) -> std::io::Result<(Parts, Vec<String>)> {
+        let mut parts = Parts { document, added: Vec::new(), config, store, left: BTreeSet::new() };
         let (mut kept, mut left) = (Vec::new(), Vec::new());
         for (file, part) in parts.store.as_ref().map(Store::load).transpose()?.into_iter().flatten() {
-            match part {
+            // A confined switch can write these files: what they name must not give it more at its next start.
+            let allowed =
+                |part| parts.document.allows(&part, reach).map(|()| part).map_err(|problems| problems.join("; "));
+            match part.and_then(allowed) {
                 Ok(part) => kept.push((file, part)),
-                Err(why) => left.push(format!("{file}: {why}")),
+                Err(why) => left.push((file, why)),
             }
         }
         // Mostly all fit.
@@ -117,13 +127,15 @@ impl Parts {
             for (file, part) in kept {
                 match parts.document.with(&parts.all(Some(&part)), None) {
                     _ if parts.document.has(part.kind, &part.name) => {
-                        left.push(format!("{file}: the configuration file has that {}, too", part.kind));
+                        left.push((file, format!("the configuration file has that {}, too", part.kind)));
                     }
                     Ok(_) => parts.added.push(part),
-                    Err(problems) => left.push(format!("{file}: {}", problems.join("; "))),
+                    Err(problems) => left.push((file, problems.join("; "))),
                 }
             }
         }
+        parts.left = left.iter().map(|(file, _)| file.clone()).collect();
+        let left = left.into_iter().map(|(file, why)| format!("{file}: {why}")).collect();
         if let Ok(config) = parts.document.with(&parts.all(None), None) {
             parts.config = config;
         }
@@ -187,6 +199,7 @@ impl Parts {
             };
         }
         let config = self.document.with(&self.all(Some(&part)), reach).map_err(Refusal::invalid)?;
+        self.is_not_left(&part)?;
         self.keep(&part)?;
         let actions = switch.change(config.spec.clone(), new(&part)).map_err(|why| self.undo(None, &part, why))?;
         let name = part.name.clone();
@@ -256,6 +269,7 @@ impl Parts {
         let Some(at) = self.added.iter().position(|part| is(part, kind, name)) else {
             // It may have been left out at the start.
             self.forget(kind, name)?;
+            self.left.remove(&store::name(kind, name));
             return Ok(Change { kind, name: name.to_owned(), effect: Effect::Unchanged, actions: vec![] });
         };
         let rest: Vec<_> = self.added.iter().filter(|part| !is(part, kind, name)).collect();
@@ -282,12 +296,35 @@ impl Parts {
 
     /// Checks that the API may decide on a part.
     fn may_decide(&self, kind: PartKind, name: &str) -> Result<(), Refusal> {
+        // Files are named by it.
+        if !Part::can_have(kind, name) {
+            return Err(Refusal::new(Code::Invalid, format!("`{name}` cannot name a {kind}")));
+        }
         match self.document.has(kind, name) {
             true => Err(Refusal::new(
                 Code::OwnedByFile,
                 format!("{kind} `{name}` is the configuration file's: change it there, and reload"),
             )),
             false => Ok(()),
+        }
+    }
+
+    /// Refuses to write over the file of a part that was left out at the start.
+    fn is_not_left(&self, part: &Part) -> Result<(), Refusal> {
+        let Part { kind, name, .. } = part;
+        let file = store::name(*kind, name);
+        match &self.store {
+            Some(store) if self.left.contains(&file) => {
+                let file = store.path().join(file);
+                let message = format!(
+                    "{} has {kind} `{name}`, which was left out at the start: remove it first (`millrace ctl {kind} del {}`), or mend \
+                     the file and start the switch again",
+                    file.display(),
+                    name.replace('+', " ")
+                );
+                Err(Refusal::new(Code::Differs, message))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Ending of the name of a file that is not complete yet.
 const NEW: &str = ".new";
+/// Ending of the names of files of parts.
+const TOML: &str = ".toml";
 /// Longest file that is read: longer ones are not the switch's.
 const LONGEST: u64 = 1 << 20;
 
@@ -26,8 +28,10 @@ impl Store {
     pub fn open(path: &Path) -> io::Result<Store> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let store = Store { directory: open(path, flags, Mode::empty())?, path: path.to_owned() };
-        for name in store.names()?.iter().filter(|name| name.ends_with(NEW)) {
-            unlinkat(&store.directory, name.as_str(), AtFlags::empty())?;
+        for name in store.names()?.iter().filter(|name| name.strip_suffix(NEW).is_some_and(|name| name.ends_with(TOML)))
+        {
+            // What stays is not read.
+            _ = unlinkat(&store.directory, name.as_str(), AtFlags::empty());
         }
         Ok(store)
     }
@@ -40,7 +44,7 @@ impl Store {
     /// Returns the parts, each with the name of its file, those that others may refer to first; or why one cannot be read.
     pub fn load(&self) -> io::Result<Vec<(String, Result<Part, String>)>> {
         let mut names = self.names()?;
-        names.retain(|name| name.ends_with(".toml"));
+        names.retain(|name| name.ends_with(TOML));
         names.sort_unstable();
         let mut parts: Vec<_> = names
             .into_iter()
@@ -57,20 +61,30 @@ impl Store {
     pub fn put(&self, part: &Part) -> io::Result<()> {
         let name = name(part.kind, &part.name);
         let new = format!("{name}{NEW}");
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&self.directory, &*new, flags, Mode::RUSR | Mode::WUSR)?);
-        file.write_all(part.text().as_bytes())?;
-        fsync(&file)?;
-        renameat(&self.directory, &*new, &self.directory, &*name)?;
-        Ok(fsync(&self.directory)?)
+        let written = self.write(&new, &part.text()).and_then(|()| {
+            renameat(&self.directory, &*new, &self.directory, &*name)?;
+            Ok(fsync(&self.directory)?)
+        });
+        if written.is_err() {
+            _ = unlinkat(&self.directory, &*new, AtFlags::empty());
+        }
+        written
+    }
+
+    /// Writes a file that others can only see as a whole later. It is not what others put there before, such as a link or a pipe.
+    fn write(&self, new: &str, text: &str) -> io::Result<()> {
+        match unlinkat(&self.directory, new, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.directory, new, flags, Mode::RUSR | Mode::WUSR)?);
+        file.write_all(text.as_bytes())?;
+        Ok(fsync(&file)?)
     }
 
     /// Removes a part. When this returns, the part does not come back after a crash of the machine.
     pub fn remove(&self, kind: PartKind, part: &str) -> io::Result<()> {
-        // It may be any text.
-        if part.contains(['/', '\0']) {
-            return Ok(());
-        }
         match unlinkat(&self.directory, name(kind, part), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(fsync(&self.directory)?),
             Err(error) => Err(error.into()),
@@ -86,9 +100,14 @@ impl Store {
 
     fn read(&self, file: &str) -> Result<Part, String> {
         let read = || {
-            let opened = openat(&self.directory, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+            // Opening a pipe would wait for its writer.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let opened = File::from(openat(&self.directory, file, flags, Mode::empty())?);
+            if !opened.metadata()?.is_file() {
+                return Err(io::Error::other("it is not a regular file"));
+            }
             let mut text = String::new();
-            File::from(opened).take(LONGEST).read_to_string(&mut text).map(|_| text)
+            opened.take(LONGEST).read_to_string(&mut text).map(|_| text)
         };
         let part = Part::read(&read().map_err(|error| error.to_string())?).map_err(|problems| problems.join("; "))?;
         let expected = name(part.kind, &part.name);
@@ -97,7 +116,7 @@ impl Store {
 }
 
 /// Returns the name of a part's file. Names of ports and bridges have no dots.
-fn name(kind: PartKind, part: &str) -> String {
+pub(super) fn name(kind: PartKind, part: &str) -> String {
     match kind {
         PartKind::Port => format!("{part}.toml"),
         PartKind::Bridge | PartKind::Patch => format!("{part}.{kind}.toml"),
@@ -107,10 +126,34 @@ fn name(kind: PartKind, part: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, mkfifoat};
 
     fn part(name: &str) -> Part {
         Part::read(&format!("[[port]]\nname = \"{name}\"\ndriver = \"sink\"\nlabels = {{ pod = \"ns/{name}\" }}\n"))
             .unwrap()
+    }
+
+    #[test]
+    fn links_pipes_and_directories_are_neither_read_nor_written() {
+        let home = tempfile::tempdir().unwrap();
+        let [kept, other] = ["ports.d", "other"].map(|name| home.path().join(name));
+        std::fs::create_dir(&kept).unwrap();
+        std::fs::write(&other, part("a").text()).unwrap();
+        std::os::unix::fs::symlink(&other, kept.join("a.toml")).unwrap();
+        mkfifoat(CWD, kept.join("b.toml"), Mode::RWXU).unwrap();
+        std::fs::create_dir_all(kept.join("c.toml.new")).unwrap();
+        std::fs::write(kept.join("notes.new"), "").unwrap();
+        let store = Store::open(&kept).unwrap();
+        assert!(kept.join("notes.new").exists(), "it is not the switch's");
+        assert!(store.load().unwrap().iter().all(|(_, part)| part.is_err()));
+        std::os::unix::fs::symlink(&other, kept.join("d.toml.new")).unwrap();
+        store.put(&part("d")).unwrap();
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), part("a").text());
+        assert!(kept.join("d.toml").symlink_metadata().unwrap().is_file());
+        // It cannot be renamed to a directory.
+        std::fs::create_dir(kept.join("e.toml")).unwrap();
+        assert!(store.put(&part("e")).is_err() && store.put(&part("c")).is_err());
+        assert!(!kept.join("e.toml.new").exists());
     }
 
     #[test]

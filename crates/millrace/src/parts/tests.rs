@@ -48,7 +48,7 @@ fn start(home: &Path) -> (Parts, Vec<String>) {
         std::fs::write(&file, FILE).unwrap();
     }
     let (config, document, _) = Config::load_within(&file, None).unwrap_or_else(|error| panic!("{error}"));
-    Parts::new(document, config, Some(Store::open(&kept).unwrap())).unwrap()
+    Parts::new(document, config, Some(Store::open(&kept).unwrap()), None).unwrap()
 }
 
 fn keys(text: &str) -> Table {
@@ -92,7 +92,18 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     for name in ["", "../x", "a b"] {
         assert_eq!(code(parts.add(PartKind::Port, port(name, ""), None, &switch)), Code::Invalid, "{name}");
     }
-    assert_eq!(parts.remove(PartKind::Port, "../../m", &switch).unwrap().effect, Effect::Unchanged);
+    parts.add(PartKind::Bridge, keys("name = \"z\""), None, &switch).unwrap();
+    for (kind, name) in [
+        (PartKind::Port, "../../m"),
+        (PartKind::Port, "z.bridge"),
+        (PartKind::Port, "a+b.patch"),
+        (PartKind::Bridge, ""),
+        (PartKind::Patch, "a+../m"),
+    ] {
+        assert_eq!(code(parts.remove(kind, name, &switch)), Code::Invalid, "{name}");
+    }
+    assert!(home.path().join("ports.d/z.bridge.toml").exists());
+    parts.remove(PartKind::Bridge, "z", &switch).unwrap();
     assert_eq!(code(parts.set((PartKind::Port, "y"), (Table::new(), &[], false), None, &switch)), Code::Absent);
     *switch.refuses.borrow_mut() = true;
     assert_eq!(code(parts.add(PartKind::Port, port("z", ""), None, &switch)), Code::NotApplied);
@@ -115,7 +126,7 @@ fn bridges_and_patches_are_parts_as_ports_are() {
     }
     parts.add(PartKind::Patch, keys("ports = [\"d\", \"c\"]"), None, &switch).unwrap();
     assert_eq!(
-        parts.add(PartKind::Patch, keys("ports = [\"d\", \"c\"]"), None, &switch).unwrap().effect,
+        parts.add(PartKind::Patch, keys("ports = [\"c\", \"d\"]"), None, &switch).unwrap().effect,
         Effect::Unchanged
     );
     assert_eq!(code(parts.remove(PartKind::Bridge, "br1", &switch)), Code::InUse);
@@ -176,6 +187,44 @@ fn a_reload_touches_the_parts_of_the_file_only() {
     let (again, left) = start(home.path());
     assert_eq!(left, ["web.toml: the configuration file has that port, too"]);
     assert!(again.ports().contains_key("x"));
+}
+
+#[test]
+fn kept_parts_do_not_widen_the_confinement() {
+    let [home, outside] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let file = home.path().join("m.toml");
+    std::fs::create_dir_all(home.path().join("ports.d")).unwrap();
+    std::fs::create_dir_all(home.path().join("pods")).unwrap();
+    std::fs::write(&file, format!("{FILE}[confinement]\ndirectories = [\"pods\"]\n")).unwrap();
+    let store = || Store::open(&home.path().join("ports.d")).unwrap();
+    let guest = |name: &str, socket: &Path| {
+        let keys = format!("name = \"{name}\"\ndriver = \"vhost-user\"\nsocket = \"{}\"", socket.display());
+        store().put(&Part::new(PartKind::Port, keys.parse().unwrap()).unwrap()).unwrap();
+    };
+    guest("in", &home.path().join("pods/s"));
+    guest("out", &outside.path().join("s"));
+    let (config, document, _) = Config::load_within(&file, None).unwrap();
+    let reach = Reach::of(&config, &file).unwrap();
+    let (parts, left) = Parts::new(document, config, Some(store()), Some(&reach)).unwrap();
+    assert!(parts.ports().contains_key("in") && !parts.ports().contains_key("out"));
+    assert!(left.len() == 1 && left[0].starts_with("out.toml: the confinement"), "{left:?}");
+}
+
+#[test]
+fn a_part_that_was_left_out_is_not_written_over() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("ports.d/x.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "[[port]]\nname = \"x\"\ndriver = \"sink\"\nbridge = \"br9\"\n").unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let (mut parts, left) = start(home.path());
+    assert_eq!(left.len(), 1, "{left:?}");
+    let switch = Stub::default();
+    let refusal = parts.add(PartKind::Port, port("x", ""), None, &switch).unwrap_err();
+    assert!(refusal.code == Code::Differs && refusal.message.contains("ports.d/x.toml"), "{refusal}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    assert_eq!(parts.remove(PartKind::Port, "x", &switch).unwrap().effect, Effect::Unchanged);
+    assert_eq!(parts.add(PartKind::Port, port("x", ""), None, &switch).unwrap().effect, Effect::Added);
 }
 
 /// A call of the API.

@@ -11,7 +11,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::mpsc::{Sender, channel};
 
 const FILE: &str = "[[port]]\nname = \"wan\"\ndriver = \"sink\"\nbridge = \"br0\"\n[[bridge]]\nname = \"br0\"\n\
                     [confinement]\ndirectories = [\"pods\"]\n";
@@ -97,8 +97,8 @@ fn a_port_is_added_listed_changed_and_removed() {
 /// The fate of a port as its client knows it: `None` if the switch was killed before it answered.
 type Known = BTreeMap<String, Option<bool>>;
 
-/// Adds and removes ports until the switch is gone.
-fn call_until_killed(socket: &Path, client: usize, seed: u64, known: &mut Known) {
+/// Adds and removes ports until the switch is gone, and tells of each answer.
+fn call_until_killed(socket: &Path, client: usize, seed: u64, known: &mut Known, answered: &Sender<()>) {
     let Ok(mut to) = Client::connect(socket) else { return };
     let mut random = seed | 1;
     loop {
@@ -123,6 +123,7 @@ fn call_until_killed(socket: &Path, client: usize, seed: u64, known: &mut Known)
                 };
                 assert!(had.is_none() || answer["effect"] == effect, "{had:?} {answer}");
                 known.insert(name, Some(adds));
+                answered.send(()).unwrap();
             }
             Err(ClientError::Io(_)) => return,
             Err(error) => panic!("{error}"),
@@ -138,14 +139,21 @@ fn a_port_is_there_or_not_after_a_kill_and_never_half() {
     for round in 0..6_u64 {
         let mut switch = start_keeping(home.path());
         let socket = files(home.path()).control;
+        let (answered, answers) = channel();
         std::thread::scope(|scope| {
             for (client, known) in known.iter_mut().enumerate() {
                 let (socket, seed) = (&socket, 1 + round * 977 + client as u64 * 7919);
-                scope.spawn(move || call_until_killed(socket, client, seed, known));
+                let answered = answered.clone();
+                scope.spawn(move || call_until_killed(socket, client, seed, known, &answered));
             }
-            std::thread::sleep(Duration::from_millis(20 + 13 * round));
+            drop(answered);
+            for _ in 0..1 + (round * 7919 + 31) % 97 {
+                answers.recv().unwrap();
+            }
             switch.daemon.signal(Signal::KILL).unwrap();
         });
+        // A client that was connected calls until it gets no answer.
+        assert!(known.iter().flat_map(Known::values).any(Option::is_none));
         drop(switch);
         let mut switch = start_keeping(home.path());
         assert!(!switch.daemon.log().since(0).iter().any(|line| line.contains("left out")));
