@@ -24,7 +24,7 @@ static int prepare(struct mr_receive *receive, const struct mr_config *config, s
     if (failed)
         return fail(error, failed, "%s has no receive ring of %u: %s", port_name(receive->port), ring, rte_strerror(-failed));
     const struct driver *driver = driver_of(info.driver_name);
-    receive->registers = driver_registers(info.driver_name);
+    receive->registers = driver_registers(&info);
     receive->ring = ring;
     receive->room = config->room;
     bool is_cut = device_frame(receive->port, MOST_TAGS) > config->room;
