@@ -69,9 +69,8 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
     int failed = rte_eth_dev_info_get(port, &from);
     if (failed)
         return fail(error, failed, "%s does not describe itself: %s", port_name(port), rte_strerror(-failed));
-    const char *bus = rte_bus_name(rte_dev_bus(from.device));
     const struct driver *driver = driver_of(from.driver_name);
-    bool unfinished = strcmp(bus, "vdev") == 0 && !driver->finished;
+    bool unfinished = is_virtual(&from) && !driver->finished;
     *info = (struct mr_info){
         .receive_queues = from.max_rx_queues,
         .transmit_queues = from.max_tx_queues,
@@ -85,11 +84,11 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
         .min_room = from.min_rx_bufsize,
         .flags = (from.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS ? MR_CHAINS : 0) |
                  (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0) |
-                 (driver_registers(from.driver_name) ? MR_REGISTERS : 0) | (unfinished ? MR_UNFINISHED : 0),
+                 (driver_registers(&from) ? MR_REGISTERS : 0) | (unfinished ? MR_UNFINISHED : 0),
     };
     snprintf(info->name, sizeof info->name, "%s", port_name(port));
     snprintf(info->driver, sizeof info->driver, "%s", from.driver_name == NULL ? "" : from.driver_name);
-    snprintf(info->bus, sizeof info->bus, "%s", bus);
+    snprintf(info->bus, sizeof info->bus, "%s", rte_bus_name(rte_dev_bus(from.device)));
     refusal(port, driver, info->refusal, sizeof info->refusal);
     snprintf(info->own_only, sizeof info->own_only, "%s", driver->own_only == NULL ? "" : driver->own_only);
     return 0;

@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_bus.h>
+#include <rte_dev.h>
+
 #include "internal.h"
 
 #define MEMORY "it receives only into DPDK's own memory"
@@ -39,6 +42,11 @@ static const struct driver DRIVERS[] = {
     {.name = "net_iavf", .tags = 2, .cuts = true},
 };
 
+bool is_virtual(const struct rte_eth_dev_info *info)
+{
+    return strcmp(rte_bus_name(rte_dev_bus(info->device)), "vdev") == 0;
+}
+
 const struct driver *driver_of(const char *name)
 {
     static const struct driver OTHER = {.name = "another"};
@@ -48,9 +56,11 @@ const struct driver *driver_of(const char *name)
     return &OTHER;
 }
 
-// Tests name a driver in software, which then stands for one that does so.
-bool driver_registers(const char *name)
+// Tests name a driver in software, which then stands for one that does so. A NIC's driver can't be named: memory that is reached by
+// DMA needs its guard.
+bool driver_registers(const struct rte_eth_dev_info *info)
 {
-    const char *tested = getenv("MILLRACE_DPDK_REGISTERS");
-    return driver_of(name)->registers || (tested != NULL && name != NULL && strcmp(tested, name) == 0);
+    const char *name = info->driver_name, *tested = getenv("MILLRACE_DPDK_REGISTERS");
+    bool stands = tested != NULL && name != NULL && strcmp(tested, name) == 0;
+    return driver_of(name)->registers || (stands && is_virtual(info));
 }

@@ -53,7 +53,8 @@ struct driver {
     const char *own_only;
 };
 const struct driver *driver_of(const char *name);
-bool driver_registers(const char *name);
+bool driver_registers(const struct rte_eth_dev_info *info);
+bool is_virtual(const struct rte_eth_dev_info *info);
 
 // device.c
 int device_probe(const char *device, uint16_t *port, char *error);

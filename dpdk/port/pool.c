@@ -5,7 +5,8 @@
 
 #include <rte_errno.h>
 
-#include "internal.h"
+#include "receive.h"
+#include "transmit.h"
 
 int pool_alloc(struct rte_mempool *mempool)
 {
@@ -80,8 +81,15 @@ int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, ui
     return 0;
 }
 
+// A pool that is freed takes its mbufs back: it does so from a queue that has none.
 void pool_close(struct pool *pool)
 {
+    static union {
+        struct mr_receive receive;
+        struct mr_transmit transmit;
+    } nobody;
+    if (pool->mempool != NULL)
+        pool->mempool->pool_data = &nobody;
     rte_mempool_free(pool->mempool);
     free(pool->mbufs);
     if (pool->memory != NULL)

@@ -93,7 +93,6 @@ uint32_t receive_within(struct mr_receive *receive, const struct mr_region *regi
 // receive_pool.c
 #define RECEIVE_OPS "millrace_receive"
 int receive_pool_register(void);
-void receive_pool_close(struct pool *pool);
 
 // burst.c
 uint32_t receive_burst(struct mr_receive *receive, struct mr_frame *frames, uint32_t room, uint32_t most);

@@ -58,15 +58,6 @@ static unsigned int available(const struct rte_mempool *mempool)
     return receive->pool.count;
 }
 
-// A pool that is freed takes its mbufs back: it does so from a queue that has none.
-void receive_pool_close(struct pool *pool)
-{
-    static struct mr_receive nobody;
-    if (pool->mempool != NULL)
-        pool->mempool->pool_data = &nobody;
-    pool_close(pool);
-}
-
 int receive_pool_register(void)
 {
     static const struct rte_mempool_ops ops = {.name = RECEIVE_OPS,

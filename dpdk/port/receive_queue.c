@@ -24,7 +24,7 @@ static int prepare(struct mr_receive *receive, const struct mr_config *config, s
     if (failed)
         return fail(error, failed, "%s has no receive ring of %u: %s", port_name(receive->port), ring, rte_strerror(-failed));
     const struct driver *driver = driver_of(info.driver_name);
-    receive->registers = driver_registers(info.driver_name);
+    receive->registers = driver_registers(&info);
     receive->ring = ring;
     receive->room = config->room;
     bool is_cut = device_frame(receive->port, MOST_TAGS) > config->room;
@@ -84,11 +84,11 @@ int receive_setup(struct mr_receive *receive, char *error)
                                     receive->pool.mempool);
     if (failed) {
         fail(error, failed, "%s: receive queue %u can't be set up: %s", port_name(port), receive->queue, rte_strerror(-failed));
-        receive_pool_close(&receive->pool);
+        pool_close(&receive->pool);
         goto end;
     }
     receive->regions.known = receive->regions.count;
-    receive_pool_close(&before);
+    pool_close(&before);
     return 0;
 end:
     receive->pool = before;
@@ -100,7 +100,7 @@ void receive_close(struct mr_receive *receive)
 {
     if (receive->pool.count < receive->pool.size)
         return;
-    receive_pool_close(&receive->pool);
+    pool_close(&receive->pool);
     lent_close(&receive->guest);
     lent_close(&receive->own);
     free(receive);

@@ -19,7 +19,7 @@ static int prepare(struct mr_transmit *transmit, const struct mr_config *config,
     if (failed)
         return fail(error, failed, "%s has no transmit ring of %u: %s", port_name(transmit->port), ring, rte_strerror(-failed));
     uint32_t capacity = rte_align32pow2(RTE_MAX(4u * ring, 1024u));
-    transmit->registers = driver_registers(info.driver_name);
+    transmit->registers = driver_registers(&info);
     transmit->ring = ring;
     transmit->shortest = SHORTEST;
     transmit->longest = device_frame(transmit->port, MOST_TAGS);

@@ -61,14 +61,16 @@ impl Wire {
         Options::new(self.home.socket("far"))
     }
 
-    /// Connects a guest at a far port, and waits until frames reach it.
+    /// Connects a guest at a far port, and waits until frames pass both ways.
     pub fn guest(&self, port: &str) -> Result<Guest> {
-        let guest = Options::new(self.home.socket(port)).connect()?;
         let millrace = self.millrace.as_ref().expect("it lives");
+        // The port is up, too, as long as it does not know that the guest of before has left.
+        millrace.wait_gone(port);
+        let guest = Options::new(self.home.socket(port)).connect()?;
         millrace.wait_up(&[port]);
-        // The switch's end of a virtio-user port may be up before this one, which drops frames until then.
-        if millrace.stats().ports.iter().any(|port| port.name == "wan") {
-            millrace.wait_up(&["wan"]);
+        // The other end may be up before this one, which drops frames until then.
+        for port in millrace.stats().ports.iter().filter(|port| ["wan", "cable"].contains(&port.name.as_str())) {
+            millrace.wait_up(&[&port.name]);
         }
         Ok(guest)
     }

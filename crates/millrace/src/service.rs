@@ -24,8 +24,8 @@ pub(crate) fn stopping() {
 /// Keeps the manager's watchdog quiet until `stop`, if it has one for this process, and shows the state of the workers.
 ///
 /// A message means that `look`, which answers requests as well, has just returned, and that a worker makes rounds. If only some of
-/// several workers hang, the ports of the others still pass frames, which a restart would end; a guest that can hold up its own worker
-/// must not be able to restart the switch of all.
+/// several workers hang, the ports of the others still pass frames, which a restart would end: a guest that can hold up its own worker
+/// does not restart the switch of all then. With a single worker, as is usual without `[[worker]]`, it does.
 pub(crate) fn keep_alive(look: impl Fn() -> Snapshot, stop: &Stop) {
     let Some(limit) = sd_notify::watchdog_enabled() else { return };
     let mut told = None;

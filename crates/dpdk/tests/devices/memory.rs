@@ -53,6 +53,13 @@ impl Memory {
         unsafe { device.share(addr, len, rustix::param::page_size(), self.mapping.clone()) }.unwrap()
     }
 
+    /// Lets a device reach so few bytes that DPDK finds no place in them.
+    pub fn share_scrap(&self, device: &Device) -> Region {
+        const SCRAP: usize = 16;
+        // SAFETY: as above; the mapping has a page at least.
+        unsafe { device.share(self.mapping.addr.add(SCRAP), SCRAP, SCRAP, self.mapping.clone()) }.unwrap()
+    }
+
     /// Returns what becomes true once it is not mapped any more.
     pub fn is_gone(&self) -> Arc<AtomicBool> {
         self.mapping.is_gone.clone()

@@ -83,6 +83,27 @@ fn pools_have_the_memory_that_was_shared_before_a_start() {
 }
 
 #[test]
+fn a_start_that_fails_half_way_keeps_all_buffers() {
+    in_a_namespace_with("net_af_packet", || {
+        let dpdk = start();
+        let (mut here, mut there) = cable(&dpdk);
+        let guest = Memory::new(64, GUEST_SIZE);
+        let _region = guest.share(&there.device);
+        there.register();
+        there.device.stop().unwrap();
+        there.lend(&guest, 1..49);
+        let scrap = Memory::new(1, 4096);
+        let region = scrap.share_scrap(&there.device);
+        let said = there.device.start().err().unwrap().to_string();
+        assert!(said.contains("no memory for a pool"), "{said}");
+        drop(region);
+        there.register();
+        assert_eq!(there.reclaimed().len(), 48);
+        pass(&mut here, &mut there, &guest, 300, |_, _| {});
+    });
+}
+
+#[test]
 fn frames_in_memory_that_is_not_registered_are_not_sent() {
     in_a_namespace_with("net_af_packet", || {
         let dpdk = start();

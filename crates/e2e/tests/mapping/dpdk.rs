@@ -44,6 +44,7 @@ fn every_frame_passes_both_ways() -> Result<()> {
     let millrace = start(&cable, &home, wan(), DPDK, (patch("wan", "fw"), Acceleration::Off));
     assert_eq!(millrace.port("wan").0.detail, "device net_af_packet0, driver net_af_packet, MTU 1500");
     let guest = Options::new(home.socket("fw")).connect()?;
+    millrace.wait_up(&["fw"]);
     let mut exchange = Exchange::new([guest, wire.guest("far")?], [1, 2], SIZES, 32);
     exchange.run(FRAMES, e2e::SOON)?;
     nothing_dropped(&millrace);
@@ -107,6 +108,7 @@ fn a_mapping_comes_and_goes() -> Result<()> {
             millrace.reload();
             // The port of a guest is opened again if it becomes the end of a mapping, or is none any more.
             let guest = Options::new(home.socket("fw")).connect()?;
+            millrace.wait_up(&["fw"]);
             if is_mapped {
                 millrace.wait_mapped();
             }
@@ -170,6 +172,7 @@ fn mappings_that_cannot_be_made_copy_and_say_why() -> Result<()> {
         let wire = cable.wire();
         let millrace = start(&cable, &home, wan, DPDK, one_wire());
         let guest = Options::new(home.socket("fw")).buffer(buffer).connect()?;
+        millrace.wait_up(&["fw"]);
         // Of a guest that has no buffers for a moment, none are too short.
         wait_for(why, || millrace.mapping().reason.filter(|reason| reason.contains(why)));
         let shown = millrace.ctl("mappings");

@@ -137,11 +137,16 @@ pub fn answer(drains: &Drains, answers: &mut Answers) {
         why => (Verdict::Partly, format!("{seen}; then no guest could come: {why}")),
     };
     answers.set(Question::BuffersBack, verdict, seen);
-    let untouched = all.iter().filter(|drain| drain.back && !drain.written).count();
-    let seen = format!(
-        "nothing was written to {untouched} of {count} guests' memory after that, within {} ms",
-        AFTER.as_millis()
-    );
+    // Nothing is written where no frame comes.
+    let count = all.iter().filter(|drain| drain.flowed || drain.written).count();
+    let untouched = all.iter().filter(|drain| drain.flowed && drain.back && !drain.written).count();
+    let seen = match count {
+        0 => "no guest got a frame before it left".to_owned(),
+        _ => format!(
+            "nothing was written to {untouched} of {count} guests' memory after that, within {} ms",
+            AFTER.as_millis()
+        ),
+    };
     answers.set(Question::MemoryUntouched, Verdict::of(untouched as u64, count as u64), seen);
 }
 
@@ -189,6 +194,17 @@ mod tests {
         let answers = answered(Vec::new(), Some("it is not mapped"));
         let answer = answers.get(Question::BuffersBack).unwrap();
         assert_eq!((answer.answer, answer.seen.as_str()), (Verdict::Open, "it is not mapped"));
+    }
+
+    #[test]
+    fn memory_that_no_frame_came_to_says_nothing() {
+        let quiet = || Drain { flowed: false, ..drain(None) };
+        let untouched = |all| answered(all, None).get(Question::MemoryUntouched).unwrap().clone();
+        let answer = untouched(vec![quiet(), quiet()]);
+        assert_eq!((answer.answer, answer.seen.as_str()), (Verdict::Open, "no guest got a frame before it left"));
+        let answer = untouched(vec![quiet(), drain(None)]);
+        assert!(answer.answer == Verdict::Yes && answer.seen.contains("to 1 of 1 guests"), "{}", answer.seen);
+        assert_eq!(untouched(vec![Drain { written: true, ..quiet() }]).answer, Verdict::No);
     }
 
     #[test]

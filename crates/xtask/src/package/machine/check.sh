@@ -6,6 +6,8 @@ trap 'echo "@failed at line $LINENO: $BASH_COMMAND"; systemctl status --no-pager
 
 say() { echo "@ $(cut -d. -f1 /proc/uptime) s: $*"; }
 value() { systemctl show --value --property "$1" millrace; }
+differs() { test "$(value "$1")" != "$2"; }
+has() { test "$(value "$1")" = "$2"; }
 # Waits until a command succeeds.
 until_true() { for _ in $(seq 600); do if "$@" >/dev/null 2>&1; then return; fi; sleep 0.5; done; echo "never: $*"; false; }
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path '/run/systemd' -o -path /run/udev -o -path /var/lib/dpkg \
@@ -19,7 +21,8 @@ say "install"
 dpkg -i /test/first.deb
 test "$(systemctl is-active millrace)" = active
 test "$(systemctl is-enabled millrace)" = enabled
-test "$(value Type) $(value NotifyAccess) $(value StatusText)" = "notify main ports: 0, workers: 1"
+test "$(value Type) $(value NotifyAccess)" = "notify main"
+until_true has StatusText "ports: 0, workers: 1"
 test "$(ps -o user= -p "$(value MainPID)")" = millrace
 test "$(stat -c '%U %a' /run/millrace /run/millrace/millrace.sock | paste -sd' ')" = "millrace 755 millrace 600"
 millrace ctl ports
@@ -80,10 +83,10 @@ ip address add 10.0.0.1/24 dev left
 ip link set left up
 ip -n second address add 10.0.0.2/24 dev right
 ip -n second link set right up
-until_true ping -c 1 -W 1 10.0.0.2
-ping -c 3 -i 0.2 10.0.0.2
-until_true ping -c 1 -W 1 10.0.0.3
-ping -c 3 -i 0.2 10.0.0.3
+until_true ping -c 1 -W 10 10.0.0.2
+ping -c 3 -i 0.2 -W 60 10.0.0.2
+until_true ping -c 1 -W 10 10.0.0.3
+ping -c 3 -i 0.2 -W 60 10.0.0.3
 millrace ctl stats
 
 say "a reload that is refused leaves all as it is"
@@ -91,13 +94,13 @@ cp /etc/millrace/millrace.toml /test/good.toml
 echo 'port = 1' >>/etc/millrace/millrace.toml
 if systemctl reload millrace; then echo "it was not refused"; false; fi
 test "$(systemctl is-active millrace) $(value MainPID)" = "active $before"
-ping -c 1 -W 5 10.0.0.2
+ping -c 1 -W 60 10.0.0.2
 cp /test/good.toml /etc/millrace/millrace.toml
 
 say "upgrade: the running switch goes on, and the changed configuration stays"
 dpkg -i /test/second.deb
 test "$(systemctl is-active millrace) $(value MainPID)" = "active $before"
-ping -c 1 -W 5 10.0.0.2
+ping -c 1 -W 60 10.0.0.2
 cmp /test/good.toml /etc/millrace/millrace.toml
 
 say "restart: a socket gets its group"
@@ -132,16 +135,20 @@ systemctl restart millrace
 millrace ctl ports
 ip address add 10.0.0.1/24 dev left
 ip link set left up
-until_true ping -c 1 -W 1 10.0.0.4
-ping -c 3 -i 0.2 10.0.0.4
+until_true ping -c 1 -W 10 10.0.0.4
+ping -c 3 -i 0.2 -W 60 10.0.0.4
 
 say "a switch that stands still is started again"
 mkdir -p /run/systemd/system/millrace.service.d
-printf '[Service]\nWatchdogSec=5\nTimeoutAbortSec=1\n' >/run/systemd/system/millrace.service.d/watchdog.conf
+printf '[Service]\nWatchdogSec=60\nTimeoutAbortSec=1\n' >/run/systemd/system/millrace.service.d/watchdog.conf
 systemctl daemon-reload
 systemctl restart millrace
 before=$(value MainPID)
-sleep 12
+# Each message to the watchdog has its time: it goes on for several, and the limit is long, as the machine may be busy.
+for _ in 1 2 3; do
+    told=$(value WatchdogTimestampMonotonic)
+    until_true differs WatchdogTimestampMonotonic "$told"
+done
 test "$(value MainPID) $(value NRestarts)" = "$before 0"
 kill -STOP "$before"
 until_true sh -c 'test "$(systemctl show --value -p NRestarts millrace)" = 1 && systemctl is-active millrace'
