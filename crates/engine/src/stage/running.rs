@@ -45,6 +45,7 @@ impl Running {
     }
 
     /// Picks one of the queues that are up for a number.
+    #[inline(never)]
     fn spread(&self, number: usize) -> usize {
         let words = self.0.each_ref().map(|word| word.load(Ordering::Relaxed));
         let count: u32 = words.iter().map(|word| word.count_ones()).sum();
@@ -76,7 +77,11 @@ impl Marks {
     #[inline(always)]
     pub(crate) fn take_each(&self, mut act: impl FnMut(usize)) {
         for (word, marks) in self.0.iter().enumerate() {
-            let mut marked = marks.take();
+            let mut marked = marks.get();
+            if marked == 0 {
+                continue;
+            }
+            marks.set(0);
             while marked != 0 {
                 act(word * 64 + marked.trailing_zeros() as usize);
                 marked &= marked - 1;
