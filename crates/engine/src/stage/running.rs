@@ -4,88 +4,97 @@ use crate::port::MAX_QUEUES;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words that have a bit for each queue.
-const WORDS: usize = MAX_QUEUES.div_ceil(64) as usize;
+/// Queues from this one on are far: few ports have them, and they cost the others nothing.
+const FAR: usize = 63;
 
-/// Returns the word of a queue, and its bit there.
-#[inline(always)]
-fn place(queue: usize) -> (usize, u64) {
-    (queue / 64, 1 << (queue % 64))
-}
+const _: () = assert!(MAX_QUEUES <= 128, "there is a bit for each queue");
 
 /// Transmit queues of a port that are up. A control thread sets a bit after it has given the queue to the workers, and
 /// clears it before it takes the queue from them, so that frames only go through queues that exist.
 #[derive(Debug, Default)]
-pub(crate) struct Running([AtomicU64; WORDS]);
+pub(crate) struct Running([AtomicU64; 2]);
 
 impl Running {
     /// Marks a queue as up or down.
     pub(crate) fn set(&self, queue: usize, up: bool) {
-        let (word, bit) = place(queue);
+        let (word, bit) = (&self.0[queue / 64], 1 << (queue % 64));
         match up {
-            true => self.0[word].fetch_or(bit, Ordering::Relaxed),
-            false => self.0[word].fetch_and(!bit, Ordering::Relaxed),
+            true => word.fetch_or(bit, Ordering::Relaxed),
+            false => word.fetch_and(!bit, Ordering::Relaxed),
         };
     }
 
     /// Reports whether any queue is up.
     pub(crate) fn is_any(&self) -> bool {
-        self.0.iter().any(|word| word.load(Ordering::Relaxed) != 0)
+        self.all() != 0
+    }
+
+    fn all(&self) -> u128 {
+        let [low, high] = self.0.each_ref().map(|word| u128::from(word.load(Ordering::Relaxed)));
+        low | high << 64
     }
 
     /// Picks a queue for `number`: the queue of that index if it is up, so that others that come and go do not matter to
     /// it. Other numbers are spread evenly over the queues that are up. Returns 0 if none is.
     #[inline(always)]
     pub(crate) fn pick(&self, number: usize) -> usize {
-        let (word, bit) = place(number);
-        if self.0.get(word).is_some_and(|word| word.load(Ordering::Relaxed) & bit != 0) {
-            return number;
-        }
-        self.spread(number)
+        let is_up = number < FAR && self.0[0].load(Ordering::Relaxed) & 1 << number != 0;
+        if is_up { number } else { self.pick_of_all(number) }
     }
 
-    /// Picks one of the queues that are up for a number.
     #[inline(never)]
-    fn spread(&self, number: usize) -> usize {
-        let words = self.0.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let count: u32 = words.iter().map(|word| word.count_ones()).sum();
-        let mut before = if count > 0 { number as u32 % count } else { 0 };
-        for (index, mut up) in words.into_iter().enumerate() {
-            if before < up.count_ones() {
-                (0..before).for_each(|_| up &= up - 1);
-                return index * 64 + up.trailing_zeros() as usize;
-            }
-            before -= up.count_ones();
+    fn pick_of_all(&self, number: usize) -> usize {
+        let mut up = self.all();
+        if number < 128 && up & 1 << number != 0 {
+            return number;
         }
-        0
+        (0..number as u32 % up.count_ones().max(1)).for_each(|_| up &= up - 1);
+        up.trailing_zeros() as usize % 128
     }
 }
 
 /// Queues of a port that a worker has marked.
 #[derive(Debug, Default)]
-pub(crate) struct Marks([Cell<u64>; WORDS]);
+pub(crate) struct Marks {
+    /// A bit for each queue that is not far, and one if any that is far is marked.
+    near: Cell<u64>,
+    far: Cell<u128>,
+}
 
 impl Marks {
     /// Marks a queue.
     #[inline(always)]
     pub(crate) fn set(&self, queue: usize) {
-        let (word, bit) = place(queue);
-        self.0[word].set(self.0[word].get() | bit);
+        if queue >= FAR {
+            self.set_far(queue);
+        }
+        self.near.set(self.near.get() | 1 << queue.min(FAR));
+    }
+
+    #[cold]
+    fn set_far(&self, queue: usize) {
+        self.far.set(self.far.get() | 1 << queue);
     }
 
     /// Clears all marks, and calls `act` for each queue that had one.
     #[inline(always)]
     pub(crate) fn take_each(&self, mut act: impl FnMut(usize)) {
-        for (word, marks) in self.0.iter().enumerate() {
-            let mut marked = marks.get();
-            if marked == 0 {
-                continue;
+        let mut marked = self.near.take();
+        while marked != 0 {
+            match marked.trailing_zeros() as usize {
+                FAR => self.take_far(&mut act),
+                queue => act(queue),
             }
-            marks.set(0);
-            while marked != 0 {
-                act(word * 64 + marked.trailing_zeros() as usize);
-                marked &= marked - 1;
-            }
+            marked &= marked - 1;
+        }
+    }
+
+    #[cold]
+    fn take_far(&self, act: &mut dyn FnMut(usize)) {
+        let mut marked = self.far.take();
+        while marked != 0 {
+            act(marked.trailing_zeros() as usize);
+            marked &= marked - 1;
         }
     }
 }

@@ -115,7 +115,7 @@ impl DpdkReceive {
         if !is_usual || reception.own_out(self.own.pool.count()) > 0 {
             return Spliced::NOTHING;
         }
-        let (leaves_checksums, lends_all) = (self.own.unfinished.is_some(), lending.lends_all(guest));
+        let (leaves_checksums, lends_all) = (self.own.unfinished.is_some(), lending.room_of_all(guest));
         let mut filler = Filler { reception, reach: self.reach(), leaves_checksums, lends_all };
         let done = lending.splice(guest, &mut self.loans.borrow_mut(), |ring, loans, room| {
             let terms = ReceiveTerms { most, room, keep };
@@ -297,7 +297,7 @@ impl ZeroCopyRx for DpdkReceive {
     fn receive_into<'q>(&'q self, guest: &'q GuestBuffers, burst: &mut Burst<'_, 'q>) -> bool {
         let reception = &mut *self.reception.borrow_mut();
         let (Some(reception), Some(lending)) = (reception, &self.lending) else { return false };
-        reception.fill(lending.lends_all(guest));
+        reception.fill(lending.keeps_usual().and_then(|_| lending.room_of_all(guest)));
         let mut received = Received { port: self, reception, guest, lending, any: false, own: 0 };
         let in_place = guest.ring().receive_filled(burst, &mut received);
         let Received { any, own, .. } = received;

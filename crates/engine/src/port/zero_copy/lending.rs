@@ -92,10 +92,10 @@ impl Lending {
         is_usual.then_some(keep)
     }
 
-    /// Returns for how many buffers the guest's ring has room, if it gets all frames, and each in a buffer of its own if it has enough.
+    /// Returns for how many buffers the guest's ring has room, if it gets all frames.
     #[inline(always)]
-    pub(in crate::port) fn lends_all(&self, guest: &GuestBuffers) -> Option<u16> {
-        (self.mapped.is_exclusive() && self.keeps_usual().is_some()).then(|| guest.ring().size())
+    pub(in crate::port) fn room_of_all(&self, guest: &GuestBuffers) -> Option<u16> {
+        self.mapped.is_exclusive().then(|| guest.ring().size())
     }
 
     /// Splices by `splice`, which gets the guest's ring, these loans, and the minimum length of a buffer. The ids of loans are their keys.
