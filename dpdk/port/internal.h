@@ -37,7 +37,7 @@ struct driver {
     bool obeys_length;
     // Its NIC drops frames that are longer than the MTU allows, with so many VLAN tags, so that it writes no more than that. 0: unknown.
     uint8_t tags;
-    // It writes to the headroom of the buffers after a frame's first, whatever the MTU is.
+    // It writes to the headroom of the buffers after a frame's first, at any MTU.
     bool writes_headroom;
     // It asks for as many buffers at once as its ring has, or its ring has twice as many.
     bool takes_many;
@@ -146,10 +146,8 @@ struct pool {
 };
 // Opens a pool. Drivers find `known` in it as the memory of its mbufs, if that is not NULL.
 int pool_open(struct pool *pool, const char *ops, void *owner, uint32_t size, uint32_t room, const struct regions *known, char *error);
-// For the operations of pools.
-int pool_alloc(struct rte_mempool *mempool);
-int pool_populate(struct rte_mempool *mempool, unsigned int most, void *addr, rte_iova_t iova, size_t len,
-                  rte_mempool_populate_obj_cb_t *add, void *argument);
+// Registers operations of pools by a name. Returns their number, or a negative errno.
+int pool_register(const char *name, rte_mempool_enqueue_t put, rte_mempool_dequeue_t take, rte_mempool_get_count available);
 void pool_close(struct pool *pool);
 // Returns the number of buffers in the region that mbufs carry.
 uint32_t pool_within(const struct pool *pool, const struct mr_region *region);

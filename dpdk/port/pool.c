@@ -8,17 +8,23 @@
 #include "receive.h"
 #include "transmit.h"
 
-int pool_alloc(struct rte_mempool *mempool)
+static int begin(struct rte_mempool *mempool)
 {
     const struct pool *pool = mempool->pool_config;
     mempool->pool_data = pool->owner;
     return 0;
 }
 
+// The owner closes the pool.
+static void end(struct rte_mempool *mempool)
+{
+    (void)mempool;
+}
+
 // Makes mbufs for a chunk of memory, always in the same place: one for each chunk that drivers are to find, as no chunk is without, and
 // the others for that in which they stand.
-int pool_populate(struct rte_mempool *mempool, unsigned int most, void *addr, rte_iova_t iova, size_t len,
-                  rte_mempool_populate_obj_cb_t *add, void *argument)
+static int make(struct rte_mempool *mempool, unsigned int most, void *addr, rte_iova_t iova, size_t len,
+                rte_mempool_populate_obj_cb_t *add, void *argument)
 {
     (void)iova;
     (void)len;
@@ -31,6 +37,14 @@ int pool_populate(struct rte_mempool *mempool, unsigned int most, void *addr, rt
         pool->mbufs[pool->count++] = mbuf;
     }
     return (int)count;
+}
+
+int pool_register(const char *name, rte_mempool_enqueue_t put, rte_mempool_dequeue_t take, rte_mempool_get_count available)
+{
+    struct rte_mempool_ops ops = {
+        .alloc = begin, .free = end, .enqueue = put, .dequeue = take, .get_count = available, .populate = make};
+    snprintf(ops.name, sizeof ops.name, "%s", name);
+    return rte_mempool_register_ops(&ops);
 }
 
 // The mbufs' own chunk, which devices do not reach, is the last: drivers hear of a pool when it has all of its mbufs.

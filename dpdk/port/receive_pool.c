@@ -2,11 +2,6 @@
 
 #include "receive.h"
 
-static void close(struct rte_mempool *mempool)
-{
-    (void)mempool;
-}
-
 // An mbuf that was freed twice has no buffer.
 static int put(struct rte_mempool *mempool, void *const *objects, unsigned int count)
 {
@@ -60,13 +55,6 @@ static unsigned int available(const struct rte_mempool *mempool)
 
 int receive_pool_register(void)
 {
-    static const struct rte_mempool_ops ops = {.name = RECEIVE_OPS,
-                                               .alloc = pool_alloc,
-                                               .free = close,
-                                               .enqueue = put,
-                                               .dequeue = take,
-                                               .get_count = available,
-                                               .populate = pool_populate};
-    int number = rte_mempool_register_ops(&ops);
+    int number = pool_register(RECEIVE_OPS, put, take, available);
     return number < 0 ? number : 0;
 }

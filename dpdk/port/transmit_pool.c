@@ -9,11 +9,6 @@ void transmit_finish(struct mr_transmit *transmit, uint32_t id)
     transmit->ids[(transmit->first + transmit->done++) & transmit->mask] = id;
 }
 
-static void close(struct rte_mempool *mempool)
-{
-    (void)mempool;
-}
-
 static inline void put_one(struct mr_transmit *transmit, struct rte_mbuf *mbuf)
 {
     struct buffer *buffer = buffer_of(mbuf);
@@ -49,14 +44,7 @@ static unsigned int available(const struct rte_mempool *mempool)
 
 int transmit_pool_register(void)
 {
-    static const struct rte_mempool_ops ops = {.name = TRANSMIT_OPS,
-                                               .alloc = pool_alloc,
-                                               .free = close,
-                                               .enqueue = put,
-                                               .dequeue = take,
-                                               .get_count = available,
-                                               .populate = pool_populate};
-    number_of_ops = rte_mempool_register_ops(&ops);
+    number_of_ops = pool_register(TRANSMIT_OPS, put, take, available);
     return number_of_ops < 0 ? number_of_ops : 0;
 }
 
