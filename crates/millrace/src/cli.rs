@@ -2,8 +2,11 @@
 
 mod keys;
 mod parts;
+mod time;
 
-pub use parts::{AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortRequest, SetBridge, SetPort};
+pub use parts::{
+    AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortOptions, PortRequest, SetBridge, SetPort,
+};
 
 use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -277,7 +280,7 @@ pub struct TopOptions {
     #[arg(long, short, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Time between two samples, such as 1s, 500ms or 1m
-    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = time::interval)]
     pub interval: Duration,
     /// Print a block of lines each interval, without colours, for logs
     #[arg(long, conflicts_with = "json")]
@@ -343,15 +346,6 @@ pub struct DemoOptions {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-fn interval(text: &str) -> Result<Duration, String> {
-    // A bare number is in seconds, as everywhere else.
-    let interval = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    match interval.or_else(|| humantime::parse_duration(text).ok()) {
-        Some(interval) if (Duration::from_millis(10)..=Duration::from_secs(86_400)).contains(&interval) => Ok(interval),
-        _ => Err("give a time from 10ms to 1day, such as 1s or 500ms".to_owned()),
-    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

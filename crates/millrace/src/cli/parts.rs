@@ -1,6 +1,7 @@
 //! Requests that add, change and remove parts.
 
 use super::keys::{BridgeKeys, PortKeys};
+use super::time;
 use clap::{Args, Subcommand};
 use std::time::Duration;
 
@@ -23,11 +24,19 @@ pub struct AddPort {
     /// Name of the port
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// A label, stored with the port
+    /// Its settings.
+    #[command(flatten)]
+    pub port: PortOptions,
+}
+
+/// Options of `ctl port add` and `ctl port set`.
+#[derive(Clone, Debug, Args)]
+pub struct PortOptions {
+    /// A label, stored with the port; of a port that is changed, labels that are not named here go
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     pub labels: Vec<(String, String)>,
     /// Wait until peers can connect to the port's socket, or it is connected itself; fail with the reason after this time
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time::wait)]
     pub wait: Option<Duration>,
     /// Its keys.
     #[command(flatten)]
@@ -37,7 +46,7 @@ pub struct AddPort {
 /// Options of `ctl port list`.
 #[derive(Clone, Debug, Args)]
 pub struct ListPorts {
-    /// Only ports with this label, of whatever value or of this one
+    /// Only ports with this label, of any value or of this one
     #[arg(long = "label", value_name = "NAME[=VALUE]", value_parser = wanted_label)]
     pub labels: Vec<(String, Option<String>)>,
 }
@@ -48,18 +57,12 @@ pub struct SetPort {
     /// Name of the port
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// A label; those of the port that are not named here go
-    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
-    pub labels: Vec<(String, String)>,
-    /// Wait as for `add`
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub wait: Option<Duration>,
     /// How to change it.
     #[command(flatten)]
     pub change: ChangeOptions,
-    /// Its keys.
+    /// Its settings.
     #[command(flatten)]
-    pub keys: PortKeys,
+    pub port: PortOptions,
 }
 
 /// Options of changes.
@@ -146,10 +149,4 @@ fn label(text: &str) -> Result<(String, String), String> {
 fn wanted_label(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_owned())));
     Ok((name.to_owned(), value))
-}
-
-fn time(text: &str) -> Result<Duration, String> {
-    // A bare number is in seconds, as everywhere else.
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.or_else(|| humantime::parse_duration(text).ok()).ok_or_else(|| "give a time, such as 5s".to_owned())
 }

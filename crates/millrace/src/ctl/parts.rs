@@ -2,8 +2,10 @@
 
 use super::answer::{CtlError, read};
 use super::tables;
-use crate::cli::{AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortRequest, SetBridge, SetPort};
-use crate::control::{Client, ClientError, PortSummary};
+use crate::cli::{
+    AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortOptions, PortRequest, SetBridge, SetPort,
+};
+use crate::control::{Client, PortSummary};
 use crate::parts::Change;
 use engine::stats::PortState;
 use serde_json::{Value, json};
@@ -18,13 +20,13 @@ const INTERVAL: Duration = Duration::from_millis(5);
 /// Does a request about ports, and returns what to print.
 pub(super) fn port(client: &mut Client, request: &PortRequest, json: bool) -> Result<String, CtlError> {
     match request {
-        PortRequest::Add(AddPort { name, labels, wait, keys }) => {
+        PortRequest::Add(AddPort { name, port: PortOptions { labels, wait, keys } }) => {
             let keys = keyed(name, labelled(&keys.0, labels));
             let change = client.call_with("port.add", json!({"keys": keys}))?;
             wait_until_open(client, name, *wait)?;
             told(change, json)
         }
-        PortRequest::Set(SetPort { name, labels, wait, change, keys }) => {
+        PortRequest::Set(SetPort { name, change, port: PortOptions { labels, wait, keys } }) => {
             let keys = labelled(&keys.0, labels);
             let params = json!({"name": name, "keys": keys, "unset": change.unset, "reopen": change.reopen});
             let change = client.call_with("port.set", params)?;
@@ -96,10 +98,7 @@ fn wait_until_open(client: &mut Client, name: &str, wait: Option<Duration>) -> R
     let Some(wait) = wait else { return Ok(()) };
     let end = Instant::now() + wait;
     loop {
-        let state = client.call_with("port.get", json!({"name": name}))?;
-        let state: Option<PortState> =
-            serde_json::from_value(state).map_err(|error| ClientError::Unintelligible(error.to_string()))?;
-        match state {
+        match read::<Option<PortState>>(client.call_with("port.get", json!({"name": name}))?)? {
             Some(PortState { open: true, .. }) => return Ok(()),
             _ if Instant::now() < end => thread::sleep(INTERVAL),
             state => {
