@@ -99,7 +99,7 @@ impl<T> Claim<'_, T> {
     }
 }
 
-/// What one thread has at a time.
+/// The turn of one thread at a time.
 #[derive(Default)]
 struct Turn(AtomicBool);
 

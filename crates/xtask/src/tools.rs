@@ -32,7 +32,7 @@ pub enum Need {
     Deny,
     /// Programs that make packages, and Debian's checks of them.
     Packagers,
-    /// What makes a Debian to boot, and boots it.
+    /// Tools that make a Debian, and boot it.
     Debian,
 }
 

@@ -137,7 +137,7 @@ fn a_device_that_keeps_buffers_does_not_register_memory_again() {
         tap.device.stop().unwrap();
         let said = tap.device.start().err().unwrap().to_string();
         assert!(said.contains("net_tap0: receive queue 0 can't be set up again, as the device keeps"), "{said}");
-        // What it has comes back with its end.
+        // A device that is closed gives its buffers back.
         tap.device.close();
         assert_eq!(tap.receive.out().own_at_device, 0);
         assert!(tap.reclaimed().is_empty());

@@ -230,7 +230,7 @@ impl LearningPlan {
         self.outputs.get(usize::from(place)).is_some_and(|output| *output != NO_OUTPUT)
     }
 
-    /// Returns the output for a port that is there.
+    /// Returns the output for the port at a place; a port must stand there.
     pub(super) fn output<'a>(&self, arrival: &Arrival<'a, '_>, port: usize) -> &'a Output {
         &arrival.outputs[self.outputs[port]]
     }

@@ -118,7 +118,7 @@ impl Switch {
         self.inner.preview(spec)
     }
 
-    /// Does the same with the parts that `spec` changes, and looks at no other: what others have changed on the machine stays as it is.
+    /// Reloads the parts that `spec` changes, and looks at no other: what others have changed on the machine stays as it is.
     pub fn change(&self, spec: Spec) -> Result<Vec<ReloadAction>, Error> {
         self.inner.respond()?;
         Ok(vhost_user::keep_sockets(|| self.inner.apply(spec, Extent::Differences))?.actions)

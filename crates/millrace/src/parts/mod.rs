@@ -63,7 +63,7 @@ pub struct Change {
     pub name: String,
     /// The effect.
     pub effect: Effect,
-    /// What was done to other parts and to this one.
+    /// Actions that the change took on this part and on others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<ReloadAction>,
 }

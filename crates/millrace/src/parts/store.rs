@@ -30,7 +30,7 @@ impl Store {
         let store = Store { directory: open(path, flags, Mode::empty())?, path: path.to_owned() };
         for name in store.names()?.iter().filter(|name| name.strip_suffix(NEW).is_some_and(|name| name.ends_with(TOML)))
         {
-            // What stays is not read.
+            // A file that stays is not read.
             _ = unlinkat(&store.directory, name.as_str(), AtFlags::empty());
         }
         Ok(store)

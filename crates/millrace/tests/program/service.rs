@@ -1,4 +1,4 @@
-//! What the switch tells its service manager.
+//! Messages of the switch to its service manager.
 
 use super::{ctl, end, files, millrace, start_by, text, two_sinks};
 use lab::millrace::config::{patch, sink, vhost_user};
@@ -97,7 +97,7 @@ fn the_unit_is_understood_by_systemd_and_keeps_much_away() {
     let units = root.path().join("usr/lib/systemd/system");
     fs::create_dir_all(&units).unwrap();
     fs::copy(packaged("millrace.service"), units.join("millrace.service")).unwrap();
-    // What the unit depends on by itself, and its program.
+    // Units that every unit depends on, and the program.
     for target in ["sysinit", "basic", "shutdown", "multi-user", "network", "network-pre"] {
         fs::write(units.join(format!("{target}.target")), "[Unit]\n").unwrap();
     }

@@ -1,4 +1,4 @@
-//! What the machine knows of a PCI device.
+//! The machine's facts about a PCI device.
 
 use serde::Serialize;
 use std::fmt;

@@ -225,7 +225,7 @@ fn places(before: &MappingStats, after: &MappingStats, answers: &mut Answers) {
     answers.set(Question::SendsInPlace, verdict, seen);
 }
 
-/// Measures rates. What keeps it from that is an answer, too, but for a signal.
+/// Measures rates. A failure is an answer, too, but for a signal.
 fn measure(rig: &Rig, report: &mut Report) -> Result<()> {
     match rates::run(rig) {
         Ok(rates) => {

@@ -32,7 +32,7 @@ pub struct Drains {
     pub far: Option<Guest>,
     /// Why there are fewer than there should be.
     pub trouble: Option<String>,
-    /// What was wrong with a frame.
+    /// The fault of a frame.
     pub wrong: Option<String>,
 }
 

@@ -11,7 +11,7 @@ pub struct Drain {
     pub back: bool,
     /// Milliseconds until all buffers were back.
     pub milliseconds: f64,
-    /// What the switch had to stop for that, in its words.
+    /// The switch's words for what it had to stop for that.
     pub stopped: Option<String>,
     /// Whether its memory was written to after that.
     pub written: bool,

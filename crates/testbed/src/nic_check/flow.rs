@@ -23,7 +23,7 @@ const ANEW: Duration = Duration::from_millis(300);
 /// Guests, and the frames that they send.
 pub struct Flow {
     ends: Ends,
-    /// What was wrong with a frame, which ends the flow.
+    /// The fault of a frame, which ends the flow.
     wrong: Option<String>,
 }
 

@@ -37,7 +37,7 @@ pub struct NicCheck {
     /// The other end of its cable: an interface of the kernel, or another device of DPDK
     #[arg(long, value_name = "INTERFACE|DEVICE", conflicts_with_all = ["looped", "echo"])]
     pub peer: Option<String>,
-    /// What the device sends comes back to it
+    /// The device gets the frames that it sends back
     #[arg(long, conflicts_with = "echo")]
     pub looped: bool,
     /// Others send frames to the device, and take them back

@@ -37,7 +37,7 @@ pub enum Peer {
 pub struct Place {
     /// The device, with all its arguments.
     pub device: String,
-    /// What is at the other end.
+    /// The other end.
     pub far: Far,
     /// Network namespaces of the switch and of its peer, if they are not this program's.
     pub namespaces: [Option<Namespace>; 2],

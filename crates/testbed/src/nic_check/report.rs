@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a check asks, in this order.
+/// The questions of a check, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
@@ -125,7 +125,7 @@ pub struct Answer {
     pub question: Question,
     /// In a word.
     pub answer: Verdict,
-    /// What was seen, or why nothing was: in the switch's words where it has any.
+    /// The finding, or the reason why there is none: in the switch's words where it has any.
     pub seen: String,
 }
 
@@ -179,9 +179,9 @@ pub struct Report {
     pub device: String,
     /// Its driver in DPDK, if it opens.
     pub driver: Option<String>,
-    /// What the machine knows of it, if it is a PCI device.
+    /// The machine's facts about it, if it is a PCI device.
     pub card: Option<Card>,
-    /// What is at the other end.
+    /// The other end.
     pub other_end: String,
     /// One for each question.
     pub answers: Answers,
@@ -189,7 +189,7 @@ pub struct Report {
     pub drains: Vec<Drain>,
     /// Frames per second.
     pub rates: Option<Rates>,
-    /// What the switch has warned of, in its own words, and how often.
+    /// Warnings of the switch, and how often it gave each.
     pub warnings: BTreeMap<String, usize>,
     /// The machine, and the version of DPDK.
     pub machine: Machine,

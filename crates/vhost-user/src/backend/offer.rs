@@ -5,7 +5,7 @@ use super::{Exchange, NEWEST, Options};
 use vhost::vhost_user::VhostUserProtocolFeatures as Protocol;
 use virtqueue::features;
 
-/// The virtio features of each version, the oldest first. A version never changes: whatever is offered besides makes a new one.
+/// The virtio features of each version, the oldest first. A version never changes: one more feature makes a new version.
 const VERSIONS: [u64; NEWEST as usize] = [features::VERSION_1
     | features::MRG_RXBUF
     | features::INDIRECT_DESC

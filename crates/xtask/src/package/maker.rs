@@ -1,4 +1,4 @@
-//! What all packages of a run share.
+//! Parts that all packages of a run share.
 
 use crate::command::Context;
 use std::path::{Path, PathBuf};

@@ -85,7 +85,7 @@ impl ZeroCopyQueue for DpdkQueue {
 
     fn share(&mut self, memories: &[Arc<Memory>], macs: Option<&[[u8; 6]]>) -> Result<(), String> {
         if self.rests_to_share(memories, macs) {
-            // What the device does not need any more is taken away from it first.
+            // Memory that the device does not need any more is taken away from it first.
             self.reached = Arc::new([]);
             self.memories = memories.to_vec();
             self.is_steered = macs.is_some();

@@ -45,7 +45,7 @@ pub struct Keys {
     #[schemars(range(min = MTUS.start, max = MTUS.end - 1))]
     pub mtu: Field<i64>,
     /// Map the port to guests although no IOMMU guards memory from its device, as with uio. **Unsafe**: the device writes to the machine's
-    /// own addresses, so when a guest gives pages back, frames land in the memory of whoever gets them next, another program or the kernel.
+    /// own addresses, so when a guest gives pages back, frames overwrite the memory of another program or of the kernel, which got the pages since.
     /// Only for guests that may do anything to the machine.
     #[schemars(extend("default" = false))]
     pub unsafe_map_without_iommu: Field<bool>,
