@@ -6,6 +6,7 @@
 //! - [`copy`]: the only copy of a frame;
 //! - [`Buffers`]: memory of this process for frames that do not come from a ring;
 //! - [`MacAddr`]: a MAC address;
+//! - [`offload`]: work on a frame that its sender left to others;
 //! - [`checksum`]: the Internet checksum, computed over parts or updated after a change;
 //! - [`unfinished`]: checksums that a sender left to hardware;
 //! - [`ethertype`], [`ip_protocol`] and [`header_len`]: numbers of the standards.
@@ -25,6 +26,7 @@ mod frame_block;
 pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
+pub mod offload;
 pub mod unfinished;
 
 pub use buffers::Buffers;

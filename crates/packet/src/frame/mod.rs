@@ -1,5 +1,7 @@
 //! Frames: bytes borrowed from one queue on their way to another.
 
+use crate::offload::Offload;
+
 mod burst;
 mod ethernet;
 mod frames;
@@ -32,8 +34,8 @@ pub const MAX_SEGMENTS: usize = 1024;
 /// Shortest accepted frame in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;
 
-/// Longest accepted frame in bytes.
-pub const MAX_FRAME: u32 = 65_535;
+/// Longest accepted frame in bytes: the longest IP packet, behind an Ethernet header with two tags.
+pub const MAX_FRAME: u32 = 65_535 + 14 + 2 * 4;
 
 /// One Ethernet frame: a first segment here, further ones (rare) in its burst.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,7 @@ pub struct Frame<'a> {
     more_start: u16,
     more_len: u16,
     origin: Origin,
+    offload: Offload,
 }
 
 /// Origin of a frame: a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one
@@ -85,7 +88,7 @@ impl<'a> Frame<'a> {
     /// Returns the frame of one segment, which lies where `origin` says.
     #[inline(always)]
     fn of(segment: Segment<'a>, origin: Origin) -> Frame<'a> {
-        Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, origin }
+        Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, origin, offload: Offload::NONE }
     }
 
     /// Returns the length of all segments together, in bytes.
@@ -131,10 +134,10 @@ impl<'a> Frame<'a> {
         self.origin.is_chain() || self.origin.place == Origin::SPREAD.place
     }
 
-    /// Returns where the frame lies if it is rebuilt with other headers: its chain can no longer be kept.
+    /// Returns the work on the frame that its sender left to others.
     #[inline(always)]
-    pub fn cut_origin(&self) -> Origin {
-        self.origin.cut()
+    pub fn offload(&self) -> Offload {
+        self.offload
     }
 
     /// Drops the lifetime, as [`Segment::forget`] does.
@@ -146,6 +149,7 @@ impl<'a> Frame<'a> {
             more_start: self.more_start,
             more_len: self.more_len,
             origin: self.origin,
+            offload: self.offload,
         }
     }
 }
