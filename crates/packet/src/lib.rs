@@ -27,13 +27,14 @@ pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
 pub mod offload;
+mod transport;
 pub mod unfinished;
 
 pub use buffers::Buffers;
 pub use frame::{
-    Burst, BurstStorage, Ethernet, Filling, Frame, Frames, HEAD, Head, Headers, Heads, Judged, Judging, Kind,
-    LeasedFrames, MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, MappedMemory, Offer, Origin, Segment,
-    Selected, Taken, USUAL_FRAME, Unjudged,
+    Burst, BurstStorage, Cursor, Ethernet, Filling, Frame, Frames, HEAD, Head, Headers, Heads, Judged, Judging, Kind,
+    LeasedFrames, MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, MappedMemory, Offer, Origin, Pieces,
+    Segment, Selected, Taken, USUAL_FRAME, Unjudged,
 };
 pub use frame_block::FrameBlock;
 pub use mac_addr::{MacAddr, ParseMacAddrError};

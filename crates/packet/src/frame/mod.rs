@@ -3,6 +3,7 @@
 use crate::offload::Offload;
 
 mod burst;
+mod cursor;
 mod ethernet;
 mod frames;
 mod judged;
@@ -12,6 +13,7 @@ mod segment;
 mod trim;
 
 pub use burst::{Burst, BurstStorage, Filling};
+pub use cursor::{Cursor, Pieces};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
 pub use judged::{HEAD, Head, Headers, Heads, Judged, Judging, Kind, Selected, Taken, Unjudged};
