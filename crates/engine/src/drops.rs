@@ -43,6 +43,8 @@ reasons! {
     BadBuffer = "bad-buffer",
     /// The guest offered a chain that is too short to hold a frame, or a receive buffer too short for a header.
     Runt = "runt",
+    /// The description of work that the sender left to others, a checksum or segmentation, is wrong or does not fit the frame.
+    BadOffload = "bad-offload",
     /// The bridge knows the destination to be behind the port that the frame came from.
     Hairpin = "hairpin",
     /// The frame is for an address that bridges keep to themselves, and the bridge has no `forward-reserved`.
