@@ -3,11 +3,10 @@
 //! A call costs in proportion to the bytes of the burst, which ends at 64 KB or with the frame that exceeds them: all are summed, and
 //! of the shortest segments ([`packet::offload::MIN_SEGMENT`]) there are 4,100 or so, each with headers of its own, and 130 bursts.
 
-use crate::drops::{Drops, Reason};
 use crate::port::Sent;
 use packet::checksum::Sum;
 use packet::offload::{Cut, MAX_HEADERS, Offloads, Segmenter, Work};
-use packet::{Burst, BurstStorage, Cursor, Frame, Frames, MAX_BURST, Origin, Segment, unfinished};
+use packet::{BurstStorage, Cursor, Frame, Frames, MAX_BURST, Origin, Segment, unfinished};
 use std::cell::RefCell;
 use std::iter::once;
 
@@ -29,28 +28,15 @@ impl Default for Room {
 }
 
 impl Completer {
-    /// Passes frames to `send`, in order, so that a receiver that `can` do so much needs to do no more. Counts among `drops` frames
-    /// whose description is wrong, and segments that were not sent. Returns what became of these frames: a message that was cut counts as
-    /// one, which was sent if any of its segments was.
+    /// Passes frames to `send`, in order, so that a receiver that `can` do so much needs to do no more. Returns what became of these
+    /// frames: a message that was cut counts as one, and as sent if all of its segments were.
     #[inline(always)]
-    pub(crate) fn complete(
-        &self,
-        frames: Frames<'_>,
-        can: Offloads,
-        drops: &Drops,
-        mut send: impl FnMut(Frames<'_>) -> Sent,
-    ) -> Sent {
-        if can.has(frames.offloads()) { send(frames) } else { self.complete_some(frames, can, drops, &mut send) }
+    pub(crate) fn complete(&self, frames: Frames<'_>, can: Offloads, mut send: impl FnMut(Frames<'_>) -> Sent) -> Sent {
+        if can.has(frames.offloads()) { send(frames) } else { self.complete_some(frames, can, &mut send) }
     }
 
     #[inline(never)]
-    fn complete_some(
-        &self,
-        frames: Frames<'_>,
-        can: Offloads,
-        drops: &Drops,
-        send: &mut dyn FnMut(Frames<'_>) -> Sent,
-    ) -> Sent {
+    fn complete_some(&self, frames: Frames<'_>, can: Offloads, send: &mut dyn FnMut(Frames<'_>) -> Sent) -> Sent {
         let mut room = self.0.borrow_mut();
         let mut sent = Sent::default();
         let mut left = frames.as_slice();
@@ -61,13 +47,13 @@ impl Completer {
             let whole = left.iter().position(must_be_cut).unwrap_or(left.len());
             let (together, rest) = left.split_at(whole);
             if !together.is_empty() {
-                sent = sent.and(room.finish(frames.select(together), can, drops, send));
+                sent = sent.and(room.finish(frames.select(together), can, send));
             }
             left = rest;
             if let Some((frame, rest)) = rest.split_first()
                 && let Work::Cut(cut) = frame.offload().work()
             {
-                sent = sent.and(room.cut(frames, frame, cut, drops, send));
+                sent = sent.and(room.cut(frames, frame, cut, send));
                 left = rest;
             }
         }
@@ -77,23 +63,18 @@ impl Completer {
 
 impl Room {
     /// Finishes checksums, but for those that the receiver finishes.
-    fn finish(
-        &mut self,
-        frames: Frames<'_>,
-        can: Offloads,
-        drops: &Drops,
-        send: &mut dyn FnMut(Frames<'_>) -> Sent,
-    ) -> Sent {
+    fn finish(&mut self, frames: Frames<'_>, can: Offloads, send: &mut dyn FnMut(Frames<'_>) -> Sent) -> Sent {
         let mut burst = self.storage.start();
-        let (mut too_long, mut bad) = (0, 0);
+        let (mut too_long, mut bad_offload, mut completed, mut passed_on) = (0, 0, 0, 0);
         for (frame, part) in frames.as_slice().iter().zip(&mut self.parts) {
             let added = match frame.offload().work() {
                 Work::Checksum { start, offset } if !can.has(Offloads::CHECKSUM) => {
                     let segments = frames.segments(frame);
                     let Some(patch) = unfinished::as_asked(segments.clone(), start.into(), offset.into()) else {
-                        bad += 1;
+                        bad_offload += 1;
                         continue;
                     };
+                    completed += 1;
                     let field = patch.bytes();
                     part[..field.len()].copy_from_slice(field);
                     let mut at = Cursor::new(segments);
@@ -102,30 +83,34 @@ impl Room {
                     let field = Segment::from(&part[..field.len()]);
                     burst.push_segments(before.chain(once(field)).chain(at.take(u32::MAX)))
                 }
-                _ => burst.push_frame(&frames, frame),
+                work => {
+                    passed_on += u32::from(work != Work::Nothing);
+                    burst.push_frame(&frames, frame)
+                }
             };
             too_long += u32::from(!added);
         }
-        if bad > 0 {
-            drops.add(Reason::BadOffload, bad.into());
-        }
-        let sent = send_all(&burst, send);
+        let sent = if burst.is_empty() { Sent::default() } else { send(burst.frames()) };
         frames.keep_places(burst.kept());
-        Sent { too_long: sent.too_long + too_long, counted: sent.counted + bad, ..sent }
+        Sent {
+            too_long: sent.too_long + too_long,
+            bad_offload: sent.bad_offload + bad_offload,
+            completed: completed.min(sent.frames),
+            passed_on: passed_on.min(sent.frames),
+            ..sent
+        }
     }
 
-    /// Cuts a message. Counts segments that were not sent.
+    /// Cuts a message.
     fn cut(
         &mut self,
         frames: Frames<'_>,
         frame: &Frame<'_>,
         cut: Cut,
-        drops: &Drops,
         send: &mut dyn FnMut(Frames<'_>) -> Sent,
     ) -> Sent {
         let Ok(segmenter) = Segmenter::new(frames.segments(frame), frame.len(), cut) else {
-            drops.add(Reason::BadOffload, 1);
-            return Sent { counted: 1, ..Sent::default() };
+            return Sent { bad_offload: 1, ..Sent::default() };
         };
         let mut at = Cursor::new(frames.segments(frame));
         at.skip(segmenter.headers_len() as u32);
@@ -141,25 +126,19 @@ impl Room {
                 let len = segmenter.write(index, sum(payload.clone()), part);
                 let segments = once(Segment::from(&part[..len])).chain(payload);
                 if !burst.push_segments_from(segments, Origin::OTHER) {
-                    if !burst.is_empty() {
-                        // Its payload lies in too many pieces for the rest of this burst.
-                        at = before;
-                        break;
+                    if burst.is_empty() {
+                        return of_message(segmenter.count(), Sent { too_long: sent.too_long + 1, ..sent });
                     }
-                    drops.add(Reason::TooLong, 1);
+                    // Its payload lies in too many pieces for the rest of this burst.
+                    at = before;
+                    break;
                 }
                 index += 1;
             }
-            let some = send_all(&burst, send);
-            some.count_drops(burst.len(), drops);
-            sent = sent.and(some);
+            sent = sent.and(send(burst.frames()));
         }
-        of_message(sent)
+        of_message(segmenter.count(), sent)
     }
-}
-
-fn send_all(burst: &Burst<'_, '_>, send: &mut dyn FnMut(Frames<'_>) -> Sent) -> Sent {
-    if burst.is_empty() { Sent::default() } else { send(burst.frames()) }
 }
 
 fn sum<'a>(pieces: impl Iterator<Item = Segment<'a>>) -> Sum {
@@ -168,17 +147,30 @@ fn sum<'a>(pieces: impl Iterator<Item = Segment<'a>>) -> Sum {
     sum
 }
 
-/// Returns the outcome of a message whose segments had this one: it is held if one of them is, or else sent if one was.
-fn of_message(segments: Sent) -> Sent {
+/// Returns the outcome of a message of which so many segments had this one: it is held if one of them is, or else sent if all were. Of
+/// a message that was not, some may have gone.
+fn of_message(count: u32, segments: Sent) -> Sent {
     // Frames that a stage held before leave with these.
     let released = (-segments.held).max(0) as u32;
-    let outcome = Sent { frames: released, bytes: segments.bytes, held: -(released as i32), ..Sent::default() };
+    let outcome = Sent {
+        frames: released,
+        bytes: segments.bytes,
+        held: -(released as i32),
+        rest: segments.rest,
+        ..Sent::default()
+    };
     if segments.held > 0 {
         Sent { held: 1, ..outcome }
-    } else if segments.frames > released {
-        Sent { frames: released + 1, ..outcome }
-    } else {
+    } else if segments.frames == released + count {
+        Sent { frames: released + 1, completed: 1, ..outcome }
+    } else if segments.too_long > 0 {
+        Sent { too_long: 1, ..outcome }
+    } else if segments.refused > 0 {
+        Sent { refused: 1, ..outcome }
+    } else if segments.counted > 0 {
         Sent { counted: 1, ..outcome }
+    } else {
+        outcome
     }
 }
 

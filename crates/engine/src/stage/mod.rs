@@ -6,8 +6,6 @@
 //! no more than the test of an empty list.
 
 pub(crate) mod aggregate;
-// Its callers follow: ports say what they can do once guests are offered offloads.
-#[cfg_attr(not(test), expect(dead_code))]
 pub(crate) mod complete;
 pub(crate) mod egress;
 pub(crate) mod fault;

@@ -13,7 +13,7 @@ use crate::spec::{MOST_SHARING, PortSpec};
 use crate::stage::aggregate::{Member, PortTraffic, REFUSALS, Relay};
 use crate::stage::order;
 use crate::stage::setup::Setup;
-use crate::stats::{InterfaceStats, QueueStats};
+use crate::stats::{InterfaceStats, OffloadStats, QueueStats};
 use handover::EventNotifier;
 use paflow::AggregationRules;
 use paflow::vxlan::TunnelEnd;
@@ -81,6 +81,7 @@ pub(super) struct PortState {
     /// The socket that others have removed, if they have; frames of the present peer do not need it.
     pub(super) missing: Option<String>,
     pub(super) interface: Option<InterfaceStats>,
+    pub(super) offloads: Option<OffloadStats>,
 }
 
 impl PortState {
@@ -233,6 +234,15 @@ impl PortShared {
 
     pub(super) fn set_interface(&self, interface: InterfaceStats) {
         self.state.lock().unwrap().interface = Some(interface);
+    }
+
+    pub(super) fn set_offloads(&self, offloads: OffloadStats) {
+        self.state.lock().unwrap().offloads = Some(offloads);
+    }
+
+    /// Reports whether faults are injected into frames from the port.
+    pub(super) fn injects_faults(&self) -> bool {
+        self.stages.faults.is_some()
     }
 
     /// Returns the files that the switch uses.

@@ -14,8 +14,8 @@ use crate::port::record::Recorder;
 use crate::queue_id::QueueId;
 use crate::spec::{PortSpec, WorkerSpec};
 use crate::stats::{
-    ExchangeStats, LaneStats, LearningStats, MacEntry, MappingStats, PortState, PortStats, QueueStats, Snapshot,
-    WorkerStats,
+    ExchangeStats, LaneStats, LearningStats, MacEntry, MappingStats, OffloadStats, PortState, PortStats, QueueStats,
+    Snapshot, WorkerStats,
 };
 use crate::worker::{Pulse, STILL};
 use std::sync::Arc;
@@ -87,27 +87,30 @@ impl Topology {
         let state = port.state();
         let stage_drops = port.drops.named();
         let sharing = self.layout.sharing(index);
-        let queues = (0..port.reported()).map(|queue| {
-            let lane = |(lane, &worker): (usize, &usize)| {
-                let stats = port.counters(port.queue(queue).lane(lane)).stats();
-                LaneStats { worker, rx_packets: stats.rx_packets, rx_bytes: stats.rx_bytes }
-            };
-            let lanes = sharing.iter().flat_map(|sharing| sharing.workers.iter().enumerate().map(lane));
-            QueueStats {
-                worker: self.layout.poller(port.queue(queue)),
-                sharing: sharing.map(|sharing| sharing.way.name().into()),
-                lanes: lanes.collect(),
-                ..port.queue_stats(queue)
-            }
-        });
+        let queues: Vec<_> = (0..port.reported())
+            .map(|queue| {
+                let lane = |(lane, &worker): (usize, &usize)| {
+                    let stats = port.counters(port.queue(queue).lane(lane)).stats();
+                    LaneStats { worker, rx_packets: stats.rx_packets, rx_bytes: stats.rx_bytes }
+                };
+                let lanes = sharing.iter().flat_map(|sharing| sharing.workers.iter().enumerate().map(lane));
+                QueueStats {
+                    worker: self.layout.poller(port.queue(queue)),
+                    sharing: sharing.map(|sharing| sharing.way.name().into()),
+                    lanes: lanes.collect(),
+                    ..port.queue_stats(queue)
+                }
+            })
+            .collect();
         PortStats {
             name: port.name.clone(),
             driver: spec.driver.name().into(),
             up: state.up,
             detail: state.shown(),
             interface: state.interface,
+            offloads: OffloadStats::counted(state.offloads, &queues),
             forwarding: self.forwarding(index),
-            queues: queues.collect(),
+            queues,
             drops: by_reason(&stage_drops),
             stage_drops,
             neighbours_answered: port.neighbours_answered(),

@@ -22,7 +22,9 @@ pub use server::Server;
 use crate::config::PartKind;
 use crate::confine::Confined;
 use crate::parts::{Change, Owner, Refusal};
-use engine::stats::{AggregationFlow, AggregationStats, MacEntry, PortState, PortStats, RecordingStats, Snapshot};
+use engine::stats::{
+    AggregationFlow, AggregationStats, MacEntry, OffloadStats, PortState, PortStats, RecordingStats, Snapshot,
+};
 use engine::why::PortWhy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,6 +88,9 @@ pub struct PortSummary {
     /// Capture files that frames of the port are recorded to.
     #[serde(default)]
     pub recordings: Vec<RecordingStats>,
+    /// The work on frames that its peer may leave to the switch and takes over, and frames with such work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offloads: Option<OffloadStats>,
 }
 
 impl From<&PortStats> for PortSummary {
@@ -100,6 +105,7 @@ impl From<&PortStats> for PortSummary {
             owner: Owner::default(),
             labels: BTreeMap::new(),
             recordings: port.recordings.clone(),
+            offloads: port.offloads.clone(),
         }
     }
 }

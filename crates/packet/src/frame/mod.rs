@@ -130,10 +130,16 @@ impl<'a> Frame<'a> {
         self.origin.is_chain().then_some(self.origin.place as u8)
     }
 
+    /// Reports whether it lies alone in a guest's chain of several buffers ([`Origin::SPREAD`]).
+    #[inline(always)]
+    pub fn is_spread(&self) -> bool {
+        self.origin.place == Origin::SPREAD.place
+    }
+
     /// Reports whether it is all that lies in a guest's chain, of one buffer or of several ([`Origin::SPREAD`]).
     #[inline(always)]
     pub fn is_alone(&self) -> bool {
-        self.origin.is_chain() || self.origin.place == Origin::SPREAD.place
+        self.origin.is_chain() || self.is_spread()
     }
 
     /// Returns the work on the frame that its sender left to others.

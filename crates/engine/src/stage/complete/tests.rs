@@ -92,17 +92,16 @@ impl Receiver {
 
     /// Sends frames, which lie in pieces of this length. Returns what became of them, and the drops.
     fn send(&mut self, frames: &[Described], piece: usize) -> (Sent, Vec<(String, u64)>) {
-        let (mut storage, drops) = (Box::<BurstStorage>::default(), Drops::default());
+        let mut storage = Box::<BurstStorage>::default();
         let mut burst = storage.start();
         for (frame, offload) in frames {
             assert!(burst.push_segments(frame.chunks(piece).map(Segment::from)));
             burst.leave(*offload);
         }
-        let sent = Completer::default().complete(burst.frames(), self.can, &drops, |frames| self.transmit(frames));
-        let counted = Drops::default();
-        sent.count_drops(frames.len(), &counted);
-        let all = drops.named().into_iter().chain(counted.named());
-        (sent, all.collect())
+        let sent = Completer::default().complete(burst.frames(), self.can, |frames| self.transmit(frames));
+        let drops = Drops::default();
+        sent.count_drops(frames.len(), &drops);
+        (sent, drops.named().into_iter().collect())
     }
 }
 
@@ -134,7 +133,7 @@ fn who_can_do_nothing_gets_complete_frames_in_order() {
     for piece in [61, 1_000_000] {
         let mut receiver = Receiver::new(Offloads::NONE);
         let (sent, drops) = receiver.send(&frames, piece);
-        assert_eq!((sent.frames, sent.counted, drops), (6, 0, vec![]));
+        assert_eq!((sent.frames, sent.completed, sent.passed_on, drops), (6, 4, 0, vec![]));
         let lengths: Vec<_> = receiver.got.iter().map(|(frame, _)| payload(frame).len()).collect();
         assert_eq!(lengths, [100, 10, 1000, 1000, 500, 11, 100, 100, 50, 60_000]);
         assert_eq!(receiver.bursts, [2, 3, 1, 3, 1]);
@@ -153,6 +152,7 @@ fn who_only_finishes_checksums_gets_complete_segments() {
     let works: Vec<_> = receiver.got.iter().map(|(_, offload)| offload.work()).collect();
     let left = Work::Checksum { start: 34, offset: 16 };
     assert_eq!((sent.frames, works), (3, vec![left, Work::Nothing, Work::Nothing, left]));
+    assert_eq!((sent.completed, sent.passed_on), (1, 2));
     assert_eq!((&receiver.got[0], &receiver.got[3]), (&frames[0], &frames[2]));
     assert_eq!([1, 2].map(|index| payload(&receiver.got[index].0).len()), [100, 100]);
 }
@@ -191,7 +191,7 @@ fn descriptions_that_do_not_fit_are_drops_of_their_own_reason() {
     let frames = [whole(1), changed, whole(2), outside, unfinished_tcp(3)];
     let mut receiver = Receiver::new(Offloads::NONE);
     let (sent, drops) = receiver.send(&frames, 1000);
-    assert_eq!((sent.frames, sent.counted, drops), (3, 2, vec![("bad-offload".to_owned(), 2)]));
+    assert_eq!((sent.frames, sent.bad_offload, drops), (3, 2, vec![("bad-offload".to_owned(), 2)]));
     assert_eq!(receiver.got.iter().map(|(frame, _)| payload(frame).len()).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
@@ -202,9 +202,20 @@ fn held_segments_make_a_held_message() {
     assert_eq!((sent.frames, sent.held, drops), (0, 1, vec![]));
     // Two frames that were held before leave with the three segments; then with no segment at all.
     let segments = Sent { frames: 5, bytes: 900, held: -2, ..Sent::default() };
-    assert_eq!(super::of_message(segments), Sent { frames: 3, ..segments });
-    let none = Sent { frames: 2, bytes: 400, held: -2, counted: 3, ..Sent::default() };
-    assert_eq!(super::of_message(none), Sent { counted: 1, ..none });
+    assert_eq!(super::of_message(3, segments), Sent { frames: 3, completed: 1, ..segments });
+    let none = Sent { frames: 2, bytes: 400, held: -2, refused: 3, ..Sent::default() };
+    assert_eq!(super::of_message(3, none), Sent { refused: 1, ..none });
+}
+
+#[test]
+fn a_message_that_lost_a_segment_is_a_drop() {
+    for (takes, sent_frames) in [(2, 1), (3, 2)] {
+        let mut receiver = Receiver { takes, ..Receiver::new(Offloads::NONE) };
+        let (sent, drops) = receiver.send(&[whole(1), message(300, 100)], 1000);
+        let lost = if sent_frames == 1 { vec![("busy".to_owned(), 1)] } else { vec![] };
+        assert_eq!((sent.frames, drops), (sent_frames, lost));
+        assert_eq!(receiver.got.len(), 1 + takes.min(3));
+    }
 }
 
 proptest! {
@@ -223,22 +234,14 @@ proptest! {
             2 => message(payload + usize::from(size), size),
             _ => datagrams(payload + usize::from(size), size),
         }).collect();
-        let expected: usize = frames.iter().map(|(frame, offload)| match offload.work() {
-            Work::Cut(cut) if !can.has(offload.needs()) => {
-                (frame.len() - usize::from(cut.start + cut.header)).div_ceil(cut.size.into())
-            }
-            _ => 1,
-        }).sum();
         let mut receiver = Receiver { takes, ..Receiver::new(can) };
         let (sent, drops) = receiver.send(&frames, piece);
         let dropped: u64 = drops.iter().map(|(_, count)| count).sum();
         prop_assert!(drops.iter().all(|(name, _)| name == "busy"));
-        // All segments were sent or counted.
-        prop_assert_eq!(receiver.got.len() as u64 + dropped, expected as u64);
+        prop_assert_eq!(u64::from(sent.frames) + dropped, frames.len() as u64);
         prop_assert_eq!(sent.bytes, receiver.got.iter().map(|(frame, _)| frame.len() as u64).sum::<u64>());
-        prop_assert!(sent.frames as usize <= frames.len());
         if takes == MAX_BURST {
-            prop_assert_eq!((sent.frames as usize, dropped), (frames.len(), 0));
+            prop_assert_eq!(dropped, 0);
         }
         for (frame, offload) in &receiver.got {
             if offload.is_none() {
