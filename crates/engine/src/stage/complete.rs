@@ -112,16 +112,15 @@ impl Room {
         let Ok(segmenter) = Segmenter::new(frames.segments(frame), frame.len(), cut) else {
             return Sent { bad_offload: 1, ..Sent::default() };
         };
-        let mut at = Cursor::new(frames.segments(frame));
-        at.skip(segmenter.headers_len() as u32);
         let (mut index, mut sent) = (0, Sent::default());
         while index < segmenter.count() {
             let mut burst = self.storage.start();
+            let mut at = Cursor::new(frames.segments(frame));
+            at.skip(segmenter.payload(index).start);
             for part in &mut self.parts {
                 if index == segmenter.count() || burst.is_full() {
                     break;
                 }
-                let before = at.clone();
                 let payload = at.take(segmenter.payload(index).len() as u32);
                 let len = segmenter.write(index, sum(payload.clone()), part);
                 let segments = once(Segment::from(&part[..len])).chain(payload);
@@ -130,7 +129,6 @@ impl Room {
                         return of_message(segmenter.count(), Sent { too_long: sent.too_long + 1, ..sent });
                     }
                     // Its payload lies in too many pieces for the rest of this burst.
-                    at = before;
                     break;
                 }
                 index += 1;
