@@ -316,8 +316,9 @@ impl<'q> Burst<'_, 'q> {
 
     /// Notes the work that `left` returns of each frame from the one at `first` on, and removes frames for which it returns `None`.
     pub fn describe(&mut self, first: usize, mut left: impl FnMut(&Frame<'_>) -> Option<Offload>) {
-        let mut kept = first.min(self.frames);
-        for i in kept..self.frames {
+        let first = first.min(self.frames);
+        let mut kept = first;
+        for i in first..self.frames {
             // SAFETY: `put` wrote the entries before `frames`, and `Filling` did.
             let mut frame = unsafe { self.storage.frames[i].assume_init() };
             match left(&frame) {
