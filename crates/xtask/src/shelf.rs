@@ -184,14 +184,21 @@ mod tests {
     #[test]
     fn there_are_as_many_at_once_as_processors_for_them() {
         let shelf = shelf([("nf: ports", 9.0, 0.9), ("engine: ports", 5.0, 0.9), ("e2e: ports", 2.0, 0.9)]);
-        shelf.put([library_of("xsk")]);
         let first = [0; 3].map(|_| take(&shelf));
+        shelf.put([library_of("xsk")]);
         assert!(!has_room(&shelf));
         std::thread::scope(|scope| {
             let last = scope.spawn(|| shelf.take().unwrap().name());
             drop(first);
             assert_eq!(last.join().unwrap(), "xsk: ports");
         });
+    }
+
+    #[test]
+    fn one_whose_length_is_unknown_does_not_begin_last() {
+        let shelf = shelf([("nf: ports", 9.0, 0.5)]);
+        shelf.put([library_of("xsk")]);
+        assert_eq!(take(&shelf).name(), "xsk: ports");
     }
 
     #[test]
