@@ -6,7 +6,6 @@ use crate::command::Context;
 use crate::cost::{Cost, clock};
 use crate::failure::Failure;
 use crate::steps::Tier;
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
@@ -88,8 +87,12 @@ fn last(context: &Context, tier: Tier) -> Option<BTreeMap<String, Cost>> {
 
 /// Formats a table: a line for each name.
 fn json(table: &BTreeMap<String, Cost>) -> String {
-    let lines = table.iter().map(|(name, cost)| format!("  {}: {}", json!(name), json!(cost)));
-    format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"))
+    let text = |part: serde_json::Result<String>| part.expect("text and numbers");
+    let line = |name: &String, cost: &Cost| {
+        format!("  {}: {}", text(serde_json::to_string(name)), text(serde_json::to_string(cost)))
+    };
+    let lines: Vec<_> = table.iter().map(|(name, cost)| line(name, cost)).collect();
+    format!("{{\n{}\n}}\n", lines.join(",\n"))
 }
 
 /// Stores the durations of the last runs.
@@ -125,7 +128,7 @@ mod tests {
     fn a_table_has_a_line_for_each_name() {
         let Durations(table) = Durations::of_last([("clippy", 60.0, 2.0), ("fmt", 5.0, 1.0)]);
         let text = json(&table);
-        assert!(text.starts_with("{\n  \"clippy\": {\"processors\":2.0,\"seconds\":60.0},\n"), "{text}");
+        assert!(text.starts_with("{\n  \"clippy\": {\"seconds\":60.0,\"processors\":2.0},\n"), "{text}");
         assert_eq!(serde_json::from_str::<BTreeMap<String, Cost>>(&text).unwrap(), table);
     }
 }

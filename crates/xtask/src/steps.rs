@@ -111,7 +111,7 @@ const STEPS: &[Step] = &[
         name: "loom",
         about: "models of state that threads share without locks",
         tier: Tier::Verify,
-        lane: 1,
+        lane: 0,
         needs: &[],
         run: |context, _| proofs::loom(context),
     },
@@ -245,13 +245,7 @@ pub fn run(context: &Context, selection: Selection<'_>) -> Result<(), Failure> {
 }
 
 /// Prints how long everything took, and how many tests passed.
-fn sum_up(
-    context: &Context,
-    outcomes: &[Outcome],
-    all: Duration,
-    tier: Tier,
-    is_whole: bool,
-) -> Result<(), Failure> {
+fn sum_up(context: &Context, outcomes: &[Outcome], all: Duration, tier: Tier, is_whole: bool) -> Result<(), Failure> {
     let (stored, mut now) = (Durations::stored(context)?, Durations::default());
     let mut line = |name: &str, cost| {
         now.add(name, cost);
