@@ -5,7 +5,7 @@
 use crate::command::Context;
 use crate::cost::{Cost, clock};
 use crate::failure::Failure;
-use crate::steps::Tier;
+use crate::tier::Tier;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;

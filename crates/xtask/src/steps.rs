@@ -9,37 +9,13 @@ use crate::durations::Durations;
 use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
+use crate::tier::Tier;
 use crate::tools::{Need, prepare};
 use crate::{arm64, dependencies, dpdk_current, fuzz, instructions, passt_current, platforms, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for all fuzzers, two or three each: enough to see that they run and to find obvious breakage.
 const FUZZ_SECONDS: u32 = 30;
-
-/// A list of steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
-    /// All that anybody runs after a change.
-    Test,
-    /// Checks that a maintainer and continuous integration run besides.
-    Verify,
-}
-
-impl Tier {
-    pub fn name(self) -> &'static str {
-        match self {
-            Tier::Test => "test",
-            Tier::Verify => "verify",
-        }
-    }
-
-    fn command(self) -> &'static str {
-        match self {
-            Tier::Test => "cargo xtask test",
-            Tier::Verify => "cargo xtask verify",
-        }
-    }
-}
 
 /// State that the steps of a run share.
 struct Shared {
