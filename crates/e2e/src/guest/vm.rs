@@ -79,7 +79,7 @@ impl Builder {
         self
     }
 
-    /// Adds an IOMMU: programs can drive devices then ([`Vm::bind_vfio`]).
+    /// Adds an IOMMU: programs can drive devices then ([`Vm::bind`]).
     pub fn iommu(mut self) -> Self {
         self.iommu = true;
         self
@@ -272,12 +272,12 @@ impl Vm {
         Ok(outcome.output.trim_end_matches('\n').to_owned())
     }
 
-    /// Leaves the emulated device with this number to the machine's programs, with a kernel for that; returns its PCI address.
-    pub fn bind_vfio(&self, number: usize) -> Result<String> {
+    /// Leaves the emulated device with this number to the machine's programs, by a driver of a kernel for that; returns its PCI address.
+    pub fn bind(&self, driver: &str, number: usize) -> Result<String> {
         let address = pci_address(number);
         self.check(&format!(
-            "echo vfio-pci >/sys/bus/pci/devices/{address}/driver_override && \
-             echo {address} >/sys/bus/pci/drivers_probe && test -d /sys/bus/pci/drivers/vfio-pci/{address}"
+            "echo {driver} >/sys/bus/pci/devices/{address}/driver_override && \
+             echo {address} >/sys/bus/pci/drivers_probe && test -d /sys/bus/pci/drivers/{driver}/{address}"
         ))?;
         Ok(address)
     }

@@ -70,11 +70,13 @@ fn a_split_and_a_packed_machine_talk() -> Result<()> {
     Ok(())
 }
 
+/// One of them has its socket itself.
 #[test]
 fn machines_with_two_queue_pairs_talk() -> Result<()> {
     let home = Home::new();
-    let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
-    let nics = [Nic::new(home.socket("a")).queues(2), Nic::new(home.socket("b")).queues(2).packed()];
+    let millrace = home.start((vhost_user("a"), vhost_user_by("b", Side::Client), joined(["a", "b"])));
+    let [a, b] = ["a", "b"].map(|name| Nic::new(home.socket(name)).queues(2));
+    let nics = [a, b.server().packed().queue_size(512)];
     let (a, b) = two_machines(&home, &millrace, nics)?;
     for vm in [&a, &b] {
         assert_eq!(vm.check("ls -d /sys/class/net/eth0/queues/rx-* | wc -l")?, "2");
