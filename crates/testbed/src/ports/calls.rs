@@ -103,7 +103,7 @@ fn pass(mut exchange: Exchange, is_over: &AtomicBool) -> Result<Tally> {
 /// Returns the times of additions and of removals.
 fn change(subject: &mut Subject, stays: bool, ports: u32, interrupt: &Interrupt) -> Result<[Vec<f64>; 2]> {
     let mut caller = subject.caller(stays)?;
-    let mut timed = |act: &mut dyn FnMut(&str) -> Result<()>| {
+    let timed = |act: &mut dyn FnMut(&str) -> Result<()>| {
         let one = |number: u32| {
             interrupt.check()?;
             let began = Instant::now();

@@ -206,14 +206,6 @@ impl Subject {
             }
         }
     }
-
-    /// Returns its version, if that is not Millrace's.
-    pub fn version(&self) -> Option<String> {
-        match &self.running {
-            Running::Millrace(_) => None,
-            Running::Ovs(switch) => switch.version(),
-        }
-    }
 }
 
 /// A switch, or why it did not start.
