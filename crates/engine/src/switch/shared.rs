@@ -35,7 +35,7 @@ pub(super) struct CommonParts<'s> {
 }
 
 /// Counters of the lanes of one queue.
-type Lanes = [Arc<QueueCounters>; MOST_SHARING];
+type Lanes = Box<[Arc<QueueCounters>; MOST_SHARING]>;
 
 /// Shared state of one port.
 pub(super) struct PortShared {

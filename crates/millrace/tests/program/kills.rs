@@ -50,9 +50,9 @@ fn kill_before(step: usize, switch: &mut Millrace, (method, params): Call) -> (b
     for awaited in [libc::SYS_ppoll, libc::SYS_read] {
         while halt.next_call().unwrap() != awaited {}
     }
-    let mut steps = std::iter::from_fn(|| Some(halt.next_call().unwrap())).filter(|call| !INSIDE.contains(call));
+    let steps = std::iter::from_fn(|| Some(halt.next_call().unwrap())).filter(|call| !INSIDE.contains(call));
     // When it has answered, it waits for the next call.
-    let call = steps.by_ref().take_while(|&call| call != libc::SYS_ppoll).nth(step);
+    let call = steps.take_while(|&call| call != libc::SYS_ppoll).nth(step);
     switch.daemon.signal(Signal::KILL).unwrap();
     drop(halt);
     (caller.join().unwrap().0, call)
