@@ -175,7 +175,10 @@ impl PortShared {
     /// Returns the counters of a queue, with those of its lanes.
     pub(super) fn queue_stats(&self, queue: usize) -> QueueStats {
         let lanes = self.lanes.get(queue).and_then(|lanes| lanes.get());
-        lanes.into_iter().flatten().fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
+        lanes
+            .into_iter()
+            .flat_map(|lanes| lanes.iter())
+            .fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
     }
 
     /// Returns the ends of mappings that its queues are.
