@@ -34,7 +34,7 @@ pub(super) struct CommonParts<'s> {
     pub(super) files: &'s Arc<FileUses>,
 }
 
-/// Counters of the lanes of one queue.
+/// Counters of the lanes of one queue, apart from the queue: few queues ever have lanes.
 type Lanes = Box<[Arc<QueueCounters>; MOST_SHARING]>;
 
 /// Shared state of one port.
