@@ -33,6 +33,7 @@ pub struct Builder {
     accel: Option<Accel>,
     contents: Contents,
     iommu: bool,
+    reboots: bool,
     qemu: Qemu,
 }
 
@@ -85,6 +86,12 @@ impl Builder {
         self
     }
 
+    /// Lets it boot again ([`Vm::reboot`]). Otherwise QEMU ends then, as it does after a panic.
+    pub fn reboots(mut self) -> Self {
+        self.reboots = true;
+        self
+    }
+
     /// Sets the QEMU that runs it; the default is the installed one.
     pub fn qemu(mut self, qemu: Qemu) -> Self {
         self.qemu = qemu;
@@ -128,7 +135,7 @@ impl Builder {
         arguments.push_str(accel.kernel_arguments());
         let mut command = self.qemu.command();
         command
-            .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"])
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"])
             .args(accel.arguments())
             .args(["-machine", "q35,memory-backend=mem"])
             .args(["-m", &format!("{memory}M"), "-smp", &processors.to_string()])
@@ -140,6 +147,9 @@ impl Builder {
             .arg(kernel.vmlinux())
             .arg("-initrd")
             .arg(initrd);
+        if !self.reboots {
+            command.arg("-no-reboot");
+        }
         if self.iommu {
             // Before all devices, which are behind it. Programs map memory at its virtual addresses, which have 48 bits.
             command.args(["-device", "intel-iommu,aw-bits=48,caching-mode=on"]);
@@ -191,6 +201,7 @@ impl Vm {
             accel: None,
             contents: Contents::default(),
             iommu: false,
+            reboots: false,
             qemu: Qemu::default(),
         }
     }
@@ -280,6 +291,12 @@ impl Vm {
              echo {address} >/sys/bus/pci/drivers_probe && test -d /sys/bus/pci/drivers/{driver}/{address}"
         ))?;
         Ok(address)
+    }
+
+    /// Has the guest boot again, in the same QEMU; see [`Vm::wait_ready`].
+    pub fn reboot(&self) -> Result<()> {
+        self.agent.forget();
+        self.agent.start("reboot -f").map(drop)
     }
 
     /// Powers off the guest and waits for QEMU to end.

@@ -101,10 +101,17 @@ fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
     host.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
     let nic = Nic::new(home.socket("a"));
     let mac = nic.mac_address().to_owned();
-    let vm = Vm::builder("a").nic(nic).spawn(&kernel)?;
+    let vm = Vm::builder("a").nic(nic).reboots().spawn(&kernel)?;
     vm.wait_ready(guest::READY)?;
     vm.set_address("eth0", "192.0.2.2/24")?;
     assert_eq!(vm.ping("192.0.2.1", 3)?.received, 3);
+    // Its port stays, and serves it again.
+    let received = millrace.port("a").rx();
+    vm.reboot()?;
+    vm.wait_ready(guest::READY)?;
+    vm.set_address("eth0", "192.0.2.2/24")?;
+    assert_eq!(vm.ping("192.0.2.1", 3)?.received, 3);
+    assert!(millrace.port("a").rx() > received);
     host.run("ping", &["-c", "3", "-i", "0.2", "-W", "2", "192.0.2.2"])?;
 
     transfer::move_both_ways(&host, &vm, ["192.0.2.1", "192.0.2.2"], FILE, &home)?;

@@ -11,6 +11,7 @@ mod guests;
 mod holes;
 mod hostile;
 mod interfaces;
+mod reboot;
 mod reconnect;
 mod reload;
 mod rings;

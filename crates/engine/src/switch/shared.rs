@@ -34,8 +34,8 @@ pub(super) struct CommonParts<'s> {
     pub(super) files: &'s Arc<FileUses>,
 }
 
-/// Counters of the lanes of one queue.
-type Lanes = [Arc<QueueCounters>; MOST_SHARING];
+/// Counters of the lanes of one queue, apart from the queue: few queues ever have lanes.
+type Lanes = Box<[Arc<QueueCounters>; MOST_SHARING]>;
 
 /// Shared state of one port.
 pub(super) struct PortShared {
@@ -176,7 +176,10 @@ impl PortShared {
     /// Returns the counters of a queue, with those of its lanes.
     pub(super) fn queue_stats(&self, queue: usize) -> QueueStats {
         let lanes = self.lanes.get(queue).and_then(|lanes| lanes.get());
-        lanes.into_iter().flatten().fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
+        lanes
+            .into_iter()
+            .flat_map(|lanes| lanes.iter())
+            .fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
     }
 
     /// Returns the ends of mappings that its queues are.

@@ -3,6 +3,7 @@
 mod capabilities;
 mod confinement;
 mod descriptors;
+mod kills;
 mod mirror;
 mod outputs;
 mod parts;
