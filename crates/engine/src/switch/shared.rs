@@ -77,6 +77,8 @@ struct Recordings {
 #[derive(Clone, Default)]
 pub(super) struct PortState {
     pub(super) up: bool,
+    /// Whether peers can connect to its socket, or one is connected.
+    pub(super) open: bool,
     pub(super) detail: String,
     /// The socket that others have removed, if they have; frames of the present peer do not need it.
     pub(super) missing: Option<String>,
@@ -221,6 +223,16 @@ impl PortShared {
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
         let mut state = self.state.lock().unwrap();
         (state.up, state.detail) = (up, detail.into());
+    }
+
+    /// Sets the state of a port that is not open, for this reason.
+    pub(super) fn set_closed(&self, why: impl Into<String>) {
+        self.set_open(false);
+        self.set_state(false, why);
+    }
+
+    pub(super) fn set_open(&self, open: bool) {
+        self.state.lock().unwrap().open = open;
     }
 
     /// Sets what the port misses; reports whether that is news.

@@ -3,7 +3,6 @@
 use super::Switch;
 use super::layout::{Domain, Joined, Senders};
 use super::mapping::Mapping;
-use super::open::Connection;
 use super::shared::PortShared;
 use super::topology::Topology;
 use crate::clock::{self, Cycles};
@@ -50,15 +49,12 @@ impl Switch {
         }
     }
 
-    /// Returns the state of a port, if it is there.
+    /// Returns the state of a port, if it is there. Does not wait for a change that is under way.
     pub fn port_state(&self, name: &str) -> Option<PortState> {
-        // Waits for a change that is under way: it may be about to open the port.
-        let open = self.inner.open.lock().unwrap();
         let topology = self.inner.topology();
         let port = topology.layout.ports.iter().find(|port| port.name == name)?;
         let state = port.state();
-        let is_open = state.up || open.connections.get(&port.id).is_some_and(Connection::is_open);
-        Some(PortState { up: state.up, open: is_open, detail: state.shown() })
+        Some(PortState { up: state.up, open: state.up || state.open, detail: state.shown() })
     }
 
     /// Returns the MAC tables of all bridges.

@@ -225,6 +225,21 @@ fn a_worker_that_hangs_takes_nobody_with_it() {
     drop(guests);
 }
 
+/// A change may take long, as it waits for workers and guests.
+#[test]
+fn readers_do_not_wait_for_a_change() {
+    let home = tempfile::tempdir().unwrap();
+    let switch = Arc::new(switch(home.path()));
+    let reader = switch.clone();
+    let _change = switch.inner.open.lock().unwrap();
+    let (state, absent) = ends("reading", move || {
+        let _ = (reader.snapshot(), reader.macs(), reader.why("a"), reader.aggregation_flows());
+        (reader.port_state("a"), reader.port_state("x"))
+    });
+    let state = state.unwrap();
+    assert!(state.open && !state.up && absent.is_none(), "{state:?}");
+}
+
 #[test]
 fn a_worker_that_goes_on_serves_its_guests_again() {
     let home = tempfile::tempdir().unwrap();
