@@ -76,6 +76,10 @@ impl Site for PortSite {
         self.shared.set_state(up, detail);
     }
 
+    fn set_guest(&self, guest: Result<(), String>) {
+        self.shared.set_guest(guest);
+    }
+
     fn set_open(&self, open: bool) {
         self.shared.set_open(open);
     }

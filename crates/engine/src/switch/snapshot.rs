@@ -59,10 +59,16 @@ impl Switch {
 
     /// Returns the MAC tables of all bridges.
     pub fn macs(&self) -> Vec<MacEntry> {
-        let topology = self.inner.topology();
+        self.inner.topology().macs()
+    }
+}
+
+impl Topology {
+    /// Returns the MAC tables of all bridges.
+    pub(super) fn macs(&self) -> Vec<MacEntry> {
         let now = clock::seconds();
         let mut entries = Vec::new();
-        for (spec, bridge, places) in topology.bridges() {
+        for (spec, bridge, places) in self.bridges() {
             let known = bridge.table.entries(now).into_iter();
             // Ports that have come since are not in this topology.
             let known = known.filter_map(|e| Some((e, (*places.get(usize::from(e.port))?)?)));
@@ -70,15 +76,13 @@ impl Switch {
                 bridge: spec.name.clone(),
                 mac: e.mac.to_string(),
                 vlan: e.vlan,
-                port: topology.layout.ports[port].name.clone(),
+                port: self.layout.ports[port].name.clone(),
                 age_seconds: e.seen.map(|s| now.wrapping_sub(s).into()),
             }));
         }
         entries
     }
-}
 
-impl Topology {
     fn port_stats(&self, index: usize, port: &PortShared, spec: &PortSpec) -> PortStats {
         let state = port.state();
         let stage_drops = port.drops.named();

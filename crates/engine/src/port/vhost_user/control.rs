@@ -73,7 +73,8 @@ impl Backend {
             withheld,
             exchange: site.exchange().and_then(ExchangeMember::offered),
         };
-        let service = Service::spawn(options, Arc::new(VhostPort::new(site.clone(), *mode))).map_err(|e| e.to_string())?;
+        let service =
+            Service::spawn(options, Arc::new(VhostPort::new(site.clone(), *mode))).map_err(|e| e.to_string())?;
         if *mode == Mode::Server {
             site.set_open(true);
         }
@@ -116,13 +117,7 @@ struct VhostPort {
 impl VhostPort {
     fn new(site: Arc<dyn Site>, mode: Mode) -> VhostPort {
         site.set_state(false, "no guest is connected".into());
-        VhostPort {
-            site,
-            running: Mutex::default(),
-            detail: Mutex::default(),
-            mode,
-            seat: Mutex::default(),
-        }
+        VhostPort { site, running: Mutex::default(), detail: Mutex::default(), mode, seat: Mutex::default() }
     }
 
     /// Returns how a queue takes part in an exchange, if its function does.
@@ -145,6 +140,7 @@ impl backend::Queues for VhostPort {
         if self.mode == Mode::Client {
             self.site.set_open(true);
         }
+        self.site.set_guest(Ok(()));
         *self.detail.lock().unwrap() = "connected".into();
         self.update();
     }
@@ -260,6 +256,7 @@ impl backend::Queues for VhostPort {
         *self.seat.lock().unwrap() = None;
         *self.detail.lock().unwrap() = format!("no guest is connected; the last one left: {reason}");
         self.update();
+        self.site.set_guest(Err(reason.to_owned()));
     }
 
     fn describe(&self, line: String) {
