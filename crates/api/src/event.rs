@@ -35,7 +35,7 @@ pub enum EventKind {
         /// Its name.
         port: String,
     },
-    /// Frames cannot pass a port: it has opened and waits for its peer, or was up before.
+    /// Frames cannot pass a port: it waits for its peer, could not be opened, or was up before.
     PortDown {
         /// Its name.
         port: String,

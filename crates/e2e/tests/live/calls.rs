@@ -1,8 +1,8 @@
 //! Ports that come and go by calls, beside guests that are not affected.
 
+use api::event::EventKind;
 use api::request::{EventsFollow, PortAdd, PortDel};
 use client::{Client, keys};
-use api::event::EventKind;
 use e2e::live::Live;
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, SOON, wait_for};
@@ -86,7 +86,10 @@ fn followers_hear_of_guests_and_of_addresses() {
     wait("it moves", &|kind| matches!(kind, EventKind::AddressMoved { from, port, .. } if from == "a" && port == "b"));
     drop(a);
     let down = wait("a is down", &|kind| matches!(kind, EventKind::PortDown { .. }));
-    assert!(matches!(&down, EventKind::PortDown { port, reason } if port == "a" && reason.contains("do not run")), "{down:?}");
+    assert!(
+        matches!(&down, EventKind::PortDown { port, reason } if port == "a" && reason.contains("do not run")),
+        "{down:?}"
+    );
     wait("the guest of a left", &|kind| matches!(kind, EventKind::GuestDisconnected { port, .. } if port == "a"));
     drop(b);
     wait("it is forgotten", &|kind| matches!(kind, EventKind::AddressForgotten { port, .. } if port == "b"));

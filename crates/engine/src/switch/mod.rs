@@ -16,11 +16,11 @@ mod reload;
 mod shared;
 mod site;
 mod snapshot;
+mod state;
 mod tags;
 mod tenancy;
 #[cfg(test)]
 mod tests;
-mod told;
 mod topology;
 mod watchdog;
 mod why;

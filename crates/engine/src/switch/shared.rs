@@ -1,7 +1,7 @@
 //! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
 use super::mapping::Ends;
-use super::told::Told;
+use super::state::{PortState, Told};
 use crate::answers::Answers;
 use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
@@ -75,30 +75,6 @@ struct Recordings {
     own: Option<Recorder>,
     /// Of all of its frames.
     all: Option<Recorder>,
-}
-
-/// Reported state of a port. Its detail is empty until it is set.
-#[derive(Clone, Default)]
-pub(super) struct PortState {
-    pub(super) up: bool,
-    /// Whether a guest is connected.
-    pub(super) guest: bool,
-    /// Reason for which the last guest left.
-    pub(super) guest_left: String,
-    /// Whether peers can connect to its socket, or one is connected.
-    pub(super) open: bool,
-    pub(super) detail: String,
-    /// The socket that others have removed, if they have; frames of the present peer do not need it.
-    pub(super) missing: Option<String>,
-    pub(super) interface: Option<InterfaceStats>,
-}
-
-impl PortState {
-    /// Returns the state in one line of text.
-    pub(super) fn shown(&self) -> String {
-        let missing = self.missing.as_deref();
-        [self.detail.as_str()].into_iter().chain(missing).collect::<Vec<_>>().join("; ")
-    }
 }
 
 impl PortShared {

@@ -94,8 +94,8 @@ in one line. The names of events and of their fields stay the same; later versio
 - **Losses.** The switch keeps the last 4096 events (actions in an event count as events, too). A client that reads more slowly than they come holds
   up nobody: it misses some, and `lost` tells it how many. One that does not read at all is disconnected after an hour. 32 clients can follow at a
   time.
-- **Ports that change all the time** are told of eight times at once, and then once a second in the state that they have then: no guest can push
-  others' events out.
+- **Ports that change all the time** have eight events a second at most, and the last one has the state that the port is in then: no guest can
+  push others' events out.
 - **Addresses** are only told to those who ask for them (`learned`, `--learned`): the switch then compares its tables, every second at most. They are
   neither numbered nor kept: `mac` returns the present ones. Mappings are looked at every second, too.
 
@@ -157,7 +157,8 @@ pub fn page() -> String {
 fn events(out: &mut String, schema: &Value) {
     let _ = write!(out, "\n{EVENTS}| event | fields | meaning |\n|---|---|---|\n");
     for event in schema["oneOf"].as_array().into_iter().flatten() {
-        let required = |name: &str| event["required"].as_array().is_some_and(|list| list.iter().any(|other| other == name));
+        let required =
+            |name: &str| event["required"].as_array().is_some_and(|list| list.iter().any(|other| other == name));
         let fields = event["properties"].as_object().into_iter().flatten().filter(|(name, _)| *name != "event");
         let shown = |(name, _): (&String, _)| format!("`{name}`{}", if required(name) { "" } else { "?" });
         let fields: Vec<_> = fields.map(shown).collect();
@@ -223,6 +224,26 @@ mod tests {
             assert!(api.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
         }
         assert_eq!(api["methods"].as_array().unwrap().len(), METHODS.len());
+    }
+
+    /// Sections of the configuration and types of the API stand side by side.
+    #[test]
+    fn no_two_schemas_have_one_name() {
+        let api = openrpc();
+        for (name, section) in schema()["$defs"].as_object().unwrap() {
+            assert_eq!(api["components"]["schemas"][name], moved(section.clone()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_page_lists_each_event_with_its_fields() {
+        let page = page();
+        assert!(page.contains("| `worker-hung` | `worker`, `place`, `seconds` | A worker makes no rounds"), "{page}");
+        assert!(
+            page.contains("| `mapping-changed` | `from`, `to`, `zero_copy`, `reason`? |") && !page.contains("unknown")
+        );
+        let listed = page.lines().skip_while(|line| *line != "| event | fields | meaning |").skip(2);
+        assert_eq!(listed.take_while(|line| line.starts_with("| `")).count(), 18);
     }
 
     #[test]

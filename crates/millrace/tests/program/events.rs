@@ -94,7 +94,10 @@ fn events_are_listed_and_followed() {
     assert_eq!(end(&mut switch, Signal::TERM), 0);
     let rest = followed.lines.by_ref().count();
     let ended = followed.child.wait_with_output().unwrap();
-    assert!(ended.status.code() == Some(1) && text(&ended.stderr).contains("closed the connection"), "{rest} {ended:?}");
+    assert!(
+        ended.status.code() == Some(1) && text(&ended.stderr).contains("closed the connection"),
+        "{rest} {ended:?}"
+    );
 
     // One who comes back to another switch gets all of its events.
     let mut switch = start(directory.path(), two_sinks());

@@ -253,6 +253,15 @@ fn a_worker_that_goes_on_serves_its_guests_again() {
     wait_for("the watchdog", || switch.snapshot().workers[0].hung_seconds.is_none().then_some(()));
     wait_for("the guest to come back", || switch.port("a").up.then_some(()));
     switch.passes("a");
+    // Those who follow the events know.
+    wait_for("the events", || {
+        let kinds: Vec<_> = switch.events().list(None, None).into_iter().map(|event| event.kind).collect();
+        let hung = kinds.iter().position(|kind| {
+            matches!(kind, EventKind::WorkerHung { worker: 0, place, seconds } if place.contains("\"b\" queue 0") && *seconds >= 1.0)
+        })?;
+        let recovered = |kind: &EventKind| matches!(kind, EventKind::WorkerRecovered { worker: 0, .. });
+        kinds[hung..].iter().any(recovered).then_some(())
+    });
     switch.reload(Spec::default()).unwrap();
     is_dropped.recv_timeout(END).unwrap();
     drop(guests);

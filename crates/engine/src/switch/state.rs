@@ -1,20 +1,44 @@
-//! What followers of the events know of a port. Changes are told at once, unless the port changes all the time: then it is told
-//! of at intervals, in the state that it has then. So a guest cannot push others' events out of the log.
+//! The state of a port that users see, and what those who follow the events know of it.
 
-use super::shared::PortState;
 use crate::events::Events;
+use crate::stats::InterfaceStats;
 use api::event::EventKind;
 use std::sync::Arc;
 
 /// Events about a port between two calls of [`Told::renew`].
 const AT_ONCE: u32 = 8;
 
-/// Returns why a port is down.
-fn why_down(now: &PortState) -> String {
-    if now.guest { format!("its guest's queues do not run ({})", now.detail) } else { now.detail.clone() }
+/// Reported state of a port. Its detail is empty until it is set.
+#[derive(Clone, Default)]
+pub(super) struct PortState {
+    pub(super) up: bool,
+    /// Whether a guest is connected.
+    pub(super) guest: bool,
+    /// Reason for which the last guest left.
+    pub(super) guest_left: String,
+    /// Whether peers can connect to its socket, or one is connected.
+    pub(super) open: bool,
+    pub(super) detail: String,
+    /// The socket that others have removed, if they have; frames of the present peer do not need it.
+    pub(super) missing: Option<String>,
+    pub(super) interface: Option<InterfaceStats>,
 }
 
-/// See the module.
+impl PortState {
+    /// Returns the state in one line of text.
+    pub(super) fn shown(&self) -> String {
+        let missing = self.missing.as_deref();
+        [self.detail.as_str()].into_iter().chain(missing).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Returns why the port is down.
+    fn why_down(&self) -> String {
+        if self.guest { format!("its guest's queues do not run ({})", self.detail) } else { self.detail.clone() }
+    }
+}
+
+/// What followers of the events know of a port. Changes are told at once, unless the port changes all the time: then it is told
+/// of at intervals, in the state that it has then. So a guest cannot push others' events out of the log.
 pub(super) struct Told {
     events: Arc<Events>,
     /// Whether the port is up; `None` if nothing was told of it yet.
@@ -49,7 +73,7 @@ impl Told {
             self.up = Some(now.up);
             self.say(match now.up {
                 true => EventKind::PortUp { port: port() },
-                false => EventKind::PortDown { port: port(), reason: why_down(now) },
+                false => EventKind::PortDown { port: port(), reason: now.why_down() },
             });
         }
         if !now.guest && self.guest {
