@@ -53,7 +53,7 @@ func TestTypesHaveTheFieldsOfTheAPI(t *testing.T) {
 	api := described(t)
 	types := map[string]any{
 		"Version": Version{}, "Change": Change{}, "ReloadAction": Action{}, "PortState": PortState{},
-		"PortSummary": PortSummary{}, "RecordingStats": Recording{}, "MacEntry": Address{},
+		"PortSummary": PortSummary{}, "RecordingStats": Recording{}, "OffloadStats": Offloads{}, "MacEntry": Address{},
 		"ReloadReport": ReloadReport{}, "Mended": Mended{},
 	}
 	for name, value := range types {

@@ -66,6 +66,22 @@ type PortSummary struct {
 	Owner      string            `json:"owner"`
 	Labels     map[string]string `json:"labels"`
 	Recordings []Recording       `json:"recordings"`
+	// Offloads are nil if nothing is known of them.
+	Offloads *Offloads `json:"offloads"`
+}
+
+// Offloads are the work on frames that the peer of a port may leave to the
+// switch, and takes over from it.
+type Offloads struct {
+	// Offered are kinds of work, such as "checksum", and Why is the reason for
+	// offering these and no others.
+	Offered []string `json:"offered"`
+	Why     string   `json:"why"`
+	// Frames: from the port with work left, to the port with work left, and to
+	// the port whose work the switch did.
+	Received  uint64 `json:"received"`
+	PassedOn  uint64 `json:"passed_on"`
+	Completed uint64 `json:"completed"`
 }
 
 // Recording is a capture file that frames of a port are recorded to.

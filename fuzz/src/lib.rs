@@ -12,6 +12,7 @@ pub mod driver;
 pub mod exchange;
 pub mod guest;
 pub mod messages;
+pub mod offloads;
 pub mod regions;
 pub mod splice;
 #[path = "../../crates/virtqueue/tests/rings/support/switch.rs"]

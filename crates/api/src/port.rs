@@ -1,7 +1,7 @@
 //! Ports without their counters.
 
 use crate::part::Owner;
-use crate::stats::{PortStats, RecordingStats};
+use crate::stats::{OffloadStats, PortStats, RecordingStats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -30,6 +30,9 @@ pub struct PortSummary {
     /// Capture files that frames of the port are recorded to.
     #[serde(default)]
     pub recordings: Vec<RecordingStats>,
+    /// The work on frames that its peer may leave to the switch and takes over, and frames with such work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offloads: Option<OffloadStats>,
 }
 
 impl From<&PortStats> for PortSummary {
@@ -44,6 +47,7 @@ impl From<&PortStats> for PortSummary {
             owner: Owner::default(),
             labels: BTreeMap::new(),
             recordings: port.recordings.clone(),
+            offloads: port.offloads.clone(),
         }
     }
 }

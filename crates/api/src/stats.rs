@@ -270,6 +270,9 @@ pub struct PortStats {
     /// The interface of the kernel, of a port that has one, since it was up for the first time.
     #[serde(default)]
     pub interface: Option<InterfaceStats>,
+    /// The work on frames that its peer may leave to the switch and takes over, if the driver knows any, and frames with such work.
+    #[serde(default)]
+    pub offloads: Option<OffloadStats>,
     /// Forwarding of the port's frames, e.g. `patch b` or `bridge br0`; `mirror of a` for a port that gets copies.
     pub forwarding: String,
     /// One entry per queue pair.
@@ -313,6 +316,25 @@ pub struct RecordingStats {
     pub lost: BTreeMap<String, u64>,
 }
 
+/// The work on frames that the peer of a port may leave to the switch, and takes over from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OffloadStats {
+    /// Kinds of work that the port offers: `checksum`, and `tcp4`, `tcp6`, `ecn` and `udp` for segments of these.
+    pub offered: Vec<String>,
+    /// Reason for offering these and no others.
+    pub why: String,
+    /// Frames from the port on which its peer left work.
+    #[serde(default)]
+    pub received: u64,
+    /// Frames to the port whose work was left to its peer.
+    #[serde(default)]
+    pub passed_on: u64,
+    /// Frames to the port whose work the switch did.
+    #[serde(default)]
+    pub completed: u64,
+}
+
 /// An interface of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -351,6 +373,15 @@ pub struct QueueStats {
     pub tx_packets: u64,
     /// Their bytes.
     pub tx_bytes: u64,
+    /// Of the frames taken, those whose sender left work on them to others.
+    #[serde(default)]
+    pub rx_offloaded: u64,
+    /// Of the frames put in, those whose work was left to the peer.
+    #[serde(default)]
+    pub tx_offloaded: u64,
+    /// Frames whose work the switch did before it put them in, each of which may have become several.
+    #[serde(default)]
+    pub tx_completed: u64,
     /// Receive bursts by size; `bursts[i]` counts sizes up to [`BURST_BOUNDS`]`[i]`.
     pub bursts: [u64; BURST_BOUNDS.len()],
     /// Index of the worker that polls this queue, if any: alone, as its parent, or in turns with others.

@@ -13,6 +13,8 @@ pub struct Direction {
     /// Bytes of these frames.
     pub bytes: Counter,
     bursts: [Counter; BURST_BOUNDS.len()],
+    /// Of these frames, those that left work to the switch or to the peer.
+    pub offloaded: Counter,
 }
 
 impl Direction {
@@ -34,6 +36,8 @@ pub struct QueueCounters {
     pub received: Direction,
     /// To the port.
     pub sent: Direction,
+    /// Frames to the port whose work the switch did.
+    pub completed: Counter,
 }
 
 impl QueueCounters {
@@ -44,6 +48,9 @@ impl QueueCounters {
             rx_bytes: self.received.bytes.get(),
             tx_packets: self.sent.packets.get(),
             tx_bytes: self.sent.bytes.get(),
+            rx_offloaded: self.received.offloaded.get(),
+            tx_offloaded: self.sent.offloaded.get(),
+            tx_completed: self.completed.get(),
             bursts: std::array::from_fn(|i| self.received.bursts[i].get()),
             worker: None,
             sharing: None,

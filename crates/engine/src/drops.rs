@@ -43,6 +43,9 @@ reasons! {
     BadBuffer = "bad-buffer",
     /// The guest offered a chain that is too short to hold a frame, or a receive buffer too short for a header.
     Runt = "runt",
+    /// The frame leaves work to others that its sender must not leave, or that is not work on such a frame: a checksum outside of it, or
+    /// segments of another protocol.
+    BadOffload = "bad-offload",
     /// The bridge knows the destination to be behind the port that the frame came from.
     Hairpin = "hairpin",
     /// The frame is for an address that bridges keep to themselves, and the bridge has no `forward-reserved`.
@@ -117,7 +120,7 @@ reasons! {
     Congested = "congested",
     /// More neighbours ask for the switch's addresses than are answered at a time.
     NeighbourFlood = "neighbour-flood",
-    /// A packet in a replayed file is not an Ethernet frame: it is shorter than 14 bytes, or longer than 65,535.
+    /// A packet in a replayed file is not an Ethernet frame: it is shorter than 14 bytes, or longer than 65,557.
     NotFrame = "not-a-frame",
     /// Dropped on purpose by fault injection.
     Injected = "injected",

@@ -6,6 +6,7 @@ use std::net::UdpSocket;
 
 use common::{Netns, SIZES, frame, readable, tagged, udp_frame, wait_for};
 use netdev::{Link, PacketRx, PacketTx, RawSegment, RxConfig, RxStatistics, TxConfig, Vlan};
+use packet::offload::Offload;
 use rustix::param::page_size;
 
 fn receiver(name: &str) -> PacketRx {
@@ -69,7 +70,7 @@ fn raw_segments_are_gathered() {
         let sent = frame(1514, 3);
         let segments = [0..1, 1..12, 12..12, 12..700, 700..1514].map(|range| RawSegment::from(&sent[range]));
         // SAFETY: the segments are slices that live until the call returns.
-        unsafe { tx.push_raw(&segments) }.unwrap();
+        unsafe { tx.push_raw(Offload::NONE, &segments) }.unwrap();
         assert_eq!(tx.flush().unwrap().sent, 1);
         assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), sent);
     });
@@ -78,10 +79,10 @@ fn raw_segments_are_gathered() {
 #[test]
 fn both_rings_wrap_in_order() {
     Netns::with_veth(1500).run(|| {
-        let config = TxConfig { slots: 70, frame_bytes: 1518, bypass_qdisc: true };
+        let config = TxConfig { slots: 70, frame_bytes: 1518, bypass_qdisc: true, ..TxConfig::default() };
         let tx = PacketTx::open(&Link::named("a").unwrap(), &config).unwrap();
         // A block for each frame of a round, and more: the kernel closes a block early when the next frame is late.
-        let config = RxConfig { block_bytes: 2 * page_size(), blocks: 64 };
+        let config = RxConfig { block_bytes: 2 * page_size(), blocks: 64, ..RxConfig::default() };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         let slots = tx.space();
         assert!(slots >= 70);
@@ -116,7 +117,7 @@ fn both_rings_wrap_in_order() {
 fn frames_on_loan_stay_as_they_are() {
     Netns::with_veth(1500).run(|| {
         let tx = sender("a");
-        let config = RxConfig { block_bytes: page_size(), blocks: 4 };
+        let config = RxConfig { block_bytes: page_size(), blocks: 4, ..RxConfig::default() };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         let send = |from: usize, to: usize| {
             for seed in from..to {
@@ -170,7 +171,7 @@ fn a_block_goes_back_after_its_last_frame() {
     Netns::with_veth(1500).run(|| {
         let tx = sender("a");
         // Two blocks hold the four frames, or four if the kernel closes each early, because the next frame is late.
-        let config = RxConfig { block_bytes: page_size(), blocks: 4 };
+        let config = RxConfig { block_bytes: page_size(), blocks: 4, ..RxConfig::default() };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         for seed in 0..4 {
             tx.push(&[&frame(1514, seed)]).unwrap();
@@ -190,7 +191,7 @@ fn a_block_goes_back_after_its_last_frame() {
 fn blocks_that_are_held_stay() {
     Netns::with_veth(1500).run(|| {
         let tx = sender("a");
-        let config = RxConfig { block_bytes: page_size(), blocks: 4 };
+        let config = RxConfig { block_bytes: page_size(), blocks: 4, ..RxConfig::default() };
         let mut rx = PacketRx::open(&Link::named("b").unwrap(), 1, &config).unwrap().remove(0);
         assert_eq!(rx.blocks(), 4);
         let memory = rx.memory();
@@ -365,7 +366,7 @@ fn errors_of_opening_name_their_cause() {
     let page = rustix::param::page_size();
     Netns::with_veth(page).run(|| {
         let config = RxConfig::default();
-        let small = RxConfig { block_bytes: page, blocks: 4 };
+        let small = RxConfig { block_bytes: page, blocks: 4, ..RxConfig::default() };
         assert!(
             PacketRx::open(&Link::named("a").unwrap(), 1, &small)
                 .unwrap_err()

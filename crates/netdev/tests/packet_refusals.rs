@@ -47,9 +47,11 @@ fn lengths() {
         tx.push(&[&frame(3014, 0)]).unwrap();
 
         // The slot limits the length, too.
-        let small =
-            PacketTx::open(&Link::named("a").unwrap(), &TxConfig { slots: 1, frame_bytes: 1504, bypass_qdisc: false })
-                .unwrap();
+        let small = PacketTx::open(
+            &Link::named("a").unwrap(),
+            &TxConfig { slots: 1, frame_bytes: 1504, bypass_qdisc: false, ..TxConfig::default() },
+        )
+        .unwrap();
         assert!(small.max_frame() < 1600);
         assert!(matches!(small.push(&[&frame(1700, 0)]), Err(PushError::TooLong { .. })));
     });

@@ -6,6 +6,7 @@ use std::io::IoSlice;
 
 use common::{Netns, SIZES, frame, readable, tagged, udp_frame, wait_for};
 use netdev::{Link, Links, PacketRx, PacketTx, RawSegment, RxConfig, Tap, TapQueue, TapWrite, TxConfig, Vlan};
+use packet::offload::Offloads;
 
 const MTU: usize = 9000;
 
@@ -17,7 +18,7 @@ fn up(name: &str) -> Link {
 
 /// Opens a tap device and brings it up.
 fn open(template: &str, queues: usize) -> Vec<TapQueue> {
-    let queues = Tap::open(template, queues).unwrap();
+    let queues = Tap::open(template, queues, Offloads::NONE).unwrap();
     let links = Links::open().unwrap();
     let link = links.set_mtu(&up(queues[0].name()), MTU).unwrap();
     assert!(link.is_up && link.has_carrier);
@@ -95,7 +96,7 @@ fn tagged_frames_to_the_host() {
 #[test]
 fn errors_of_writing_name_their_cause() {
     Netns::new().run(|| {
-        let tap = Tap::open("down", 1).unwrap().remove(0);
+        let tap = Tap::open("down", 1, Offloads::NONE).unwrap().remove(0);
         let good = frame(60, 0);
         assert_eq!(tap.write_vectored(&[IoSlice::new(&good)]).unwrap(), TapWrite::Down);
         up("down");
@@ -148,12 +149,12 @@ fn several_queues_share_one_device() {
 #[test]
 fn errors_of_opening_name_their_cause() {
     Netns::new().run(|| {
-        assert!(Tap::open("no/slash", 1).unwrap_err().to_string().contains("no/slash"));
-        assert!(Tap::open("many", 257).unwrap_err().to_string().contains("1 to 256"));
-        assert!(Tap::open("none", 0).is_err());
-        let _single = Tap::open("single", 1).unwrap();
-        assert!(Tap::open("single", 1).unwrap_err().to_string().contains("another user of the name"));
-        assert!(Tap::open("lo", 1).is_err());
+        assert!(Tap::open("no/slash", 1, Offloads::NONE).unwrap_err().to_string().contains("no/slash"));
+        assert!(Tap::open("many", 257, Offloads::NONE).unwrap_err().to_string().contains("1 to 256"));
+        assert!(Tap::open("none", 0, Offloads::NONE).is_err());
+        let _single = Tap::open("single", 1, Offloads::NONE).unwrap();
+        assert!(Tap::open("single", 1, Offloads::NONE).unwrap_err().to_string().contains("another user of the name"));
+        assert!(Tap::open("lo", 1, Offloads::NONE).is_err());
     });
 }
 

@@ -6,6 +6,7 @@
 //! - [`copy`]: the only copy of a frame;
 //! - [`Buffers`]: memory of this process for frames that do not come from a ring;
 //! - [`MacAddr`]: a MAC address;
+//! - [`offload`]: work on a frame that its sender left to others;
 //! - [`checksum`]: the Internet checksum, computed over parts or updated after a change;
 //! - [`unfinished`]: checksums that a sender left to hardware;
 //! - [`ethertype`], [`ip_protocol`] and [`header_len`]: numbers of the standards.
@@ -25,13 +26,15 @@ mod frame_block;
 pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
+pub mod offload;
+mod transport;
 pub mod unfinished;
 
 pub use buffers::Buffers;
 pub use frame::{
-    Burst, BurstStorage, Ethernet, Filling, Frame, Frames, HEAD, Head, Headers, Heads, Judged, Judging, Kind,
-    LeasedFrames, MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, MappedMemory, Offer, Origin, Segment,
-    Selected, Taken, USUAL_FRAME, Unjudged,
+    Burst, BurstStorage, Cursor, Ethernet, Filling, Frame, Frames, HEAD, Head, Headers, Heads, Judged, Judging, Kind,
+    LeasedFrames, MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, MIN_FRAME, MappedMemory, Offer, Origin, Pieces,
+    Segment, Selected, Taken, USUAL_FRAME, Unjudged,
 };
 pub use frame_block::FrameBlock;
 pub use mac_addr::{MacAddr, ParseMacAddrError};

@@ -8,14 +8,15 @@
 use crate::checksum::{Sum, never_zero};
 use crate::crc32c::Crc;
 use crate::ethertype;
-use crate::frame::Segment;
-use crate::header_len::{ETHERNET, IPV4, IPV6, MAC_ADDRESSES, UDP, VLAN_TAG};
+use crate::frame::{Cursor, Segment};
+use crate::header_len::UDP;
 use crate::ip_protocol as protocol;
+use crate::transport::{Transport, ethernet, read, word};
 
 /// Bytes of a frame that are searched for headers.
 const SEARCHED: usize = 192;
 
-/// Most Ethernet types, IPv6 extension headers and IP headers, each, that are parsed: so two VLAN tags or tunnels are skipped.
+/// Most IP headers that are parsed: so two tunnels are skipped.
 const NESTED: usize = 3;
 
 /// UDP ports of VXLAN (RFC 7348; Linux's own default) and of Geneve (RFC 8926).
@@ -109,23 +110,13 @@ fn search<'a, 'r>(frame: impl Iterator<Item = Segment<'a>>, room: &'r mut [u8; S
 }
 
 /// Passes the bytes `[from, from + len)` of a frame to `each`, in pieces.
-fn walk<'a>(frame: impl Iterator<Item = Segment<'a>>, from: usize, len: usize, mut each: impl FnMut(&[u8])) {
-    let (mut skip, mut left) = (from as u32, len as u32);
-    for segment in frame {
-        let (before, rest) = segment.split_at(skip);
-        skip -= before.len();
-        let (mut rest, _) = rest.split_at(left);
-        left -= rest.len();
-        while !rest.is_empty() {
-            let mut piece = [0; 256];
-            let copied = rest.copy_to(&mut piece);
-            each(&piece[..copied]);
-            (_, rest) = rest.split_at(copied as u32);
-        }
-    }
+fn walk<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: usize, mut each: impl FnMut(&[u8])) {
+    let mut at = Cursor::new(frame);
+    at.skip(from as u32);
+    at.take(len as u32).for_each(|piece| piece.read_pieces(&mut each));
 }
 
-fn sum<'a>(frame: impl Iterator<Item = Segment<'a>>, from: usize, len: usize) -> Sum {
+fn sum<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: usize) -> Sum {
     let mut sum = Sum::new();
     walk(frame, from, len, |piece| sum.add(piece));
     sum
@@ -140,67 +131,7 @@ fn crc<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: u
     crc.finish().to_le_bytes()
 }
 
-fn read<const N: usize>(head: &[u8], at: usize) -> Option<[u8; N]> {
-    head.get(at..)?.first_chunk().copied()
-}
-
-fn word(head: &[u8], at: usize) -> Option<u16> {
-    read(head, at).map(u16::from_be_bytes)
-}
-
-/// Returns the EtherType after the tags of the Ethernet header `at`, and where its payload begins.
-fn ethernet(head: &[u8], at: usize) -> Option<(u16, usize)> {
-    let mut kind = at + MAC_ADDRESSES;
-    for _ in 0..NESTED {
-        let ethertype = word(head, kind)?;
-        if !ethertype::is_vlan(ethertype) {
-            return Some((ethertype, kind + ETHERNET - MAC_ADDRESSES));
-        }
-        kind += VLAN_TAG;
-    }
-    None
-}
-
-/// The payload of an IP packet that is no fragment.
-struct Transport {
-    protocol: u8,
-    start: usize,
-    len: usize,
-    /// The sum of the pseudo-header's addresses.
-    addresses: Sum,
-}
-
 impl Transport {
-    /// Parses the IP header `at`, in a frame of `frame` bytes. `None` if this is no IP header, or an incomplete one, or one
-    /// without the final destination.
-    fn find(head: &[u8], ethertype: u16, at: usize, frame: usize) -> Option<Transport> {
-        let mut addresses = Sum::new();
-        let (protocol, start, end) = match ethertype {
-            ethertype::IPV4 => {
-                let fixed: [u8; IPV4] = read(head, at)?;
-                let len = usize::from(fixed[0] & 15) * 4;
-                // More fragments, or an offset (RFC 791).
-                let is_fragment = u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0;
-                if fixed[0] >> 4 != 4 || len < IPV4 || is_fragment {
-                    return None;
-                }
-                addresses.add(&fixed[12..]);
-                (fixed[9], at + len, at + usize::from(word(&fixed, 2)?))
-            }
-            ethertype::IPV6 => {
-                let fixed: [u8; IPV6] = read(head, at)?;
-                if fixed[0] >> 4 != 6 {
-                    return None;
-                }
-                addresses.add(&fixed[8..]);
-                let (protocol, start) = behind_extensions(head, fixed[6], at + IPV6)?;
-                (protocol, start, at + IPV6 + usize::from(word(&fixed, 4)?))
-            }
-            _ => return None,
-        };
-        (start <= end && end <= frame).then(|| Transport { protocol, start, len: end - start, addresses })
-    }
-
     /// Returns the checksum, if there is a whole one.
     fn field(&self, head: &[u8]) -> Option<Field> {
         let start = self.start;
@@ -254,25 +185,6 @@ impl Transport {
     }
 }
 
-/// Skips IPv6 extension headers (RFC 8200 §4). Returns the protocol after them and where it begins; `None` for a fragment,
-/// and for a packet on a route whose next stop its destination address is: the pseudo-header has the last one.
-fn behind_extensions(head: &[u8], mut next: u8, mut at: usize) -> Option<(u8, usize)> {
-    for _ in 0..NESTED {
-        let is_on_route = match next {
-            protocol::HOP_BY_HOP | protocol::DESTINATION_OPTIONS => false,
-            protocol::ROUTING => read::<4>(head, at)?[3] != 0,
-            protocol::FRAGMENT => return None,
-            _ => break,
-        };
-        let [following, len] = read(head, at)?;
-        if is_on_route {
-            return None;
-        }
-        (next, at) = (following, at + 8 + 8 * usize::from(len));
-    }
-    Some((next, at))
-}
-
 /// A checksum of a frame.
 struct Field {
     /// Where it is.
@@ -313,6 +225,7 @@ impl Field {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::header_len::{ETHERNET, IPV6, MAC_ADDRESSES};
     use proptest::prelude::*;
 
     /// Puts an IP header before a payload: of version 6 with a hop-by-hop header, of version 4 with an option.

@@ -29,6 +29,8 @@ pub enum Dropped {
     Short,
     /// The frame is longer than [`packet::MAX_FRAME`].
     TooLong,
+    /// The virtio header leaves work that it must not leave ([`packet::offload::header::Refused`]).
+    BadOffload,
 }
 
 /// Reason why a queue cannot start as described.

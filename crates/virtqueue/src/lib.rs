@@ -18,6 +18,7 @@ mod error;
 pub mod exchange;
 mod layout;
 pub mod memory;
+pub mod offload;
 mod position;
 pub mod unfinished;
 

@@ -314,15 +314,15 @@ impl LearningPlan {
         let mut burst = room.edited.start();
         burst.set_offer_of(&arrival.frames);
         for (i, edit, tag) in chosen {
-            let origin = arrival.frames.as_slice()[i].cut_origin();
+            let frame = &arrival.frames.as_slice()[i];
             let head = || part(judged.segments(i), 0, ADDRESSES);
             let behind = |from| part(judged.segments(i), from, u32::MAX);
             let tag = || Segment::from(&tag.bytes()[..]);
             let added = match edit {
                 Edit::Keep => judged.add_one(i, &mut burst),
-                Edit::Push => burst.push_segments_from(head().chain([tag()]).chain(behind(ADDRESSES)), origin),
-                Edit::Replace => burst.push_segments_from(head().chain([tag()]).chain(behind(ADDRESSES + TAG)), origin),
-                Edit::Pop => burst.push_segments_from(head().chain(behind(ADDRESSES + TAG)), origin),
+                Edit::Push => burst.push_rebuilt(frame, TAG as i32, head().chain([tag()]).chain(behind(ADDRESSES))),
+                Edit::Replace => burst.push_rebuilt(frame, 0, head().chain([tag()]).chain(behind(ADDRESSES + TAG))),
+                Edit::Pop => burst.push_rebuilt(frame, -(TAG as i32), head().chain(behind(ADDRESSES + TAG))),
             };
             if !added {
                 // More segments than a burst holds: only when frames in very many segments are edited.

@@ -104,6 +104,10 @@ impl TransmitQueue {
             self.counters.sent.packets.add(sent.frames.into());
             self.counters.sent.bytes.add(sent.bytes);
         }
+        if sent.passed_on | sent.completed != 0 {
+            self.counters.sent.offloaded.add(sent.passed_on.into());
+            self.counters.completed.add(sent.completed.into());
+        }
         sent
     }
 

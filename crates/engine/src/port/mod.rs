@@ -89,6 +89,7 @@ pub mod keys;
 mod kind;
 pub mod kinds;
 pub mod loopback;
+pub mod offloads;
 mod own_frames;
 pub mod pace;
 pub mod pcap;
@@ -114,6 +115,7 @@ pub use session_fault::{Ending, SessionFault};
 pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 
 use crate::drops::{Drops, Reason};
+use packet::offload::Offloads;
 use packet::{Burst, BurstStorage, Frames, Judged};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -201,6 +203,11 @@ pub trait TxQueue: Send {
         put_together(judged, room, |frames| self.transmit(frames))
     }
 
+    /// Returns the work that frames may leave to the peer ([`packet::offload`]). All other frames that come here are complete.
+    fn takes(&self) -> Offloads {
+        Offloads::NONE
+    }
+
     /// See [`RxQueue::notify`].
     fn notify(&self) {}
 
@@ -266,6 +273,12 @@ pub struct Sent {
     pub refused: u32,
     /// Frames dropped and already counted.
     pub counted: u32,
+    /// Frames that were dropped because the work that they left is not that of such a frame.
+    pub bad_offload: u32,
+    /// Frames sent that left work to the peer.
+    pub passed_on: u32,
+    /// Frames sent whose work the switch did.
+    pub completed: u32,
     /// Net change in frames held until the end of the round.
     pub held: i32,
     /// Reason for dropping the remaining frames, if there are any.
@@ -295,6 +308,9 @@ impl Sent {
             too_long: self.too_long + after.too_long,
             refused: self.refused + after.refused,
             counted: self.counted + after.counted,
+            bad_offload: self.bad_offload + after.bad_offload,
+            passed_on: self.passed_on + after.passed_on,
+            completed: self.completed + after.completed,
             held: self.held + after.held,
             rest: after.rest.or(self.rest),
         }
@@ -302,12 +318,14 @@ impl Sent {
 
     #[cold]
     fn count_some(&self, wanted: u64, drops: &Drops) {
-        for (reason, frames) in [(Reason::TooLong, self.too_long), (Reason::Refused, self.refused)] {
+        let by_reason =
+            [(Reason::TooLong, self.too_long), (Reason::Refused, self.refused), (Reason::BadOffload, self.bad_offload)];
+        for (reason, frames) in by_reason {
             if frames > 0 {
                 drops.add(reason, frames.into());
             }
         }
-        let known = [self.frames, self.too_long, self.refused, self.counted];
+        let known = [self.frames, self.too_long, self.refused, self.bad_offload, self.counted];
         let rest = wanted - known.map(u64::from).iter().sum::<u64>();
         if rest > 0 {
             drops.add(self.rest.unwrap_or(Reason::Down), rest);

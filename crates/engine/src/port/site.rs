@@ -5,6 +5,7 @@ use super::{ExchangeMember, RxQueue, SessionFault, TxQueue};
 use crate::drops::{Drops, Reason};
 use crate::port::files::FileUses;
 use crate::port::record::Recorder;
+use crate::stats::OffloadStats;
 use netdev::RxMonitor;
 use packet::MacAddr;
 use std::sync::Arc;
@@ -44,6 +45,13 @@ pub(crate) trait Site: Send + Sync {
 
     /// Reports whether aggregates arrive here.
     fn aggregates(&self) -> bool;
+
+    /// Returns the reason for which frames from the port, or to it, must be complete, if there is one: none may then leave work to others
+    /// ([`packet::offload`]).
+    fn needs_complete(&self) -> Option<&'static str>;
+
+    /// Sets the offloads of the port that users see.
+    fn set_offloads(&self, offloads: OffloadStats);
 
     /// Returns the physical end of mappings that a queue of the port is. If any of its queues is mapped, all are such ends.
     fn physical_end(&self, queue: usize) -> Option<&dyn PhysicalEnd>;

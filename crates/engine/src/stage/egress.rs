@@ -1,10 +1,13 @@
 //! Egress: from forwarding to a port's queue.
 
+use super::complete::Completer;
 use super::list::{List, Placed};
 use super::stopwatch::{FORWARD, Stopwatch};
 use crate::port::zero_copy::GuestBuffers;
 use crate::port::{Sent, TxQueue, put_together};
+use packet::offload::Offloads;
 use packet::{BurstStorage, Frames, Judged};
+use std::cell::OnceCell;
 
 /// Frames on their way to an output.
 pub(crate) enum Outgoing<'o, 'b> {
@@ -22,6 +25,24 @@ impl Outgoing<'_, '_> {
             Outgoing::Frames(frames) => frames.len(),
             Outgoing::Judged(judged, _) => judged.frames().len(),
         }
+    }
+
+    /// Returns what a receiver of all these frames must be able to do, or more.
+    #[inline(always)]
+    fn offloads(&self) -> Offloads {
+        match self {
+            Outgoing::Frames(frames) => frames.offloads(),
+            Outgoing::Judged(judged, _) => judged.frames().offloads(),
+        }
+    }
+
+    /// Returns the number of frames that leave work.
+    fn left(&self) -> u32 {
+        let frames = match self {
+            Outgoing::Frames(frames) => *frames,
+            Outgoing::Judged(judged, _) => judged.frames(),
+        };
+        frames.as_slice().iter().filter(|frame| !frame.offload().is_none()).count() as u32
     }
 
     /// Passes the frames to `send` as they are sent.
@@ -60,23 +81,45 @@ pub(crate) trait EgressStage: Send {
 pub(crate) struct Egress {
     pub(crate) half: Box<dyn TxQueue>,
     pub(super) stages: List<dyn EgressStage>,
+    /// Made when the first frame comes that is to be completed: few ports ever get one.
+    completer: OnceCell<Box<Completer>>,
 }
 
 impl Egress {
     /// Returns a queue without stages.
     pub(crate) fn new(half: Box<dyn TxQueue>) -> Egress {
-        Egress { half, stages: List::new() }
+        Egress { half, stages: List::new(), completer: OnceCell::new() }
     }
 
     /// Returns a queue with these stages.
     #[cfg(any(feature = "analysis", test))]
     pub(crate) fn of(half: Box<dyn TxQueue>, stages: impl IntoIterator<Item = Box<dyn EgressStage>>) -> Egress {
-        Egress { half, stages: stages.into_iter().collect() }
+        Egress { half, stages: stages.into_iter().collect(), completer: OnceCell::new() }
     }
 
     /// Sends frames through all stages. There may be `more` in this round. See [`TxQueue::transmit`].
     #[inline(always)]
     pub(crate) fn transmit(&self, frames: Outgoing<'_, '_>, more: bool, watch: &Stopwatch) -> Sent {
+        if frames.offloads().is_none() { self.send(frames, more, watch) } else { self.send_left(frames, more, watch) }
+    }
+
+    /// Sends frames of which some leave work. Every stage gets complete frames: it reads and changes them, and counts their lengths.
+    #[cold]
+    fn send_left(&self, frames: Outgoing<'_, '_>, more: bool, watch: &Stopwatch) -> Sent {
+        let takes = if self.stages.as_slice().is_empty() { self.half.takes() } else { Offloads::NONE };
+        if takes.has(frames.offloads()) {
+            let left = frames.left();
+            let sent = self.send(frames, more, watch);
+            return Sent { passed_on: left.min(sent.frames), ..sent };
+        }
+        let completer = self.completer.get_or_init(Box::default);
+        frames.put_together(|frames| {
+            completer.complete(frames, takes, |frames| self.send(Outgoing::Frames(frames), more, watch))
+        })
+    }
+
+    #[inline(always)]
+    fn send(&self, frames: Outgoing<'_, '_>, more: bool, watch: &Stopwatch) -> Sent {
         match (self.stages.as_slice(), frames) {
             ([], Outgoing::Frames(frames)) => self.half.transmit(frames),
             ([], Outgoing::Judged(judged, room)) => self.half.transmit_judged(judged, room),

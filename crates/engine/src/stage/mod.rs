@@ -6,6 +6,7 @@
 //! no more than the test of an empty list.
 
 pub(crate) mod aggregate;
+pub(crate) mod complete;
 pub(crate) mod egress;
 pub(crate) mod fault;
 pub(crate) mod ingress;

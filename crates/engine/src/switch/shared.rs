@@ -15,7 +15,7 @@ use crate::spec::{MOST_SHARING, PortSpec};
 use crate::stage::aggregate::{Member, PortTraffic, REFUSALS, Relay};
 use crate::stage::order;
 use crate::stage::setup::Setup;
-use crate::stats::{InterfaceStats, QueueStats};
+use crate::stats::{InterfaceStats, OffloadStats, QueueStats};
 use handover::EventNotifier;
 use paflow::AggregationRules;
 use paflow::vxlan::TunnelEnd;
@@ -165,6 +165,7 @@ impl PortShared {
         for lane in lanes.into_iter().flatten().map(|lane| lane.stats()) {
             sum.rx_packets += lane.rx_packets;
             sum.rx_bytes += lane.rx_bytes;
+            sum.rx_offloaded += lane.rx_offloaded;
             sum.bursts.iter_mut().zip(lane.bursts).for_each(|(sum, bursts)| *sum += bursts);
         }
         sum
@@ -253,6 +254,15 @@ impl PortShared {
 
     pub(super) fn set_interface(&self, interface: InterfaceStats) {
         self.change(|state| state.interface = Some(interface));
+    }
+
+    pub(super) fn set_offloads(&self, offloads: OffloadStats) {
+        self.change(|state| state.offloads = Some(offloads));
+    }
+
+    /// Reports whether faults are injected into frames from the port.
+    pub(super) fn injects_faults(&self) -> bool {
+        self.stages.faults.is_some()
     }
 
     /// Returns the files that the switch uses.

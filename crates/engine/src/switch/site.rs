@@ -8,7 +8,7 @@ use crate::port::record::Recorder;
 use crate::port::zero_copy::{GuestEnd, PhysicalEnd};
 use crate::port::{ExchangeMember, Kept, ReceiveHalf, SessionFault, Site, TransmitHalf};
 use crate::queue_id::QueueId;
-use crate::stats::InterfaceStats;
+use crate::stats::{InterfaceStats, OffloadStats};
 use packet::MacAddr;
 use std::sync::Arc;
 use vhost_user::Event;
@@ -58,6 +58,21 @@ impl Site for PortSite {
 
     fn aggregates(&self) -> bool {
         self.shared.member().is_some()
+    }
+
+    fn needs_complete(&self) -> Option<&'static str> {
+        let reasons = [
+            (self.shared.member().is_some(), "the port aggregates"),
+            (self.shared.tunnel().is_some(), "a tunnel ends at the port"),
+            (self.shared.injects_faults(), "faults are injected at the port"),
+            (<dyn Site>::is_mapped(self), "the port is mapped"),
+            (self.exchange().is_some(), "the port exchanges buffers"),
+        ];
+        reasons.into_iter().find_map(|(is_so, reason)| is_so.then_some(reason))
+    }
+
+    fn set_offloads(&self, offloads: OffloadStats) {
+        self.shared.set_offloads(offloads);
     }
 
     fn physical_end(&self, queue: usize) -> Option<&dyn PhysicalEnd> {

@@ -13,8 +13,8 @@ use crate::port::record::Recorder;
 use crate::queue_id::QueueId;
 use crate::spec::{PortSpec, WorkerSpec};
 use crate::stats::{
-    ExchangeStats, LaneStats, LearningStats, MacEntry, MappingStats, PortState, PortStats, QueueStats, Snapshot,
-    WorkerStats,
+    ExchangeStats, LaneStats, LearningStats, MacEntry, MappingStats, OffloadStats, PortState, PortStats, QueueStats,
+    Snapshot, WorkerStats,
 };
 use crate::worker::{Pulse, STILL};
 use std::sync::Arc;
@@ -87,27 +87,30 @@ impl Topology {
         let state = port.state();
         let stage_drops = port.drops.named();
         let sharing = self.layout.sharing(index);
-        let queues = (0..port.reported()).map(|queue| {
-            let lane = |(lane, &worker): (usize, &usize)| {
-                let stats = port.counters(port.queue(queue).lane(lane)).stats();
-                LaneStats { worker, rx_packets: stats.rx_packets, rx_bytes: stats.rx_bytes }
-            };
-            let lanes = sharing.iter().flat_map(|sharing| sharing.workers.iter().enumerate().map(lane));
-            QueueStats {
-                worker: self.layout.poller(port.queue(queue)),
-                sharing: sharing.map(|sharing| sharing.way.name().into()),
-                lanes: lanes.collect(),
-                ..port.queue_stats(queue)
-            }
-        });
+        let queues: Vec<_> = (0..port.reported())
+            .map(|queue| {
+                let lane = |(lane, &worker): (usize, &usize)| {
+                    let stats = port.counters(port.queue(queue).lane(lane)).stats();
+                    LaneStats { worker, rx_packets: stats.rx_packets, rx_bytes: stats.rx_bytes }
+                };
+                let lanes = sharing.iter().flat_map(|sharing| sharing.workers.iter().enumerate().map(lane));
+                QueueStats {
+                    worker: self.layout.poller(port.queue(queue)),
+                    sharing: sharing.map(|sharing| sharing.way.name().into()),
+                    lanes: lanes.collect(),
+                    ..port.queue_stats(queue)
+                }
+            })
+            .collect();
         PortStats {
             name: port.name.clone(),
             driver: spec.driver.name().into(),
             up: state.up,
             detail: state.shown(),
             interface: state.interface,
+            offloads: offloads(state.offloads, &queues),
             forwarding: self.forwarding(index),
-            queues: queues.collect(),
+            queues,
             drops: by_reason(&stage_drops),
             stage_drops,
             neighbours_answered: port.neighbours_answered(),
@@ -218,4 +221,16 @@ impl Topology {
 /// Returns how long a worker has hung, in seconds, if it hangs.
 fn hung(pulse: &Pulse) -> Option<f64> {
     pulse.hung().map(|time| time.max(STILL).as_secs_f64())
+}
+
+/// Returns what is known of a port's offloads, with the frames of these queues. `None` if nothing is known of them, and no frame had work
+/// left.
+fn offloads(known: Option<OffloadStats>, queues: &[QueueStats]) -> Option<OffloadStats> {
+    let sum = |read: fn(&QueueStats) -> u64| queues.iter().map(read).sum();
+    let received = sum(|queue| queue.rx_offloaded);
+    let passed_on = sum(|queue| queue.tx_offloaded);
+    let completed = sum(|queue| queue.tx_completed);
+    let none = || OffloadStats { why: "the driver leaves no work".to_owned(), ..OffloadStats::default() };
+    let known = known.or_else(|| (received + passed_on + completed > 0).then(none))?;
+    Some(OffloadStats { received, passed_on, completed, ..known })
 }

@@ -1,7 +1,7 @@
 //! The state of a port that users see, and what those who follow the events know of it.
 
 use crate::events::Events;
-use crate::stats::InterfaceStats;
+use crate::stats::{InterfaceStats, OffloadStats};
 use api::event::EventKind;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub(super) struct PortState {
     /// The socket that others have removed, if they have; frames of the present peer do not need it.
     pub(super) missing: Option<String>,
     pub(super) interface: Option<InterfaceStats>,
+    pub(super) offloads: Option<OffloadStats>,
 }
 
 impl PortState {

@@ -34,6 +34,12 @@ impl Route {
     ) -> Route {
         Route { from, place: Place::of_id(from), target, number, counters, drops }
     }
+
+    #[cold]
+    fn count_offloaded(&self, frames: &Frames<'_>) {
+        let left = frames.as_slice().iter().filter(|frame| !frame.offload().is_none()).count();
+        self.counters.received.offloaded.add(left as u64);
+    }
 }
 
 /// State needed to forward a burst.
@@ -69,6 +75,9 @@ impl Routing<'_> {
             return 0;
         }
         route.counters.received.burst(count, bytes);
+        if !frames.offloads().is_none() {
+            route.count_offloaded(&frames);
+        }
         self.counters.packets.add(count as u64);
         match route.target {
             Target::Patch(output) => {

@@ -112,7 +112,7 @@ impl Plan {
 fn add_all<'q>(burst: &mut Burst<'_, 'q>, frames: &Frames<'q>) {
     for frame in frames.as_slice() {
         // They were of one burst before, so their segments fit.
-        let _fits = burst.push_segments_from(frames.segments(frame), frame.cut_origin());
+        let _fits = burst.push_rebuilt(frame, 0, frames.segments(frame));
         debug_assert!(_fits);
     }
 }

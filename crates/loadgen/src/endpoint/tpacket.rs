@@ -4,14 +4,15 @@ use super::contract::{Endpoint, EndpointError, HEADERS, Reflected, Setup, Techni
 use super::headers::Headers;
 use super::interface::open_on;
 use netdev::{PacketRx, PacketTx, PushError, RxConfig, TxConfig};
+use packet::offload::Offloads;
 
 /// Longest frame.
 const ROOM: usize = 2048;
 
 /// Receive ring: in small blocks, as the kernel hands over whole ones, and waits up to milliseconds for one to become full.
-const RECEIVE: RxConfig = RxConfig { block_bytes: 8 << 10, blocks: 512 };
+const RECEIVE: RxConfig = RxConfig { block_bytes: 8 << 10, blocks: 512, offloads: Offloads::NONE };
 /// Transmit ring.
-const TRANSMIT: TxConfig = TxConfig { slots: 512, frame_bytes: ROOM, bypass_qdisc: false };
+const TRANSMIT: TxConfig = TxConfig { slots: 512, frame_bytes: ROOM, bypass_qdisc: false, offloads: Offloads::NONE };
 
 /// An endpoint with a ring for each direction.
 pub struct Tpacket {

@@ -39,8 +39,8 @@ pub(super) fn ports(ports: &[PortSummary]) -> String {
             &port.detail,
         ]);
     }
-    let recordings = recordings(ports).map(|table| format!("\n\n{}", text(&table))).unwrap_or_default();
-    format!("{}{recordings}", text(&out))
+    let more = [recordings(ports), offloads(ports)].into_iter().flatten();
+    text(&out) + &more.map(|table| format!("\n\n{}", text(&table))).collect::<String>()
 }
 
 /// Shows ports with their owners and labels.
@@ -62,6 +62,17 @@ pub(super) fn owned(ports: &[PortSummary]) -> String {
         ]);
     }
     text(&out)
+}
+
+/// Builds the table of work that peers may leave to others, if a port knows any.
+fn offloads(ports: &[PortSummary]) -> Option<Table> {
+    let mut out = table(&["PORT", "OFFLOADS", "RECEIVED", "PASSED ON", "COMPLETED", "WHY"], 2..5);
+    for (port, offloads) in ports.iter().filter_map(|port| Some((port, port.offloads.as_ref()?))) {
+        let counts = [offloads.received, offloads.passed_on, offloads.completed].map(|frames| frames.to_string());
+        let offered = if offloads.offered.is_empty() { "none".to_owned() } else { offloads.offered.join(" ") };
+        out.add_row([port.name.clone(), offered].into_iter().chain(counts).chain([offloads.why.clone()]));
+    }
+    (out.row_count() > 0).then_some(out)
 }
 
 /// Builds the table of capture files that ports record to, if any does.
@@ -299,7 +310,7 @@ pub(crate) fn scaled(number: f64) -> String {
 mod tests {
     use super::*;
     use api::confinement::PermittedPath;
-    use engine::stats::{LearningStats, QueueStats, RecordingStats};
+    use engine::stats::{LearningStats, OffloadStats, QueueStats, RecordingStats};
 
     #[test]
     fn numbers_are_scaled_to_three_digits() {
@@ -337,6 +348,27 @@ mod tests {
         let shown = stats(&Snapshot { ports: vec![port], ..Snapshot::default() });
         let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(last, ["a", "3", "4", "5", "6", "7"], "{shown}");
+    }
+
+    #[test]
+    fn offloads_are_shown_with_their_reason() {
+        let why = "by default".to_owned();
+        let all = OffloadStats {
+            offered: vec!["checksum".into(), "tcp4".into()],
+            why,
+            received: 1,
+            passed_on: 2,
+            completed: 3,
+        };
+        let none = OffloadStats { why: "the port is mapped".into(), ..OffloadStats::default() };
+        let port = |name: &str, offloads| PortSummary { name: name.into(), offloads, ..PortSummary::default() };
+        let shown = ports(&[port("a", Some(all)), port("b", Some(none)), port("c", None)]);
+        let rows: Vec<Vec<&str>> = shown.lines().skip(6).map(|line| line.split_whitespace().collect()).collect();
+        let expected = [
+            &["a", "checksum", "tcp4", "1", "2", "3", "by", "default"][..],
+            &["b", "none", "0", "0", "0", "the", "port", "is", "mapped"],
+        ];
+        assert_eq!(rows, expected, "{shown}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Counters of ports as OpenMetrics.
 
-use super::family::{Family, count};
-use engine::stats::{PortStats, RecordingStats};
+use super::family::{Counter, Family, count};
+use engine::stats::{OffloadStats, PortStats, RecordingStats};
 use prometheus_client::encoding::DescriptorEncoder;
 use std::fmt;
 
@@ -13,6 +13,19 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -
     let help = "ARP requests and neighbour solicitations for the switch's addresses that were answered";
     let answered = Family::counter("port_neighbours_answered", help);
     answered.encode(encoder, ports, labels, |port, sample| count(sample, port.neighbours_answered))?;
+
+    let offloads = || ports.iter().filter_map(|port| Some((port, port.offloads.as_ref()?)));
+    let of_port = |at: &(&PortStats, &OffloadStats)| labels(&at.0);
+    let counters: [Counter<OffloadStats>; 3] = [
+        Counter::new("port_offloads_received", "Frames from the port on which its peer left work", |at| at.received),
+        Counter::new("port_offloads_passed_on", "Frames to the port whose work was left to its peer", |at| {
+            at.passed_on
+        }),
+        Counter::new("port_offloads_completed", "Frames to the port whose work the switch did", |at| at.completed),
+    ];
+    for Counter { family, read } in counters {
+        family.encode(encoder, offloads(), of_port, |(_, at), sample| count(sample, read(at)))?;
+    }
 
     let help = "Bursts from the port's guest that ended early, as they had cost enough";
     let cut_short = Family::counter("port_cut_short", help);

@@ -10,7 +10,7 @@ use engine::events::{CannotFollow, Follower};
 use engine::stats::PortState;
 use engine::stats::{
     AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, DatapathStats, LearningStats,
-    MacEntry, NextHopStats, PortStats, QueueStats, RecordingStats, Snapshot, WorkerStats,
+    MacEntry, NextHopStats, OffloadStats, PortStats, QueueStats, RecordingStats, Snapshot, WorkerStats,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -57,6 +57,7 @@ impl Handler for MetricsHandler {
             stage_drops: [("queue".to_owned(), [("no_buffer".to_owned(), 7)].into())].into(),
             neighbours_answered: 6,
             cut_short: 11,
+            offloads: Some(OffloadStats { received: 12, passed_on: 13, completed: 14, ..OffloadStats::default() }),
             recordings: vec![RecordingStats {
                 file: "/a.pcap".into(),
                 records: true,
@@ -128,6 +129,9 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_queue_tx_packets_total{port=\"a\",queue=\"1\"} 3",
         "millrace_queue_tx_bytes_total{port=\"a\",queue=\"0\"} 0",
         "millrace_port_neighbours_answered_total{port=\"a\",driver=\"tap\"} 6",
+        "millrace_port_offloads_received_total{port=\"a\",driver=\"tap\"} 12",
+        "millrace_port_offloads_passed_on_total{port=\"a\",driver=\"tap\"} 13",
+        "millrace_port_offloads_completed_total{port=\"a\",driver=\"tap\"} 14",
         "millrace_port_cut_short_total{port=\"a\",driver=\"tap\"} 11",
         "millrace_port_learned_addresses{port=\"a\"} 3",
         "millrace_port_unlearned_over_limit_total{port=\"a\"} 8",

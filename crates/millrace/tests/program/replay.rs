@@ -40,7 +40,7 @@ fn skipped_packets_are_counted_and_reported() {
     fs::write(&path, &bytes).unwrap();
     let cut =
         format!("it is cut off: its last 1430 bytes, from offset {} on, are not a whole packet", bytes.len() - 1430);
-    let remarks = ["longer than 65535): 3", "(snapped): 1", &cut];
+    let remarks = ["longer than 65557): 3", "(snapped): 1", &cut];
 
     files(home.path()).configure(replayed("in.pcap")).unwrap();
     let checked = millrace(&["check", files(home.path()).configuration.to_str().unwrap()]);

@@ -1,8 +1,9 @@
 //! Sizes and offsets of the rings, without any system call.
 
-use super::checksum::Unfinished;
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_req, tpacket_req3, tpacket2_hdr};
+use packet::MAX_FRAME;
 use packet::header_len::{ETHERNET, VLAN_TAG};
+use packet::offload::{Offloads, header};
 
 /// Milliseconds after which the kernel hands over a block that is not full: the kernel's minimum.
 const RETIRE_MS: u32 = 1;
@@ -12,7 +13,7 @@ const RETIRE_MS: u32 = 1;
 /// frame 14 bytes before that.
 const RX_FRAME_OFFSET: usize = (size_of::<libc::tpacket3_hdr>() + size_of::<sockaddr_ll>() + 16)
     .next_multiple_of(libc::TPACKET_ALIGNMENT)
-    + Unfinished::BYTES
+    + header::LEN
     - ETHERNET;
 
 /// Offset at which the kernel looks for the frame from its `tpacket2_hdr` (`tpacket_parse_header`, without
@@ -32,12 +33,27 @@ pub struct RxConfig {
     pub block_bytes: usize,
     /// Number of blocks.
     pub blocks: usize,
+    /// The work that frames may leave to who receives them ([`RxFrame::offload`](super::RxFrame::offload)). Other checksums are
+    /// finished.
+    pub offloads: Offloads,
 }
 
 impl Default for RxConfig {
     /// 4 MiB in blocks of 64 KiB: each holds seven jumbo frames of 9018 bytes, or about forty of 1518.
     fn default() -> Self {
-        Self { block_bytes: 64 << 10, blocks: 64 }
+        Self { block_bytes: 64 << 10, blocks: 64, offloads: Offloads::NONE }
+    }
+}
+
+impl RxConfig {
+    /// Returns the default, or, if messages may be left uncut, 8 MiB in blocks that hold three of the longest.
+    pub fn of(offloads: Offloads) -> RxConfig {
+        let config = RxConfig { offloads, ..RxConfig::default() };
+        if offloads.segmentation().is_none() {
+            config
+        } else {
+            RxConfig { block_bytes: 256 << 10, blocks: 32, ..config }
+        }
     }
 }
 
@@ -51,12 +67,26 @@ pub struct TxConfig {
     /// Whether frames go to the driver directly (`PACKET_QDISC_BYPASS`). This saves the cost of the queueing
     /// discipline, but also loses its queue: while the driver's queue is full, frames are refused and lost.
     pub bypass_qdisc: bool,
+    /// The work that the kernel is to take over, as far as it knows it ([`PacketTx::offloads`](super::PacketTx::offloads)).
+    pub offloads: Offloads,
 }
 
 impl Default for TxConfig {
     /// 512 jumbo frames of 9000 bytes, through the queueing discipline: 4.6 MiB.
     fn default() -> Self {
-        Self { slots: 512, frame_bytes: 9000 + ETHERNET + VLAN_TAG, bypass_qdisc: false }
+        let frame_bytes = 9000 + ETHERNET + VLAN_TAG;
+        Self { slots: 512, frame_bytes, bypass_qdisc: false, offloads: Offloads::NONE }
+    }
+}
+
+impl TxConfig {
+    /// Returns the default, or, if messages are left to be cut, 133 slots for the longest: 9.5 MiB.
+    pub fn of(offloads: Offloads) -> TxConfig {
+        let config = TxConfig { offloads, ..TxConfig::default() };
+        if offloads.segmentation().is_none() {
+            return config;
+        }
+        TxConfig { slots: 128, frame_bytes: MAX_FRAME as usize, ..config }
     }
 }
 
@@ -70,7 +100,7 @@ pub(super) struct RxLayout {
 impl RxLayout {
     /// Checks the configuration for frames of up to `longest` bytes; the error describes its fault.
     pub(super) fn new(config: &RxConfig, page: usize, longest: usize) -> Result<Self, String> {
-        let RxConfig { block_bytes, blocks } = *config;
+        let RxConfig { block_bytes, blocks, .. } = *config;
         if block_bytes == 0 || !block_bytes.is_multiple_of(page) {
             return Err(format!("receive blocks of {block_bytes} bytes are not a multiple of the page size {page}"));
         }
@@ -128,6 +158,8 @@ impl RxLayout {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TxLayout {
     slot_bytes: usize,
+    /// Offset of the frame in its slot; a virtio header may precede it.
+    frame_offset: usize,
     block_bytes: usize,
     per_block: usize,
     pub(super) slots: usize,
@@ -145,19 +177,25 @@ impl TxLayout {
                 config.frame_bytes, ETHERNET
             ));
         }
-        let slot_bytes = (TX_FRAME_OFFSET + config.frame_bytes).next_multiple_of(CACHE_LINE);
-        let block_bytes = slot_bytes.next_power_of_two().max(MIN_BLOCK).max(page);
+        let frame_offset = TX_FRAME_OFFSET + if config.offloads.is_none() { 0 } else { header::LEN };
+        let slot_bytes = (frame_offset + config.frame_bytes).next_multiple_of(CACHE_LINE);
+        // Of four slots or more, so that little is left at the end.
+        let block_bytes = (4 * slot_bytes).next_power_of_two().max(MIN_BLOCK).max(page);
         let per_block = block_bytes / slot_bytes;
         let blocks = config.slots.div_ceil(per_block);
         if blocks == 0 || blocks.checked_mul(block_bytes).is_none_or(|bytes| u32::try_from(bytes).is_err()) {
             return Err(format!("a transmit ring of {} slots is empty or over 4 GiB", config.slots));
         }
-        Ok(Self { slot_bytes, block_bytes, per_block, slots: blocks * per_block })
+        Ok(Self { slot_bytes, frame_offset, block_bytes, per_block, slots: blocks * per_block })
     }
 
     /// Returns the longest frame that a slot can hold.
     pub(super) const fn max_frame(&self) -> usize {
-        self.slot_bytes - TX_FRAME_OFFSET
+        self.slot_bytes - self.frame_offset
+    }
+
+    pub(super) const fn frame_offset(&self) -> usize {
+        self.frame_offset
     }
 
     pub(super) const fn slot_bytes(&self) -> usize {
@@ -211,9 +249,21 @@ mod tests {
     }
 
     #[test]
+    fn rings_for_messages_hold_the_longest() {
+        let rx = RxLayout::new(&RxConfig::of(Offloads::ALL), PAGE, MAX_FRAME as usize).unwrap();
+        assert!(rx.bytes() == 8 << 20 && rx.max_frame() > 3 * MAX_FRAME as usize);
+        let tx = TxLayout::new(&TxConfig::of(Offloads::ALL), PAGE).unwrap();
+        assert!(tx.slots == 133 && tx.bytes() < 10 << 20 && tx.max_frame() >= MAX_FRAME as usize);
+        assert_eq!(tx.frame_offset(), TX_FRAME_OFFSET + 10);
+        assert_eq!(TxConfig::of(Offloads::CHECKSUM).slots, TxConfig::default().slots);
+    }
+
+    #[test]
     fn receive_request_satisfies_the_kernel() {
         for (block_bytes, blocks) in [(16 << 10, 2), (64 << 10, 64), (12 << 10, 5)] {
-            let request = RxLayout::new(&RxConfig { block_bytes, blocks }, PAGE, 1518).unwrap().request();
+            let request = RxLayout::new(&RxConfig { block_bytes, blocks, offloads: Offloads::NONE }, PAGE, 1518)
+                .unwrap()
+                .request();
             assert_eq!(request.tp_block_size / request.tp_frame_size * request.tp_block_nr, request.tp_frame_nr);
             assert_eq!(request.tp_frame_size as usize % libc::TPACKET_ALIGNMENT, 0);
         }
@@ -222,7 +272,7 @@ mod tests {
     #[test]
     fn unusable_receive_rings_are_refused() {
         let refused = |block_bytes, blocks, longest| {
-            RxLayout::new(&RxConfig { block_bytes, blocks }, PAGE, longest).unwrap_err();
+            RxLayout::new(&RxConfig { block_bytes, blocks, offloads: Offloads::NONE }, PAGE, longest).unwrap_err();
         };
         refused(0, 64, 1518);
         refused(6000, 64, 1518);
@@ -235,7 +285,7 @@ mod tests {
     #[test]
     fn slots_stay_in_their_block_and_apart() {
         for frame_bytes in [60, 1518, 2016, 9018, 65_535, 1 << 17] {
-            let layout = TxLayout::new(&TxConfig { slots: 100, frame_bytes, bypass_qdisc: false }, PAGE).unwrap();
+            let layout = TxLayout::new(&TxConfig { slots: 100, frame_bytes, ..TxConfig::default() }, PAGE).unwrap();
             assert!(layout.slots >= 100);
             assert!(layout.max_frame() >= frame_bytes);
             let mut end = 0;
@@ -255,7 +305,7 @@ mod tests {
     #[test]
     fn unusable_transmit_rings_are_refused() {
         let refused = |slots, frame_bytes| {
-            TxLayout::new(&TxConfig { slots, frame_bytes, bypass_qdisc: false }, PAGE).unwrap_err();
+            TxLayout::new(&TxConfig { slots, frame_bytes, ..TxConfig::default() }, PAGE).unwrap_err();
         };
         refused(0, 1518);
         refused(512, 13);

@@ -6,8 +6,9 @@
 //! and no gain. Two sockets also let two workers serve the two directions, and the transmit socket is bound to no
 //! protocol, so that the kernel never hands it a received frame.
 
-mod checksum;
+mod kernel;
 mod layout;
+mod left;
 mod plain;
 mod promiscuous;
 mod ring_memory;

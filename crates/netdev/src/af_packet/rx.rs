@@ -9,15 +9,16 @@ use std::{ptr, slice};
 
 use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
 
-use super::checksum::Unfinished;
 use super::layout::{RxConfig, RxLayout};
+use super::left;
 use super::ring_memory::RingMemory;
 use super::socket::{EVERY_PROTOCOL, Socket, get};
 use super::vlan::Vlan;
 use crate::error::{Error, Result};
 use crate::link::Link;
-use packet::MappedMemory;
 use packet::header_len::{ETHERNET, VLAN_TAG};
+use packet::offload::{Offload, Offloads, Refused, header};
+use packet::{MAX_FRAME, MappedMemory};
 
 /// A receive ring on an interface: it receives every frame that arrives, for any address, and none that leaves.
 ///
@@ -31,20 +32,22 @@ use packet::header_len::{ETHERNET, VLAN_TAG};
 /// at high rates, until the block is full.
 ///
 /// # Checksums
-/// A sender on this host leaves checksums to its (virtual) hardware. The ring completes them before it lends the frame,
-/// which costs a pass over its payload.
+/// A sender on this host leaves checksums to its (virtual) hardware. Unless they may be left ([`RxConfig::offloads`]), the ring
+/// completes them before it lends the frame, which costs a pass over its payload.
 ///
 /// # Frames longer than the MTU
 /// The host may merge received segments (GRO, LRO), or a veth peer may send segments that it left for the hardware to
 /// cut (TSO). Such frames arrive unchanged, longer than the MTU; one longer than a block is truncated. A port that
-/// forwards frames wants these features off (`ethtool -K`): receive offloads on this interface, send offloads on the
-/// veth peer.
+/// forwards frames either takes over to have them cut ([`RxFrame::offload`]), or wants these features off (`ethtool -K`): receive
+/// offloads on this interface, send offloads on the veth peer.
 #[derive(Debug)]
 pub struct PacketRx {
     // First, because fields are dropped in this order and the mapping does not keep the socket open.
     ring: Arc<RingMemory>,
     socket: Arc<OwnedFd>,
     layout: RxLayout,
+    /// The work that frames may leave.
+    allowed: Offloads,
     /// The block that is returned first.
     oldest: Cell<usize>,
     /// Blocks taken from the kernel and not yet returned, from `oldest` on. While `remaining` is not 0, frames come
@@ -71,6 +74,7 @@ pub struct RxFrame<'a> {
     wire_len: u32,
     status: u32,
     vlan: Vlan,
+    left: Result<Offload, Refused>,
 }
 
 /// The kernel's counts for a period.
@@ -98,7 +102,8 @@ impl PacketRx {
             return Err(problem(format!("{queues} receive rings are not possible; choose 1 to {MAX_QUEUES}")));
         }
         link.require_ethernet()?;
-        let longest = link.mtu + ETHERNET + VLAN_TAG;
+        let may_be_uncut = !config.offloads.segmentation().is_none();
+        let longest = if may_be_uncut { MAX_FRAME as usize } else { link.mtu + ETHERNET + VLAN_TAG };
         let layout = RxLayout::new(config, rustix::param::page_size(), longest).map_err(problem)?;
 
         let mut group = None;
@@ -129,15 +134,17 @@ impl PacketRx {
             // Only now does each flow go to the queue that it will stay with.
             opened.iter().try_for_each(|(socket, _)| socket.receive_again())?;
         }
-        Ok(opened.into_iter().map(|(socket, ring)| Self::new(socket.into_fd(), ring, layout)).collect())
+        let allowed = config.offloads;
+        Ok(opened.into_iter().map(|(socket, ring)| Self::new(socket.into_fd(), ring, layout, allowed)).collect())
     }
 
-    fn new(socket: OwnedFd, ring: RingMemory, layout: RxLayout) -> Self {
+    fn new(socket: OwnedFd, ring: RingMemory, layout: RxLayout, allowed: Offloads) -> Self {
         Self {
             ring: Arc::new(ring),
             socket: Arc::new(socket),
             holds: (0..layout.blocks).map(|_| Cell::new(0)).collect(),
             layout,
+            allowed,
             oldest: Cell::new(0),
             held: Cell::new(0),
             recent: Cell::new(0),
@@ -280,12 +287,13 @@ impl PacketRx {
         let length = header.tp_snaplen as usize;
         let start = offset + usize::from(header.tp_mac);
         let at: *mut u8 = self.ring.at(start, length);
+        let mut left = Ok(Offload::NONE);
         if header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-            let unfinished: *const [u8; Unfinished::BYTES] = self.ring.at(start - Unfinished::BYTES, Unfinished::BYTES);
+            let asked: *const [u8; header::LEN] = self.ring.at(start - header::LEN, header::LEN);
             // SAFETY: with PACKET_VNET_HDR that header lies right before the frame, inside the block. The kernel writes
             // to neither until the block is returned, and no frame is lent twice: this is the only reference.
-            let (unfinished, frame) = unsafe { (unfinished.read(), slice::from_raw_parts_mut(at, length)) };
-            Unfinished::parse(&unfinished).complete(frame);
+            let (asked, frame) = unsafe { (asked.read(), slice::from_raw_parts_mut(at, length)) };
+            left = left::read(asked, self.allowed, frame);
         }
         Some(RxFrame {
             // SAFETY: the kernel has put this many bytes there, inside the block, and writes no more until the block is
@@ -296,6 +304,7 @@ impl PacketRx {
             status: header.tp_status,
             // Both are 16 bits wide; the TCI's field in the header is wider.
             vlan: Vlan { tpid: header.hv1.tp_vlan_tpid, tci: header.hv1.tp_vlan_tci as u16 },
+            left,
         })
     }
 
@@ -344,6 +353,14 @@ impl<'a> RxFrame<'a> {
     /// Returns the frame, without the VLAN tag that [`vlan`](Self::vlan) returns.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// Returns the work that its sender left to others, of those allowed, as it is without the VLAN tag that was removed.
+    ///
+    /// # Errors
+    /// If what the kernel says is not work on such a frame.
+    pub const fn offload(&self) -> Result<Offload, Refused> {
+        self.left
     }
 
     /// Returns the outermost VLAN tag, which the kernel (or the NIC) removed from the frame. It belongs after the two

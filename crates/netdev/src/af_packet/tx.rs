@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use libc::tpacket2_hdr;
 
+use super::kernel;
 use super::layout::{TX_FRAME_OFFSET, TxConfig, TxLayout};
 use super::ring_memory::RingMemory;
 use super::socket::{NO_PROTOCOL, Socket};
@@ -17,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::segment::RawSegment;
 use packet::header_len::{ETHERNET, MAC_ADDRESSES, VLAN_TAG};
+use packet::offload::{Offload, Offloads, Work, header};
 
 /// Frames that one flush moves up after lost ones before it leaves the rest to the next flush. A burst of 45 frames,
 /// all refused, stays below; a whole ring of them must not stall a worker for milliseconds.
@@ -33,6 +35,7 @@ pub struct PacketTx {
     ring: RingMemory,
     socket: OwnedFd,
     layout: TxLayout,
+    offloads: Offloads,
     state: Arc<TxState>,
     // Frames are numbered as they are pushed; a frame's slot is its number modulo the number of slots.
     // `done <= sent <= pushed <= done + slots`.
@@ -113,6 +116,10 @@ impl PacketTx {
         if config.bypass_qdisc {
             socket.set(libc::PACKET_QDISC_BYPASS, 1, "bypass its queueing discipline")?;
         }
+        if !config.offloads.is_none() {
+            // With any of its rings, a socket has to say so first. Kernels have this for transmit rings since 4.6.
+            socket.set(libc::PACKET_VNET_HDR, 1, "leave work on frames to the kernel")?;
+        }
         let ring = socket.map_ring(
             libc::tpacket_versions::TPACKET_V2,
             libc::PACKET_TX_RING,
@@ -126,6 +133,7 @@ impl PacketTx {
             ring,
             socket: socket.into_fd(),
             layout,
+            offloads: if kernel::cuts_udp() { config.offloads } else { config.offloads & !Offloads::UDP },
             state: Arc::new(TxState::new(link)),
             done: Cell::new(0),
             sent: Cell::new(0),
@@ -145,9 +153,14 @@ impl PacketTx {
     }
 
     /// Returns the longest frame that can be pushed, header included: MTU + 14, or the size of a slot if that is less. A
-    /// frame with an 802.1Q tag may be 4 bytes longer, if the slot holds it.
+    /// frame with an 802.1Q tag may be 4 bytes longer, if the slot holds it. Of a message that is to be cut, the segments may be as long.
     pub fn max_frame(&self) -> usize {
         (self.state.mtu.load(Ordering::Relaxed) + ETHERNET).min(self.layout.max_frame())
+    }
+
+    /// Returns the work on frames that may be left to the kernel.
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
     }
 
     /// Returns its state, to be kept up to date.
@@ -159,11 +172,11 @@ impl PacketTx {
     #[inline]
     pub fn push(&self, segments: &[&[u8]]) -> Result<(), PushError> {
         // SAFETY: slices can be read.
-        unsafe { self.gather(segments.iter().map(|&segment| RawSegment::from(segment))) }
+        unsafe { self.gather(Offload::NONE, segments.iter().map(|&segment| RawSegment::from(segment))) }
     }
 
-    /// Puts one frame, gathered from raw memory, into the ring. The next [`flush`](Self::flush) sends it; the memory is
-    /// free again when this call returns.
+    /// Puts one frame, gathered from raw memory, into the ring, and leaves this work on it to the kernel, which must be among
+    /// [`offloads`](Self::offloads). The next [`flush`](Self::flush) sends it; the memory is free again when this call returns.
     ///
     /// Another process may write to that memory meanwhile: a mixture of old and new bytes is then sent. The checks of
     /// the frame use the copy in the slot.
@@ -171,9 +184,9 @@ impl PacketTx {
     /// # Safety
     /// Until the call returns, every segment must be memory that can be read, and no Rust code may write to it.
     #[inline]
-    pub unsafe fn push_raw(&self, segments: &[RawSegment]) -> Result<(), PushError> {
+    pub unsafe fn push_raw(&self, left: Offload, segments: &[RawSegment]) -> Result<(), PushError> {
         // SAFETY: the caller vouches for the segments.
-        unsafe { self.gather(segments.iter().copied()) }
+        unsafe { self.gather(left, segments.iter().copied()) }
     }
 
     /// Hands all pushed frames to the kernel. An error concerns the socket, not one frame; the frames stay.
@@ -220,14 +233,24 @@ impl PacketTx {
     /// # Safety
     /// Every segment must be memory that can be read.
     #[inline]
-    unsafe fn gather(&self, segments: impl Iterator<Item = RawSegment> + Clone) -> Result<(), PushError> {
+    unsafe fn gather(
+        &self,
+        left: Offload,
+        segments: impl Iterator<Item = RawSegment> + Clone,
+    ) -> Result<(), PushError> {
+        debug_assert!(self.offloads.has(left.needs()), "{left:?} is left, and the kernel takes {:?}", self.offloads);
         let len = segments.clone().fold(0, |sum: usize, segment| sum.saturating_add(segment.len()));
         let untagged = self.max_frame();
         let max = (untagged + VLAN_TAG).min(self.layout.max_frame());
         if len < ETHERNET {
             return Err(PushError::TooShort { len });
         }
-        if len > max {
+        // As long as it will be on the wire: the kernel cuts a message by the size that its sender asked for, whatever the MTU.
+        let sent = match left.work() {
+            Work::Cut(cut) => len.min(usize::from(cut.start) + usize::from(cut.header) + usize::from(cut.size)),
+            _ => len,
+        };
+        if sent > max || len > self.layout.max_frame() {
             return Err(PushError::TooLong { len, max: untagged });
         }
         let frame = self.pushed.get();
@@ -240,16 +263,21 @@ impl PacketTx {
 
         let data = self.data(frame);
         let mut to = data;
+        if self.header_len() > 0 {
+            let header = header::write(left);
+            // SAFETY: the slot is free, so only this side touches it, and has room for the header before its frame.
+            unsafe { ptr::copy_nonoverlapping(header.as_ptr(), data.sub(header.len()), header.len()) };
+        }
         for segment in segments {
             // SAFETY: the caller vouches for the source. The slot is free, so only this side touches it, and holds
-            // `max` bytes; the lengths, which are copies of our own, were summed up above to at most that. The ring is
+            // that many bytes; the lengths, which are copies of our own, were summed up above. The ring is
             // private to this value, so they don't overlap.
             unsafe {
                 ptr::copy_nonoverlapping(segment.ptr(), to, segment.len());
                 to = to.add(segment.len());
             }
         }
-        if len > untagged {
+        if sent > untagged {
             // Only an 802.1Q tag makes room for itself (`packet_extra_vlan_len_allowed`).
             // SAFETY: the slot holds an Ethernet header, whose last two bytes are the type. Volatile, so that the slot
             // is read: the source might have another type by now.
@@ -258,7 +286,7 @@ impl PacketTx {
                 return Err(PushError::TooLong { len, max: untagged });
             }
         }
-        self.set_len(frame, len as u32);
+        self.set_len(frame, (len + self.header_len()) as u32);
         self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.pushed.set(frame + 1);
         Ok(())
@@ -300,8 +328,8 @@ impl PacketTx {
         for frame in self.sent.get()..last {
             let len = self.len(frame + 1);
             // SAFETY: both slots belong to pending frames, which the kernel does not touch outside of a send, and hold
-            // this many bytes; they differ, as there are at least two frames.
-            unsafe { ptr::copy_nonoverlapping(self.data(frame + 1), self.data(frame), len as usize) };
+            // this many bytes, headers included; they differ, as there are at least two frames.
+            unsafe { ptr::copy_nonoverlapping(self.content(frame + 1), self.content(frame), len as usize) };
             self.set_len(frame, len);
             self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         }
@@ -321,8 +349,17 @@ impl PacketTx {
         self.ring.at(self.layout.slot_offset(frame % self.layout.slots), self.layout.slot_bytes())
     }
 
-    fn data(&self, frame: usize) -> *mut u8 {
+    /// Returns where the kernel finds a frame, or its header if they have some.
+    fn content(&self, frame: usize) -> *mut u8 {
         self.slot(frame).wrapping_byte_add(TX_FRAME_OFFSET).cast()
+    }
+
+    fn data(&self, frame: usize) -> *mut u8 {
+        self.slot(frame).wrapping_byte_add(self.layout.frame_offset()).cast()
+    }
+
+    fn header_len(&self) -> usize {
+        self.layout.frame_offset() - TX_FRAME_OFFSET
     }
 
     fn status(&self, frame: usize) -> &AtomicU32 {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{Frame, Frames, MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MAX_SEGMENTS, Offer, Origin, Segment};
+use crate::offload::{Offload, Offloads};
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -35,6 +36,7 @@ impl BurstStorage {
             queue: 0,
             kept: Cell::new(0),
             offer: None,
+            offloads: Offloads::NONE,
             lent: PhantomData,
         }
     }
@@ -55,6 +57,8 @@ pub struct Burst<'s, 'q> {
     kept: Cell<u32>,
     /// The queue's record of buffers given for those of its frames.
     offer: Option<&'q Offer>,
+    /// What a receiver of all these frames must be able to do.
+    offloads: Offloads,
     lent: PhantomData<&'q [u8]>,
 }
 
@@ -225,8 +229,41 @@ impl<'q> Burst<'_, 'q> {
         }
         self.segments = at;
         let (more_start, more_len) = (start as u16, (at - start) as u16);
-        self.put(Frame { first, len: len as u32, more_start, more_len, origin });
+        self.put(Frame { first, len: len as u32, more_start, more_len, origin, offload: Offload::NONE });
         true
+    }
+
+    /// Adds `frame` with other bytes: others in front of its transport header, which lies `moved` bytes further behind, the same from there
+    /// on. Its chain can no longer be kept, as no virtio header precedes the frame. Returns false, and adds nothing, as
+    /// [`Burst::push_segments`] does.
+    ///
+    /// # Panics
+    /// If there is no [`Burst::room`].
+    #[must_use]
+    pub fn push_rebuilt(
+        &mut self,
+        frame: &Frame<'_>,
+        moved: i32,
+        segments: impl IntoIterator<Item = Segment<'q>>,
+    ) -> bool {
+        let Some(offload) = frame.offload.moved(moved) else { return false };
+        let added = self.push_segments_from(segments, frame.origin.cut());
+        if added {
+            self.leave(offload);
+        }
+        added
+    }
+
+    /// Notes the work that the sender of the last frame left to others.
+    ///
+    /// # Panics
+    /// If there is no frame.
+    #[inline]
+    pub fn leave(&mut self, offload: Offload) {
+        // SAFETY: `put` wrote the entries before `frames`; the index is checked.
+        let last = unsafe { self.storage.frames[self.frames - 1].assume_init_mut() };
+        last.offload = offload;
+        self.offloads |= offload.needs();
     }
 
     /// Adds a frame of another burst unchanged, so that its chain can still be kept: the caller must pass the chains
@@ -241,9 +278,14 @@ impl<'q> Burst<'_, 'q> {
         self.offer = frames.offer;
         if !frame.is_contiguous() {
             let origin = if frame.is_alone() { Origin::SPREAD } else { Origin::OTHER };
-            return self.push_segments_from(frames.segments(frame), origin);
+            let added = self.push_segments_from(frames.segments(frame), origin);
+            if added {
+                self.leave(frame.offload);
+            }
+            return added;
         }
         self.queue = frames.queue;
+        self.offloads |= frame.offload.needs();
         // The segment indices refer to the other burst, which may hold more segments.
         self.put(Frame { more_start: 0, ..*frame });
         true
@@ -272,6 +314,26 @@ impl<'q> Burst<'_, 'q> {
         self.frames = kept;
     }
 
+    /// Notes the work that `left` returns of each frame from the one at `first` on, and removes frames for which it returns `None`.
+    pub fn describe(&mut self, first: usize, mut left: impl FnMut(&Frame<'_>) -> Option<Offload>) {
+        let first = first.min(self.frames);
+        let mut kept = first;
+        for i in first..self.frames {
+            // SAFETY: `put` wrote the entries before `frames`, and `Filling` did.
+            let mut frame = unsafe { self.storage.frames[i].assume_init() };
+            match left(&frame) {
+                Some(offload) => {
+                    self.offloads |= offload.needs();
+                    frame.offload = offload;
+                    self.storage.frames[kept].write(frame);
+                    kept += 1;
+                }
+                None => self.bytes -= u64::from(frame.len),
+            }
+        }
+        self.frames = kept;
+    }
+
     /// Returns all frames of the burst, borrowed until they are returned to their queue.
     #[inline(always)]
     pub fn frames(&self) -> Frames<'_> {
@@ -285,6 +347,7 @@ impl<'q> Burst<'_, 'q> {
                 kept: &self.kept,
                 offer: self.offer,
                 may_exchange: false,
+                offloads: self.offloads,
             }
         }
     }
@@ -293,6 +356,7 @@ impl<'q> Burst<'_, 'q> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LeasedFrames;
 
     #[test]
     fn a_burst_keeps_its_frames_in_order() {
@@ -401,6 +465,45 @@ mod tests {
         assert!(copied.push_frame(&frames, &frames.as_slice()[1]));
         let copied = copied.frames();
         assert_eq!(copied.segments(&copied.as_slice()[0]).count(), 1);
+    }
+
+    #[test]
+    fn work_that_a_sender_left_stays_with_its_frame() {
+        let (mut storage, mut other, mut third) =
+            (Box::<BurstStorage>::default(), Box::<BurstStorage>::default(), Box::<BurstStorage>::default());
+        let bytes = [7; 64];
+        let mut burst = storage.start();
+        (0..4).for_each(|len| burst.push(Segment::from(&bytes[..60 + len])));
+        let (checksum, moved) = (Offload::checksum(34, 16), Offload::checksum(38, 16));
+        burst.describe(1, |frame| match frame.len() {
+            61 => None,
+            62 => Some(checksum),
+            _ => Some(Offload::NONE),
+        });
+        assert_eq!((burst.len(), burst.bytes(), burst.frames().offloads()), (3, 185, Offloads::CHECKSUM));
+        let works = |frames: Frames<'_>| frames.as_slice().iter().map(Frame::offload).collect::<Vec<_>>();
+        let frames = burst.frames();
+        assert_eq!(works(frames), [Offload::NONE, checksum, Offload::NONE]);
+        let (head, tail) = frames.as_slice()[1].first().split_at(12);
+        let mut copied = other.start();
+        assert!(copied.push_frame(&frames, &frames.as_slice()[1]));
+        assert!(copied.push_rebuilt(&frames.as_slice()[1], 4, [head, Segment::from(&bytes[..4]), tail]));
+        assert!(
+            !copied.push_rebuilt(&frames.as_slice()[1], -60, [head]),
+            "the transport header can't lie before the frame"
+        );
+        assert_eq!((works(copied.frames()), copied.frames().offloads()), (vec![checksum, moved], Offloads::CHECKSUM));
+        let mut leased = LeasedFrames::new(Vec::new().into());
+        leased.add(copied.frames());
+        let mut again = third.start();
+        for group in leased.groups() {
+            assert_eq!((works(group), group.offloads()), (vec![checksum, moved], Offloads::CHECKSUM));
+            assert!(group.as_slice().iter().all(|frame| again.push_frame(&group, frame)));
+        }
+        assert_eq!(works(again.frames()), [checksum, moved]);
+        leased.clear();
+        leased.add(frames.select(&frames.as_slice()[..1]));
+        assert_eq!(works(leased.groups().next().unwrap()), [Offload::NONE]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A selection of a burst's frames, read and sent.
 
 use super::{Ethernet, Frame, MIN_FRAME, Offer, Segment};
+use crate::offload::Offloads;
 use std::cell::Cell;
 
 /// Some frames of a burst, in order, on their way to a queue.
@@ -12,6 +13,7 @@ pub struct Frames<'b> {
     pub(super) kept: &'b Cell<u32>,
     pub(super) offer: Option<&'b Offer>,
     pub(super) may_exchange: bool,
+    pub(super) offloads: Offloads,
 }
 
 impl<'b> Frames<'b> {
@@ -81,6 +83,12 @@ impl<'b> Frames<'b> {
     #[inline(always)]
     pub fn offer(&self) -> Option<&'b Offer> {
         self.offer
+    }
+
+    /// Returns what a receiver of all these frames must be able to do, or more: some of the frames may have gone elsewhere.
+    #[inline(always)]
+    pub fn offloads(&self) -> Offloads {
+        self.offloads
     }
 
     /// Returns other frames with the same segments: a selection in an order of the caller's choice.

@@ -342,7 +342,7 @@ impl<'b> Judged<'b> {
     /// Adds one frame to a burst, as its taken bytes and the rest. Returns false if it has too many segments for it.
     #[must_use]
     pub fn add_one(&self, index: usize, burst: &mut Burst<'_, 'b>) -> bool {
-        burst.push_segments_from(self.segments(index), self.frames.as_slice()[index].cut_origin())
+        burst.push_rebuilt(&self.frames.as_slice()[index], 0, self.segments(index))
     }
 
     /// Returns the bytes of the frame at `index` as they are sent.

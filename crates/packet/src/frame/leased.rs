@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{Frame, Frames, MAX_BURST, Segment};
+use crate::offload::Offloads;
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct LeasedFrames {
     groups: Vec<Group>,
     bytes: u64,
     own: OwnBytes,
+    /// What a receiver of all these frames must be able to do.
+    offloads: Offloads,
     /// Chains that outputs wanted to keep, which these frames have not.
     kept: Cell<u32>,
 }
@@ -71,6 +74,7 @@ impl LeasedFrames {
             groups: Vec::with_capacity(1),
             bytes: 0,
             own: OwnBytes::default(),
+            offloads: Offloads::NONE,
             kept: Cell::new(0),
         }
     }
@@ -79,6 +83,7 @@ impl LeasedFrames {
     /// ([`super::Origin`]) stay; nobody can keep their chains any more. Allocates only if there were never as many before.
     #[inline]
     pub fn add(&mut self, frames: Frames<'_>) {
+        self.offloads |= frames.offloads;
         for group in frames.as_slice().chunks(MAX_BURST) {
             let recent = self.recent;
             if group.iter().all(|frame| frame.is_contiguous() && recent.contains(frame.first)) {
@@ -119,6 +124,7 @@ impl LeasedFrames {
                 more_start: more_start as u16,
                 more_len: frame.more_len,
                 origin: frame.origin.cut(),
+                offload: frame.offload,
             }
         }));
         self.bytes += bytes;
@@ -137,6 +143,7 @@ impl LeasedFrames {
                 kept: &self.kept,
                 offer: None,
                 may_exchange: false,
+                offloads: self.offloads,
             };
             from = to;
             group
@@ -168,6 +175,7 @@ impl LeasedFrames {
         self.segments.clear();
         self.groups.clear();
         self.bytes = 0;
+        self.offloads = Offloads::NONE;
         self.own.clear();
     }
 }

@@ -1,6 +1,9 @@
 //! Frames: bytes borrowed from one queue on their way to another.
 
+use crate::offload::Offload;
+
 mod burst;
+mod cursor;
 mod ethernet;
 mod frames;
 mod judged;
@@ -10,6 +13,7 @@ mod segment;
 mod trim;
 
 pub use burst::{Burst, BurstStorage, Filling};
+pub use cursor::{Cursor, Pieces};
 pub use ethernet::Ethernet;
 pub use frames::Frames;
 pub use judged::{HEAD, Head, Headers, Heads, Judged, Judging, Kind, Selected, Taken, Unjudged};
@@ -32,8 +36,8 @@ pub const MAX_SEGMENTS: usize = 1024;
 /// Shortest accepted frame in bytes: an Ethernet header.
 pub const MIN_FRAME: u32 = 14;
 
-/// Longest accepted frame in bytes.
-pub const MAX_FRAME: u32 = 65_535;
+/// Longest accepted frame in bytes: the longest IP packet, behind an Ethernet header with two tags.
+pub const MAX_FRAME: u32 = 65_535 + 14 + 2 * 4;
 
 /// One Ethernet frame: a first segment here, further ones (rare) in its burst.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +47,7 @@ pub struct Frame<'a> {
     more_start: u16,
     more_len: u16,
     origin: Origin,
+    offload: Offload,
 }
 
 /// Origin of a frame: a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one
@@ -85,7 +90,7 @@ impl<'a> Frame<'a> {
     /// Returns the frame of one segment, which lies where `origin` says.
     #[inline(always)]
     fn of(segment: Segment<'a>, origin: Origin) -> Frame<'a> {
-        Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, origin }
+        Frame { first: segment, len: segment.len(), more_start: 0, more_len: 0, origin, offload: Offload::NONE }
     }
 
     /// Returns the length of all segments together, in bytes.
@@ -125,16 +130,22 @@ impl<'a> Frame<'a> {
         self.origin.is_chain().then_some(self.origin.place as u8)
     }
 
+    /// Reports whether it lies alone in a guest's chain of several buffers ([`Origin::SPREAD`]).
+    #[inline(always)]
+    pub fn is_spread(&self) -> bool {
+        self.origin.place == Origin::SPREAD.place
+    }
+
     /// Reports whether it is all that lies in a guest's chain, of one buffer or of several ([`Origin::SPREAD`]).
     #[inline(always)]
     pub fn is_alone(&self) -> bool {
-        self.origin.is_chain() || self.origin.place == Origin::SPREAD.place
+        self.origin.is_chain() || self.is_spread()
     }
 
-    /// Returns where the frame lies if it is rebuilt with other headers: its chain can no longer be kept.
+    /// Returns the work on the frame that its sender left to others.
     #[inline(always)]
-    pub fn cut_origin(&self) -> Origin {
-        self.origin.cut()
+    pub fn offload(&self) -> Offload {
+        self.offload
     }
 
     /// Drops the lifetime, as [`Segment::forget`] does.
@@ -146,6 +157,7 @@ impl<'a> Frame<'a> {
             more_start: self.more_start,
             more_len: self.more_len,
             origin: self.origin,
+            offload: self.offload,
         }
     }
 }

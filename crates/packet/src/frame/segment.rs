@@ -61,6 +61,16 @@ impl<'a> Segment<'a> {
         len
     }
 
+    /// Passes copies of all bytes to `each`, in order, in pieces of which none but the last has an odd length.
+    pub fn read_pieces(&self, mut each: impl FnMut(&[u8])) {
+        let (mut room, mut rest) = ([0; 256], *self);
+        while !rest.is_empty() {
+            let copied = rest.copy_to(&mut room);
+            each(&room[..copied]);
+            (_, rest) = rest.split_at(copied as u32);
+        }
+    }
+
     /// Returns a copy of the first `N` bytes, or `None` if there are fewer.
     #[inline(always)]
     pub fn read<const N: usize>(&self) -> Option<[u8; N]> {

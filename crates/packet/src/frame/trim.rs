@@ -8,7 +8,7 @@ impl Burst<'_, '_> {
     /// chain of a cut frame can no longer be kept, as no virtio header precedes the frame.
     ///
     /// # Panics
-    /// If a part is empty or does not lie in its frame.
+    /// If a part is empty or does not lie in its frame, or is to be cut of a frame that is not complete ([`Frame::offload`]).
     #[inline]
     pub fn trim(&mut self, mut part: impl FnMut(&Frames<'_>, &Frame<'_>) -> Option<(u32, u32)>) {
         let mut kept = 0;
@@ -19,6 +19,7 @@ impl Burst<'_, '_> {
             let mut frame = unsafe { self.storage.frames[index].assume_init() };
             assert!(from < to && to <= frame.len);
             if (from, to) != (0, frame.len) {
+                assert!(frame.offload.is_none());
                 frame.origin = frame.origin.cut();
                 if frame.is_contiguous() {
                     frame.first = frame.first.split_at(to).0.split_at(from).1;

@@ -65,7 +65,7 @@ Each distinct frame is sent once along each path, from one guest to another (vir
 in this process), and must come out byte for byte, once and in order. Frames that a path can't
 carry must be missing, and the switches' counters must give the reason:
   runt       every path: shorter than 14 bytes
-  too-long   every path: longer than 65535 bytes; vxlan: longer than MTU - 36 bytes
+  too-long   every path: longer than 65557 bytes; vxlan: longer than MTU - 36 bytes
   reserved   bridge: to 01:80:c2:00:00:00 to 0f, which bridges keep to themselves
   hairpin    bridge: to its own source, or to a station that moved just before
 Everything else is a difference. Files that are no captures are named, and of a file that is

@@ -95,13 +95,13 @@ fn a_path_names_the_frames_that_it_does_not_carry() {
     let fate = |mut model: PathModel, len| model.send(0, &frame(1, len));
     assert_eq!(fate(PathModel::wire(), 13), Fate::Dropped("runt"));
     assert_eq!(fate(PathModel::wire(), 14), Fate::Carried);
-    assert_eq!(fate(PathModel::wire(), 65_535), Fate::Carried);
-    assert_eq!(fate(PathModel::wire(), 65_536), Fate::Dropped("too-long"));
+    assert_eq!(fate(PathModel::wire(), 65_557), Fate::Carried);
+    assert_eq!(fate(PathModel::wire(), 65_558), Fate::Dropped("too-long"));
     assert_eq!(fate(PathModel::up_to(100), 100), Fate::Carried);
     assert_eq!(fate(PathModel::up_to(100), 101), Fate::Dropped("too-long"));
     // The tag counts.
-    assert_eq!(fate(PathModel::tagged(7), 65_531), Fate::Carried);
-    assert_eq!(fate(PathModel::tagged(7), 65_532), Fate::Dropped("too-long"));
+    assert_eq!(fate(PathModel::tagged(7), 65_553), Fate::Carried);
+    assert_eq!(fate(PathModel::tagged(7), 65_554), Fate::Dropped("too-long"));
     assert_eq!(fate(PathModel::tagged(7), 13), Fate::Dropped("runt"));
 }
 

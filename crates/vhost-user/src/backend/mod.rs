@@ -19,6 +19,7 @@ mod session;
 mod vring;
 
 use crate::{Access, Event, Mode, SharedObject, SocketError};
+use packet::offload::Offloads;
 use rustix::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub use holes::Holes;
 pub use service::{Hangup, Service};
 
 /// The newest version of the set of virtio features that devices offer; the first is 1.
-pub const NEWEST: u8 = 1;
+pub const NEWEST: u8 = 2;
 
 /// Configuration of a device.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Options {
     pub mtu: Option<u16>,
     /// Version of the set of virtio features that is offered: 1 to [`NEWEST`].
     pub offers: u8,
+    /// Work that the guest may leave to the device, and the device to the guest.
+    pub offloads: Offloads,
     /// Features of that version that are not offered.
     pub withheld: u64,
     /// Exchange of the buffers or pages of frames, if the owner of the queues has one.
@@ -81,6 +84,7 @@ impl Options {
             holes: Holes::default(),
             mtu: None,
             offers: NEWEST,
+            offloads: Offloads::NONE,
             withheld: 0,
             exchange: None,
         }

@@ -1,6 +1,7 @@
 //! Descriptor chains of several buffers: the uncommon case, walked with every step checked.
 
 use super::DropCounts;
+use super::left::{copy, left_by};
 use super::taken::TakenChain;
 use crate::MAX_CHAIN;
 use crate::areas::Areas;
@@ -8,6 +9,7 @@ use crate::error::{Dropped, Fatal};
 use crate::layout::{DESC, Descriptor, F_INDIRECT, F_NEXT, F_WRITE, NET_HEADER, Tail};
 use crate::memory::Memory;
 use crate::ordering::get;
+use packet::offload::{Offload, Offloads};
 use packet::{Burst, MAX_FRAME, MIN_FRAME, Origin, Segment};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
@@ -168,7 +170,7 @@ impl WalkedChain {
 
     /// Adds the chain to `burst` as a frame, without the virtio header at its front, or drops it and counts the reason.
     /// Returns false if the burst has no room for its segments, so that the chain has to wait for another burst.
-    pub(super) fn push_frame(&self, burst: &mut Burst<'_, '_>, dropped: &Cell<DropCounts>) -> bool {
+    pub(super) fn push_frame(&self, burst: &mut Burst<'_, '_>, dropped: &Cell<DropCounts>, allowed: Offloads) -> bool {
         let len = self.len();
         let reason = if !self.good {
             Some(Dropped::BadBuffer)
@@ -183,15 +185,35 @@ impl WalkedChain {
             DropCounts::count(dropped, reason);
             return true;
         }
-        let mut header = NET_HEADER;
-        let segments = self.buffers.iter().filter_map(|b| {
-            let skip = header.min(b.len);
-            header -= skip;
+        let offload = if allowed.is_none() { Some(Offload::NONE) } else { self.offload(allowed) };
+        let Some(offload) = offload else {
+            DropCounts::count(dropped, Dropped::BadOffload);
+            return true;
+        };
+        let added = burst.push_segments_from(self.behind(NET_HEADER), Origin::SPREAD);
+        if added && !offload.is_none() {
+            burst.leave(offload);
+        }
+        added
+    }
+
+    /// Returns the work that the header leaves. `None` if it must not.
+    #[cold]
+    fn offload(&self, allowed: Offloads) -> Option<Offload> {
+        let mut header = [0; NET_HEADER as usize];
+        copy(self.behind(0), &mut header);
+        left_by(header, allowed, self.len() as u32 - NET_HEADER, |head| copy(self.behind(NET_HEADER), head))
+    }
+
+    /// Returns the bytes of all buffers, without the first ones. They live for any `'q` that borrows from the queue.
+    fn behind<'q>(&self, mut skipped: u32) -> impl Iterator<Item = Segment<'q>> + use<'_, 'q> {
+        self.buffers.iter().filter_map(move |b| {
+            let skip = skipped.min(b.len);
+            skipped -= skip;
             // SAFETY: `skip` is at most the buffer's length, and the buffer was checked to be mapped by a memory that
             // the queue holds, which the burst borrows.
             (skip < b.len).then(|| unsafe { Segment::new(b.ptr.add(skip as usize), b.len - skip) })
-        });
-        burst.push_segments_from(segments, Origin::SPREAD)
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::config::{Format, QueueConfig, Returns};
 use crate::error::{Fatal, SetupError};
 use crate::exchange::{Joined, PageMember};
 use crate::memory::{DirtyLog, Memory, Unlogged};
+use crate::offload;
 use packet::{Burst, Offer};
 use std::sync::Arc;
 use trials::Measured;
@@ -43,7 +44,8 @@ impl<L: DirtyLog> Dequeue<L> {
             Format::Split => Either::Split(SplitTransmit::new(memory, config, log)?),
             Format::Packed => Either::Packed(PackedTransmit::new(memory, config, log)?),
         };
-        Ok(Dequeue { ring, kept: None, _joined: None, measured: None, intake: Intake::default() })
+        let intake = Intake::new(offload::of_driver(config.negotiated));
+        Ok(Dequeue { ring, kept: None, _joined: None, measured: None, intake })
     }
 
     /// Allows keeping the chains of simple frames, unless this queue must return chains in order.
@@ -93,7 +95,10 @@ impl<L: DirtyLog> Dequeue<L> {
     /// added, [`Dequeue::dropped`] tells why.
     #[inline]
     pub fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
-        each!(&self.ring, ring => self.receive_from(ring, burst))
+        let first = burst.len();
+        let taken = each!(&self.ring, ring => self.receive_from(ring, burst))?;
+        self.intake.read_headers(burst, first);
+        Ok(taken)
     }
 
     /// Receives a burst. Compiled once with and once without keeping, to avoid a check for every frame.

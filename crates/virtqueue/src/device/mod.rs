@@ -13,6 +13,7 @@ mod fixup;
 mod header;
 mod held;
 mod keep;
+mod left;
 mod lend;
 mod loans;
 mod packed;
@@ -46,6 +47,8 @@ pub struct DropCounts {
     pub short: u64,
     /// [`Dropped::TooLong`].
     pub too_long: u64,
+    /// [`Dropped::BadOffload`].
+    pub bad_offload: u64,
 }
 
 impl DropCounts {
@@ -55,6 +58,7 @@ impl DropCounts {
             Dropped::BadBuffer => counts.bad_buffer += 1,
             Dropped::Short => counts.short += 1,
             Dropped::TooLong => counts.too_long += 1,
+            Dropped::BadOffload => counts.bad_offload += 1,
         }
         cell.set(counts);
     }

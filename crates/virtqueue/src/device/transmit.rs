@@ -4,13 +4,15 @@ use super::DropCounts;
 use super::budget::Budget;
 use super::chain::Access;
 use super::keep::Kept;
+use super::left::left_by;
 use super::ring::{DeviceRing, Head, Usual};
 use super::taken::TakenChain;
 use crate::config::Returns;
-use crate::error::Fatal;
+use crate::error::{Dropped, Fatal};
 use crate::layout::{Descriptor, NET_HEADER};
 use crate::memory::Memory;
 use packet::copy::prefetch;
+use packet::offload::Offloads;
 use packet::{Burst, MAX_BURST_BYTES, MAX_FRAME, MIN_FRAME, Origin, Segment, USUAL_FRAME};
 use std::cell::Cell;
 
@@ -40,11 +42,52 @@ type Entry<T> = <<T as TransmitRing>::Ring as DeviceRing>::Entry;
 /// Turns chains into frames of a burst, and counts those that are none.
 #[derive(Default)]
 pub(super) struct Intake {
+    /// Work that the driver may leave: headers are read only if it may leave any.
+    allowed: Offloads,
     dropped: Cell<DropCounts>,
     cut_short: Cell<u64>,
 }
 
 impl Intake {
+    /// Returns one of a driver that may leave this work.
+    pub(super) fn new(allowed: Offloads) -> Intake {
+        Intake { allowed, ..Intake::default() }
+    }
+
+    /// Reports whether the headers of frames are read.
+    #[inline(always)]
+    pub(super) fn reads_headers(&self) -> bool {
+        !self.allowed.is_none()
+    }
+
+    /// Reads the headers of the frames of `burst` from the one at `first` on, and drops those that leave what they must not.
+    #[inline(always)]
+    pub(super) fn read_headers(&self, burst: &mut Burst<'_, '_>, first: usize) {
+        if self.reads_headers() {
+            self.read_each(burst, first);
+        }
+    }
+
+    /// After all frames were found, as their prefetched headers may have arrived meanwhile.
+    #[cold]
+    fn read_each(&self, burst: &mut Burst<'_, '_>, first: usize) {
+        burst.describe(first, |frame| {
+            // The header of a frame in several buffers was read with them.
+            if frame.is_spread() {
+                return Some(frame.offload());
+            }
+            let start = frame.first().as_ptr().wrapping_sub(NET_HEADER as usize);
+            // SAFETY: `frame_of` found the frame behind a header, in one buffer that is mapped as long as the burst borrows from the
+            // memory.
+            let header = unsafe { Segment::new(start, NET_HEADER) }.read()?;
+            let left = left_by(header, self.allowed, frame.len(), |head| frame.first().copy_to(head));
+            if left.is_none() {
+                DropCounts::count(&self.dropped, Dropped::BadOffload);
+            }
+            left
+        });
+    }
+
     /// Adds the frame of the chain that starts with `first` at `index`: a long one or one of several buffers. Or drops the
     /// chain. Returns `None` if the burst has no room for it. A chain that may be kept has a `place` in the burst.
     #[cold]
@@ -65,7 +108,7 @@ impl Intake {
         }
         let walked = ring.walk(index, first, Access::Read)?;
         budget.spend(walked.descriptors);
-        Ok(walked.push_frame(burst, &self.dropped).then_some(walked.chain))
+        Ok(walked.push_frame(burst, &self.dropped, self.allowed).then_some(walked.chain))
     }
 
     /// Returns the number of chains dropped.

@@ -27,7 +27,7 @@ pub struct Geometry {
 
 impl Geometry {
     /// Returns the geometry of `count` buffers, each with room for a frame of `size` bytes. `None` if there are no buffers or
-    /// more than [`MAX_BUFFERS`], or if a frame is longer than 65,535 bytes.
+    /// more than [`MAX_BUFFERS`], or if a frame is longer than [`packet::MAX_FRAME`].
     pub fn new(count: u16, size: u32) -> Option<Geometry> {
         if !(1..=MAX_BUFFERS).contains(&count) || size > packet::MAX_FRAME {
             return None;

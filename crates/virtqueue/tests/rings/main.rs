@@ -11,6 +11,7 @@ mod exchange;
 mod hold;
 mod hostile;
 mod lend;
+mod offload;
 #[cfg(not(miri))]
 mod pages;
 mod rogue;

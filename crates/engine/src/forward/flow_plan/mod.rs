@@ -10,12 +10,15 @@ use super::output::Output;
 use crate::clock::Cycles;
 use crate::drops::{Drops, Reason};
 use crate::live::Reader;
+use crate::port::Sent;
+use crate::stage::complete::Completer;
 use crate::stage::egress::Outgoing;
 use handover::{EventNotifier, Ring};
 use openflow::{Cache, CacheKey, HEADER_BYTES, Key, Lane, RawKey, To};
+use packet::offload::Offloads;
 use packet::{BurstStorage, HEAD, Head, Heads, Segment};
 use received::{NOWHERE, Received};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use work::Work;
@@ -37,6 +40,8 @@ pub(crate) struct FlowPlan {
     wanted: Arc<LiveWanted>,
     clock: Cycles,
     lookups: RefCell<Lookups>,
+    /// Made when the first frame comes that leaves work.
+    completer: OnceCell<Box<Completer>>,
     /// Storage for a packet of a controller.
     injected: RefCell<Box<BurstStorage>>,
 }
@@ -96,6 +101,7 @@ impl FlowPlan {
                 heads: Box::default(),
                 work: Box::new(work),
             }),
+            completer: OnceCell::new(),
             injected: RefCell::default(),
         }
     }
@@ -112,6 +118,28 @@ impl FlowPlan {
         if !bridge.output(&arrival, arrival.from).receives() {
             return arrival.drops.add(Reason::NoReceive, arrival.frames.len() as u64);
         }
+        if arrival.frames.offloads().is_none() {
+            self.forward_complete(bridge, arrival, scratch);
+        } else {
+            self.forward_left(bridge, arrival, scratch);
+        }
+    }
+
+    /// Forwards frames of which some leave work. Flows may change what that depends on, so that it is done first.
+    #[cold]
+    fn forward_left(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
+        let completer = self.completer.get_or_init(Box::default);
+        let done = completer.complete(arrival.frames, Offloads::NONE, |frames| {
+            self.forward_complete(bridge, Arrival { frames, ..arrival }, scratch);
+            Sent { frames: frames.len() as u32, ..Sent::default() }
+        });
+        if done.bad_offload > 0 {
+            arrival.drops.add(Reason::BadOffload, done.bad_offload.into());
+        }
+    }
+
+    #[inline(always)]
+    fn forward_complete(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let Lookups { flows, caches, heads, work } = &mut *self.lookups.borrow_mut();
         flows.refresh();
         let judged = arrival.frames.judge_heads(heads);

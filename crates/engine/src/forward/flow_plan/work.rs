@@ -115,8 +115,8 @@ impl Work {
             } else {
                 let headers = &self.headers[index];
                 let rest = part(judged.segments(index), headers.taken() as u32, u32::MAX);
-                let origin = arrival.frames.as_slice()[index].cut_origin();
-                burst.push_segments_from([Segment::from(headers.bytes())].into_iter().chain(rest), origin)
+                let frame = &arrival.frames.as_slice()[index];
+                burst.push_rebuilt(frame, 0, [Segment::from(headers.bytes())].into_iter().chain(rest))
             };
             if !added {
                 // Longer than frames can be, or more segments than a burst holds.

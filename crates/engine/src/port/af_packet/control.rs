@@ -4,6 +4,7 @@ use super::{LongFrames, PacketReceive, PacketTransmit, Settings};
 use crate::port::Site;
 use crate::port::interface::{Interface, Session};
 use netdev::{Link, Links, PacketRx, PacketTx, RxConfig, RxMonitor, TxConfig, TxState};
+use packet::offload::Offloads;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +19,9 @@ impl Interface for Settings {
     fn open(&self, links: &Links, site: &Arc<dyn Site>) -> Result<Box<dyn Session>, String> {
         let text = |error: netdev::Error| error.to_string();
         let link = links.get(&self.interface).and_then(|link| links.bring_up(&link)).map_err(text)?;
-        let rings = PacketRx::open(&link, self.queues.into(), &RxConfig::default()).map_err(text)?;
+        let rings = PacketRx::open(&link, self.queues.into(), &RxConfig::of(Offloads::NONE)).map_err(text)?;
         let monitors = rings.iter().map(PacketRx::monitor).collect();
-        let both = |ring| Ok(Some((ring, PacketTx::open(&link, &TxConfig::default())?)));
+        let both = |ring| Ok(Some((ring, PacketTx::open(&link, &TxConfig::of(Offloads::NONE))?)));
         let queues: Vec<_> = rings.into_iter().map(both).collect::<Result<_, _>>().map_err(text)?;
         let states = queues.iter().flatten().map(|(_, transmit)| transmit.state()).collect();
         let long = Arc::new(LongFrames::default());

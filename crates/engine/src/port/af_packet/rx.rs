@@ -8,6 +8,8 @@ use crate::drops::{Drops, Reason};
 use crate::port::interface::readable;
 use crate::port::{HoldBursts, RxQueue, Wait};
 use netdev::PacketRx;
+use packet::header_len::{ETHERNET, MAC_ADDRESSES, VLAN_TAG};
+use packet::offload::Work;
 use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, MappedMemory, Segment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -41,7 +43,7 @@ impl Default for LongFrames {
 impl LongFrames {
     /// Sets the MTU.
     pub fn set_mtu(&self, mtu: usize) {
-        let headers = packet::header_len::ETHERNET + packet::header_len::VLAN_TAG;
+        let headers = ETHERNET + VLAN_TAG;
         self.limit.store((mtu + headers).try_into().unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
@@ -54,7 +56,7 @@ impl LongFrames {
 impl PacketReceive {
     /// Returns a half that takes frames from `ring`, and notes `long` ones.
     pub fn new(ring: PacketRx, drops: Arc<Drops>, long: Arc<LongFrames>) -> PacketReceive {
-        PacketReceive { ring, tags: Buffers::new(MAX_BURST, packet::header_len::VLAN_TAG), drops, long }
+        PacketReceive { ring, tags: Buffers::new(MAX_BURST, VLAN_TAG), drops, long }
     }
 }
 
@@ -65,22 +67,36 @@ impl RxQueue for PacketReceive {
         for frame in self.ring.burst(burst.room()) {
             any = true;
             let bytes = Segment::from(frame.bytes());
-            if bytes.len() > limit {
-                self.long.seen.store(true, Ordering::Relaxed);
-            }
             if frame.is_truncated() || bytes.len() < MIN_FRAME {
                 self.drops.add(Reason::TooLong, 1);
                 continue;
             }
+            let Ok(left) = frame.offload() else {
+                self.drops.add(Reason::BadOffload, 1);
+                continue;
+            };
+            if bytes.len() > limit && !matches!(left.work(), Work::Cut(_)) {
+                self.long.seen.store(true, Ordering::Relaxed);
+            }
             match frame.vlan() {
                 // The kernel took the tag out of the frame; this puts it back.
                 Some(vlan) => {
-                    self.tags.push_inserting(burst, bytes, 12, |tag| {
+                    let Some(left) = left.moved(VLAN_TAG as i32) else {
+                        self.drops.add(Reason::BadOffload, 1);
+                        continue;
+                    };
+                    let is_added = self.tags.push_inserting(burst, bytes, MAC_ADDRESSES as u32, |tag| {
                         tag.copy_from_slice(&vlan.to_bytes());
                         Some(tag.len())
                     });
+                    if is_added {
+                        burst.leave(left);
+                    }
                 }
-                None => burst.push(bytes),
+                None => {
+                    burst.push(bytes);
+                    burst.leave(left);
+                }
             }
         }
         any

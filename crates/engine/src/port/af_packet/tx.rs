@@ -9,6 +9,7 @@ use crate::port::interface::raw;
 use crate::port::{Sent, TxQueue};
 use netdev::{PacketTx, PushError, RawSegment};
 use packet::Frames;
+use packet::offload::Offloads;
 use std::cell::Cell;
 
 /// Transmit half of an interface.
@@ -30,7 +31,7 @@ impl TxQueue for PacketTransmit {
         let mut segments = self.segments.take();
         for frame in frames.as_slice() {
             // SAFETY: the segments are mapped as long as `frames` borrows them; the bytes are copied before it ends.
-            match unsafe { self.ring.push_raw(raw(&frames, frame, &mut segments)) } {
+            match unsafe { self.ring.push_raw(frame.offload(), raw(None, &frames, frame, &mut segments)) } {
                 Ok(()) => {
                     sent.frames += 1;
                     sent.bytes += u64::from(frame.len());
@@ -59,5 +60,9 @@ impl TxQueue for PacketTransmit {
             Err(_) => return Sent::none(Reason::Down),
         }
         sent
+    }
+
+    fn takes(&self) -> Offloads {
+        self.ring.offloads()
     }
 }

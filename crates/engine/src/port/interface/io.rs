@@ -9,14 +9,16 @@ use std::os::fd::BorrowedFd;
 /// Maximum number of segments that the kernel takes in one call (IOV_MAX).
 const MAX_IOV: usize = 1024;
 
-/// Collects the segments of `frame` in `out`, in the kernel's format.
+/// Collects `header`, if there is one, and the segments of `frame` in `out`, in the kernel's format.
 pub(in crate::port) fn raw<'o>(
+    header: Option<RawSegment>,
     frames: &Frames<'_>,
     frame: &Frame<'_>,
     out: &'o mut Vec<RawSegment>,
 ) -> &'o [RawSegment] {
     out.clear();
-    out.extend(frames.segments(frame).take(MAX_IOV).map(|s| RawSegment::new(s.as_ptr(), s.len() as usize)));
+    let segments = frames.segments(frame).map(|s| RawSegment::new(s.as_ptr(), s.len() as usize));
+    out.extend(header.into_iter().chain(segments).take(MAX_IOV));
     out
 }
 

@@ -7,6 +7,7 @@ use crate::port::pace::Pace;
 use crate::port::record::Recorder;
 use crate::port::zero_copy::{Direction, Guest, GuestEnd, Mapped, PhysicalEnd, ZeroCopyQueue};
 use crate::port::{ExchangeMember, Kept, ReceiveHalf, RxQueue, SessionFault, TransmitHalf, TxQueue};
+use crate::stats::OffloadStats;
 use ::vhost_user::{Event, Mode};
 use nix::sched::{CloneFlags, unshare};
 use packet::MacAddr;
@@ -81,6 +82,12 @@ impl Site for Place {
     fn aggregates(&self) -> bool {
         false
     }
+
+    fn needs_complete(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn set_offloads(&self, _: OffloadStats) {}
 
     fn physical_end(&self, _: usize) -> Option<&dyn PhysicalEnd> {
         Some(self)

@@ -4,6 +4,7 @@ use super::{Settings, TapReceive, TapTransmit};
 use crate::port::Site;
 use crate::port::interface::{Interface, Session};
 use netdev::{Link, Links, Tap, TapQueue};
+use packet::offload::Offloads;
 use std::sync::Arc;
 
 /// Name of the interface where the configuration names none.
@@ -21,7 +22,7 @@ impl Interface for Settings {
     fn open(&self, links: &Links, _: &Arc<dyn Site>) -> Result<Box<dyn Session>, String> {
         let text = |error: netdev::Error| error.to_string();
         let name = self.interface.as_deref().unwrap_or(TEMPLATE);
-        let queues = Tap::open(name, self.queues.into()).map_err(text)?;
+        let queues = Tap::open(name, self.queues.into(), Offloads::NONE).map_err(text)?;
         let mut link = links.get(queues[0].name()).map_err(text)?;
         if let Some(mtu) = self.mtu {
             link = links.set_mtu(&link, mtu as usize).map_err(text)?;
@@ -48,7 +49,7 @@ impl Session for Open {
 
     fn attach(&mut self, site: &Arc<dyn Site>, queue: usize) -> Result<(), String> {
         let tap = self.queues.get_mut(queue).and_then(Option::take).ok_or("the tap has too few queues")?;
-        let (receive, transmit) = (TapReceive::new(tap.clone()), TapTransmit::new(tap));
+        let (receive, transmit) = (TapReceive::new(tap.clone(), site.drops().clone()), TapTransmit::new(tap));
         site.attach(queue, Box::new(receive), Box::new(transmit)).map_err(|why| why.to_string())
     }
 

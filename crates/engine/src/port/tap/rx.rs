@@ -1,9 +1,11 @@
 //! Reception from a tap.
 
+use crate::drops::{Drops, Reason};
 use crate::port::interface::readable;
 use crate::port::{HoldBursts, LifeCycle, RxQueue, Wait};
 use netdev::TapQueue;
-use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, MappedMemory};
+use packet::offload::{Offload, header};
+use packet::{Buffers, Burst, HEAD, MAX_BURST, MAX_BURST_BYTES, MAX_FRAME, MIN_FRAME, MappedMemory};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -17,6 +19,7 @@ const BURSTS: usize = 32;
 /// Receive half of a tap.
 pub struct TapReceive {
     queue: Arc<TapQueue>,
+    drops: Arc<Drops>,
     /// Buffers of one burst each.
     buffers: Vec<Buffers>,
     /// Index of those of the present burst; `None` if all are held.
@@ -26,10 +29,10 @@ pub struct TapReceive {
 }
 
 impl TapReceive {
-    /// Returns a half that reads from `queue`.
-    pub fn new(queue: Arc<TapQueue>) -> TapReceive {
-        let buffers = vec![Buffers::new(MAX_BURST, TAP_ROOM)];
-        TapReceive { queue, buffers, present: Cell::new(Some(0)), spare: RefCell::default() }
+    /// Returns a half that reads from `queue`, and counts frames with a wrong description among `drops`.
+    pub fn new(queue: Arc<TapQueue>, drops: Arc<Drops>) -> TapReceive {
+        let buffers = vec![buffers(&queue)];
+        TapReceive { queue, drops, buffers, present: Cell::new(Some(0)), spare: RefCell::default() }
     }
 
     /// Returns the buffers of the present burst.
@@ -41,11 +44,36 @@ impl TapReceive {
     }
 }
 
+/// Returns buffers for a burst. For long messages, they are packed: a burst ends when it has enough bytes.
+fn buffers(queue: &TapQueue) -> Buffers {
+    if queue.offloads().segmentation().is_none() {
+        Buffers::new(MAX_BURST, TAP_ROOM)
+    } else {
+        Buffers::packed(MAX_BURST_BYTES as usize, MAX_FRAME as usize)
+    }
+}
+
 impl RxQueue for TapReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let Some(buffers) = self.present() else { return false };
-        while burst.room() > 0 && buffers.push(burst, |bytes| self.queue.read(bytes).ok().flatten()) {}
-        burst.retain(|_, frame| frame.len() >= MIN_FRAME);
+        let allowed = self.queue.offloads();
+        while burst.room() > 0 {
+            let mut left = Ok(Offload::NONE);
+            let filled = buffers.fill(|bytes| {
+                let (len, header) = self.queue.read_described(bytes).ok().flatten()?;
+                left = header::read(header, allowed, len as u32, &bytes[..len.min(HEAD)]);
+                Some(len)
+            });
+            match (filled, left) {
+                (None, _) => break,
+                (Some(_), Err(_)) => self.drops.add(Reason::BadOffload, 1),
+                (Some(frame), _) if frame.len() < MIN_FRAME => {}
+                (Some(frame), Ok(left)) => {
+                    burst.push(frame);
+                    burst.leave(left);
+                }
+            }
+        }
         !burst.is_empty()
     }
 
@@ -92,7 +120,7 @@ impl HoldBursts for TapReceive {
 impl LifeCycle for TapReceive {
     fn share(&mut self, is_shared: bool) {
         let bursts = if is_shared { BURSTS } else { 1 };
-        self.buffers.resize_with(bursts, || Buffers::new(MAX_BURST, TAP_ROOM));
+        self.buffers.resize_with(bursts, || buffers(&self.queue));
         self.present.set(Some(0));
         *self.spare.get_mut() = (1..bursts as u16).rev().collect();
     }
@@ -104,6 +132,7 @@ mod tests {
     use crate::port::frames::to_vec;
     use netdev::{Links, PacketTx, Tap, TxConfig};
     use nix::sched::{CloneFlags, unshare};
+    use packet::offload::Offloads;
     use packet::{BurstStorage, LeasedFrames};
     use std::time::{Duration, Instant};
 
@@ -112,11 +141,11 @@ mod tests {
     fn held_bursts_have_buffers_of_their_own() {
         // In a network namespace of this thread.
         unshare(CloneFlags::CLONE_NEWNET).expect("this test needs to run as root");
-        let queue = Arc::new(Tap::open("tap0", 1).unwrap().remove(0));
+        let queue = Arc::new(Tap::open("tap0", 1, Offloads::NONE).unwrap().remove(0));
         let links = Links::open().unwrap();
         let link = links.bring_up(&links.get("tap0").unwrap()).unwrap();
         let sender = PacketTx::open(&link, &TxConfig::default()).unwrap();
-        let mut half = TapReceive::new(queue);
+        let mut half = TapReceive::new(queue, Arc::default());
         assert_eq!(half.buffers(), MAX_BURST);
         half.share(true);
         let memories: Arc<[Arc<dyn MappedMemory>]> = half.memories().into();

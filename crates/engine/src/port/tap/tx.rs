@@ -9,6 +9,7 @@ use crate::port::interface::raw;
 use crate::port::{Sent, TxQueue};
 use netdev::{RawSegment, TapQueue, TapWrite};
 use packet::Frames;
+use packet::offload::{Offloads, header};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -29,9 +30,12 @@ impl TxQueue for TapTransmit {
     fn transmit(&self, frames: Frames<'_>) -> Sent {
         let mut sent = Sent::default();
         let mut segments = self.segments.take();
+        let has_headers = !self.queue.offloads().is_none();
         for frame in frames.as_slice() {
-            // SAFETY: the segments are mapped as long as `frames` borrows them.
-            match unsafe { self.queue.write_raw(raw(&frames, frame, &mut segments)) } {
+            let header = header::write(frame.offload());
+            let header = has_headers.then(|| RawSegment::from(&header[..]));
+            // SAFETY: the segments are mapped as long as `frames` borrows them, and the header lives until the next frame.
+            match unsafe { self.queue.write_raw(raw(header, &frames, frame, &mut segments)) } {
                 Ok(TapWrite::Sent) => {
                     sent.frames += 1;
                     sent.bytes += u64::from(frame.len());
@@ -49,5 +53,9 @@ impl TxQueue for TapTransmit {
         }
         self.segments.set(segments);
         sent
+    }
+
+    fn takes(&self) -> Offloads {
+        self.queue.offloads()
     }
 }

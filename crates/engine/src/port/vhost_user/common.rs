@@ -70,6 +70,7 @@ impl Common {
             (Reason::BadBuffer, now.bad_buffer - before.bad_buffer),
             (Reason::Runt, now.short - before.short),
             (Reason::TooLong, now.too_long - before.too_long),
+            (Reason::BadOffload, now.bad_offload - before.bad_offload),
         ];
         reasons.into_iter().filter(|r| r.1 > 0).for_each(|(reason, n)| self.drops.add(reason, n));
     }

@@ -2,6 +2,7 @@
 
 use super::{Call, Settings, VhostReceive, VhostTransmit};
 use crate::port::kind::{Kind, PathUse, Queues};
+use crate::port::offloads::{Chosen, OffloadsKey};
 use crate::port::zero_copy::{Direction, Guest, GuestEnd};
 use crate::port::{ExchangeMember, ExchangePart, MAX_QUEUES, Opened, PortControl, Site};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -58,7 +59,11 @@ struct Backend {
 
 impl Backend {
     fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
-        let Settings { socket, mode, access, queues, mtu, offers, any_memory, holes } = settings;
+        let Settings { socket, mode, access, queues, mtu, offers, offloads, any_memory, holes } = settings;
+        // The first version had no offloads.
+        let by_default = if *offers == 1 { OffloadsKey::None } else { OffloadsKey::Segmentation };
+        let chosen = Chosen::new(&**site, *offloads, by_default);
+        site.set_offloads(chosen.stats());
         // Lent buffers come back in another order than they were posted in.
         let withheld = if site.is_mapped() { features::IN_ORDER } else { 0 };
         let options = Options {
@@ -68,6 +73,7 @@ impl Backend {
             queue_pairs: queues.unwrap_or(MAX_QUEUES),
             mtu: *mtu,
             offers: *offers,
+            offloads: chosen.offloads,
             any_memory: *any_memory,
             holes: *holes,
             withheld,

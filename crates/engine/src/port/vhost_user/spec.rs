@@ -5,6 +5,7 @@ use super::queues::QueuesKey;
 use crate::port::keys::{QUEUES, Section, Side};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Registration};
+use crate::port::offloads::OffloadsKey;
 use ::vhost_user::backend::{Holes, NEWEST};
 use ::vhost_user::{Access, Mode};
 use schemars::JsonSchema;
@@ -64,6 +65,10 @@ pub struct Keys {
     /// this one may be replaced: a newer switch offers the same then.
     #[schemars(range(min = OFFERS.start, max = OFFERS.end - 1), extend("x-default" = "the newest"))]
     pub offers: Field<i64>,
+    /// Work on frames that the guest may leave to the switch, and takes over from it (docs/offloads.md). A guest that runs keeps what it was
+    /// offered first.
+    #[schemars(extend("x-default" = "segmentation; none with `offers = 1`, or if the port is mapped or changes frames"))]
+    pub offloads: Field<OffloadsKey>,
 }
 
 impl KindKeys for Keys {
@@ -86,6 +91,7 @@ impl KindKeys for Keys {
             queues,
             mtu: self.mtu.as_ref().map(|_| section.number("mtu", &self.mtu, &MTUS, 1500) as u16),
             offers: section.number("offers", &self.offers, &OFFERS, NEWEST.into()) as u8,
+            offloads: self.offloads.as_ref().map(|at| at.value),
             any_memory: self.memory.as_ref().is_some_and(|at| at.value == MemoryKey::Any),
             holes: self.holes.as_ref().map_or(Holes::Fill, |at| at.value.into()),
         }
@@ -144,6 +150,8 @@ pub struct Settings {
     pub mtu: Option<u16>,
     /// Version of the set of features that guests are offered.
     pub offers: u8,
+    /// Work on frames that the guest may leave to the switch; what the version offers if `None`.
+    pub offloads: Option<OffloadsKey>,
     /// Whether the guest's memory may lie in files of any kind.
     pub any_memory: bool,
     /// Treatment of pages of its memory that do not exist.
@@ -160,6 +168,7 @@ impl Settings {
             queues: None,
             mtu: None,
             offers: NEWEST,
+            offloads: None,
             any_memory: false,
             holes: Holes::Fill,
         }

@@ -4,6 +4,7 @@ use super::common::{Call, Common};
 use crate::drops::{Drops, Reason};
 use crate::port::zero_copy::GuestBuffers;
 use crate::port::{LifeCycle, Sent, SessionFault, TxQueue};
+use packet::offload::Offloads;
 use packet::{BurstStorage, Frames, Judged};
 use std::sync::Arc;
 use virtqueue::Fatal;
@@ -69,6 +70,11 @@ impl TxQueue for VhostTransmit {
     #[inline]
     fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
         self.deliver(|ring| ring.transmit_judged(judged))
+    }
+
+    #[inline]
+    fn takes(&self) -> Offloads {
+        self.guest.ring().takes()
     }
 
     #[inline]

@@ -400,10 +400,16 @@ fn hold(held: &mut Held, plan: &GroupedBurst<'_>, holds: u64, frames: &Frames<'_
     Sent { held: change, ..sent }
 }
 
+/// Returns the length of a frame, or the greatest number for one that is longer: no aggregate has room for either.
+#[inline(always)]
+fn length_of(frame: &Frame<'_>) -> u16 {
+    frame.len().min(u16::MAX.into()) as u16
+}
+
 #[inline(always)]
 fn lengths(frames: &Frames<'_>) -> [u16; MAX_BURST] {
     let mut lengths = [0; MAX_BURST];
-    lengths.iter_mut().zip(frames.as_slice()).for_each(|(length, frame)| *length = frame.len() as u16);
+    lengths.iter_mut().zip(frames.as_slice()).for_each(|(length, frame)| *length = length_of(frame));
     lengths
 }
 
@@ -412,9 +418,9 @@ fn lengths(frames: &Frames<'_>) -> [u16; MAX_BURST] {
 #[inline(always)]
 fn are_too_long(frames: &[Frame<'_>], common: Option<u32>, most: u32, more: bool) -> bool {
     let (shortest, second) = match common {
-        Some(len) if frames.len() > 1 => (len as u16, len as u16),
+        Some(_) if frames.len() > 1 => (length_of(&frames[0]), length_of(&frames[0])),
         _ => frames.iter().fold((u16::MAX, u16::MAX), |(shortest, second), frame| {
-            let len = frame.len() as u16;
+            let len = length_of(frame);
             (shortest.min(len), second.min(shortest.max(len)))
         }),
     };

@@ -153,7 +153,7 @@ impl IngressStage for Split {
                     mix.whole += 1;
                     counters.count(std::iter::once(WireFrame::packet(frame.len())));
                     // A frame that came in a buffer of its guest stays there.
-                    if !out.push_segments_from(frames.segments(frame), frame.cut_origin()) {
+                    if !out.push_rebuilt(frame, 0, frames.segments(frame)) {
                         too_many_segments(drops);
                     }
                 }

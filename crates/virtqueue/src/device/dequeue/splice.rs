@@ -41,8 +41,8 @@ impl<L: DirtyLog> Dequeue<L> {
     }
 
     /// Returns chains to the guest that `sender` has sent, as its `chains` by id say, and has it send the guest's next frames from
-    /// where they lie, as far as they `pass`, on these terms. Publishes both. Nothing is moved if no chains can be kept, or if others
-    /// wait to be recycled.
+    /// where they lie, as far as they `pass`, on these terms. Publishes both. Nothing is moved if no chains can be kept, if others
+    /// wait to be recycled, or if the guest may leave work on frames: their headers must be read.
     #[inline(always)]
     pub fn splice_with(
         &self,
@@ -51,7 +51,8 @@ impl<L: DirtyLog> Dequeue<L> {
         terms: SendTerms,
         mut pass: impl Pass,
     ) -> Spliced {
-        let Some(kept) = self.kept.as_ref().filter(|kept| self.measured.is_none() && kept.is_at_rest()) else {
+        let may_splice = self.measured.is_none() && !self.intake.reads_headers();
+        let Some(kept) = self.kept.as_ref().filter(|kept| may_splice && kept.is_at_rest()) else {
             return Spliced::NOTHING;
         };
         each!(&self.ring, ring => splice(ring.ring(), kept, sender, chains, terms, &mut pass))

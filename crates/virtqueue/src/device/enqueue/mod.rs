@@ -21,7 +21,9 @@ use crate::error::{Fatal, SetupError};
 use crate::exchange::{Copied, CopyAll, Handover, Instead, Joined, PageMember, Tally};
 use crate::layout::NET_HEADER;
 use crate::memory::{DirtyLog, Memory, Unlogged, Writer};
+use crate::offload;
 use packet::copy::Copier;
+use packet::offload::Offloads;
 use packet::{Frames, Judged, Kind, Taken, Unjudged};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -33,6 +35,10 @@ const LOOK_AHEAD: u32 = 64;
 /// Values of `LENT` of [`Enqueue::deliver`].
 const NONE_LENT: bool = false;
 const SOME_LENT: bool = true;
+
+/// Values of `LEFT` of [`Enqueue::deliver`].
+const NOTHING_LEFT: bool = false;
+const WORK_LEFT: bool = true;
 
 /// Result of delivering some frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +65,7 @@ pub struct Enqueue<L: DirtyLog = Unlogged> {
     filling: Budget,
     copier: Copier,
     mergeable: bool,
+    takes: Offloads,
     size: u16,
     /// How frames may change hands, if they may, and whether most of the last ones did.
     hands: Option<Hands>,
@@ -122,6 +129,7 @@ impl<L: DirtyLog> Enqueue<L> {
             filling: Budget::new(),
             copier: Copier::detect(),
             mergeable: config.negotiated.has(features::MRG_RXBUF),
+            takes: offload::of_device(config.negotiated),
             size: config.size,
             hands: None,
             exchanges: Cell::new(false),
@@ -147,6 +155,12 @@ impl<L: DirtyLog> Enqueue<L> {
     /// Allows to deliver frames by exchanging the pages that they lie in, unless this queue must return buffers in order.
     pub fn allow_pages(&mut self, member: Arc<PageMember>) {
         self.hands = (self.common().returns == Returns::AnyOrder).then_some(Hands::Pages(member));
+    }
+
+    /// Returns the work that frames may leave to the guest.
+    #[inline]
+    pub fn takes(&self) -> Offloads {
+        self.takes
     }
 
     /// Reports whether frames are delivered without being read, as most of the last ones were.
@@ -180,11 +194,20 @@ impl<L: DirtyLog> Enqueue<L> {
         frames: Frames<'b>,
         taken: impl Taken<'b>,
     ) -> Result<Delivered, Fatal> {
+        if !frames.offloads().is_none() {
+            return if self.filled.is_empty() {
+                self.deliver::<_, NONE_LENT, WORK_LEFT>(ring, frames, taken, &mut CopyAll)
+            } else {
+                self.deliver::<_, SOME_LENT, WORK_LEFT>(ring, frames, taken, &mut CopyAll)
+            };
+        }
         match &self.hands {
             Some(Hands::Group(joined)) if self.filled.is_empty() => self.exchange(ring, frames, taken, joined),
             Some(Hands::Pages(member)) if self.filled.is_empty() => self.exchange_pages(ring, frames, taken, member),
-            _ if self.filled.is_empty() => self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut CopyAll),
-            _ => self.deliver::<_, SOME_LENT>(ring, frames, taken, &mut CopyAll),
+            _ if self.filled.is_empty() => {
+                self.deliver::<_, NONE_LENT, NOTHING_LEFT>(ring, frames, taken, &mut CopyAll)
+            }
+            _ => self.deliver::<_, SOME_LENT, NOTHING_LEFT>(ring, frames, taken, &mut CopyAll),
         }
     }
 
@@ -200,10 +223,14 @@ impl<L: DirtyLog> Enqueue<L> {
         let (done, mut tally, why) = match joined.exchange(&frames) {
             Ok(mut exchanging) => {
                 // Members trust each other: a receiver takes the risk that the sender still changes the buffer.
-                let done = self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut exchanging)?;
+                let done = self.deliver::<_, NONE_LENT, NOTHING_LEFT>(ring, frames, taken, &mut exchanging)?;
                 (done, exchanging.tally(), Copied::Changed)
             }
-            Err(reason) => (self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut CopyAll)?, Tally::default(), reason),
+            Err(reason) => (
+                self.deliver::<_, NONE_LENT, NOTHING_LEFT>(ring, frames, taken, &mut CopyAll)?,
+                Tally::default(),
+                reason,
+            ),
         };
         tally.add_copied(why, done.frames - tally.frames());
         self.exchanges.set(2 * tally.exchanged() > done.frames);
@@ -211,10 +238,11 @@ impl<L: DirtyLog> Enqueue<L> {
         Ok(done)
     }
 
-    /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue. `handover` may exchange the buffers of frames
+    /// Delivers `frames`. With `LENT`, some of them may lie in buffers of this queue; with `LEFT`, their sender may have left work
+    /// on some, so that their headers say so. `handover` may exchange the buffers of frames
     /// for posted ones. The bytes that were `taken` of a frame are written over its copy.
     #[inline(always)]
-    fn deliver<'b, R: ReceiveRing, const LENT: bool>(
+    fn deliver<'b, R: ReceiveRing, const LENT: bool, const LEFT: bool>(
         &self,
         ring: &R,
         frames: Frames<'b>,
@@ -248,6 +276,7 @@ impl<L: DirtyLog> Enqueue<L> {
                 && buffer.slots == 1
                 && buffer.len >= need
                 && frame.is_contiguous()
+                && (!LEFT || frame.offload().is_none())
             {
                 let instead = handover.exchange(frame, buffer.ptr);
                 if instead == Instead::OWN {

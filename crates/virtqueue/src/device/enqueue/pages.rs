@@ -3,7 +3,7 @@
 use super::super::budget::cost;
 use super::super::header::{write_header, write_header_of};
 use super::super::receive::{Prefetch, ReceiveRing};
-use super::{Delivered, Enqueue, LOOK_AHEAD, NONE_LENT, Room};
+use super::{Delivered, Enqueue, LOOK_AHEAD, NONE_LENT, NOTHING_LEFT, Room};
 use crate::error::Fatal;
 use crate::exchange::{Copied, CopyAll, Instead, PIECES, PageMember, Passing, Skipped, Tally};
 use crate::layout::NET_HEADER;
@@ -38,7 +38,7 @@ impl<L: DirtyLog> Enqueue<L> {
         let done = match Passing::find(&frames, member) {
             Ok(mut passing) => self.pass(ring, &frames, taken, &mut passing, &mut tally)?,
             Err(reason) => {
-                let done = self.deliver::<_, NONE_LENT>(ring, frames, taken, &mut CopyAll)?;
+                let done = self.deliver::<_, NONE_LENT, NOTHING_LEFT>(ring, frames, taken, &mut CopyAll)?;
                 tally.add_copied(reason, done.frames);
                 done
             }

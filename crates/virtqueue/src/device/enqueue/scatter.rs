@@ -7,7 +7,7 @@ use super::{Enqueue, Room};
 use crate::error::{Dropped, Fatal};
 use crate::layout::NET_HEADER;
 use crate::memory::DirtyLog;
-use packet::{Frames, Segment, Taken};
+use packet::{Frames, Segment, Taken, offload};
 
 impl<L: DirtyLog> Enqueue<L> {
     /// Delivers a frame that does not fit from one run of bytes into one buffer.
@@ -19,10 +19,12 @@ impl<L: DirtyLog> Enqueue<L> {
         index: usize,
         taken: impl Taken<'b>,
     ) -> Result<Room, Fatal> {
-        let need = frames.as_slice()[index].len() + NET_HEADER;
+        let frame = &frames.as_slice()[index];
+        let need = frame.len() + NET_HEADER;
         let room = self.find_room(ring, need)?;
         let Room::Fits { buffers, chains } = room else { return Ok(room) };
         let mut header = [0; NET_HEADER as usize];
+        header[..10].copy_from_slice(&offload::header::write(frame.offload()));
         header[10..].copy_from_slice(&chains.to_le_bytes());
         let header: &[u8] = &header;
         let writer = self.writer();

@@ -50,9 +50,14 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(case: Case) -> Driver {
+        Driver::with(case, 0)
+    }
+
+    /// Returns one that negotiated `more` features.
+    pub fn with(case: Case, more: u64) -> Driver {
         let len = u64::from(ROOM) * u64::from(case.size) + (1 << 20);
         let mut arena = Arena::new(len, false).unwrap();
-        let config = Queue::layout(&mut arena, case.size, case.negotiated()).unwrap();
+        let config = Queue::layout(&mut arena, case.size, Negotiated(case.negotiated().0 | more)).unwrap();
         let buffers = arena.allocate(u64::from(ROOM) * u64::from(case.size), 4096).unwrap();
         let queue = Queue::new(&arena, &config).unwrap();
         Driver { arena, config, queue, buffers }

@@ -478,6 +478,18 @@ fn two_packets_are_joined_as_long_as_they_fit() {
     }
 }
 
+/// Longer than a length in an aggregate can say: their lengths, cut to 16 bits, would be those of short packets.
+#[test]
+fn packets_longer_than_any_aggregate_go_as_they_are() {
+    for count in [1, 2] {
+        let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, MAX_BURST);
+        let packets = vec![packet(65_536 + 18, Some(10), 7); count];
+        assert_eq!(rig.send(&packets, usize::MAX).frames, count as u32);
+        rig.flush();
+        assert_eq!(rig.taken(), packets);
+    }
+}
+
 #[test]
 fn a_packet_alone_goes_as_it_is_and_is_counted_by_port_only() {
     let rig = Rig::new(&spec(false, Checksum::Zero), u32::MAX, 1);
