@@ -114,7 +114,7 @@ struct VhostPort {
     /// Running queues by index, and their call descriptors.
     running: Mutex<BTreeMap<usize, Call>>,
     detail: Mutex<String>,
-    /// The side that connects.
+    /// Whether it listens or connects.
     mode: Mode,
     /// The function's place in its group, if it has joined.
     seat: Mutex<Option<Arc<Seat>>>,
@@ -143,9 +143,7 @@ impl VhostPort {
 impl backend::Queues for VhostPort {
     fn connected(&self) {
         self.site.fault().clear();
-        if self.mode == Mode::Client {
-            self.site.set_open(true);
-        }
+        self.site.set_open(true);
         self.site.set_guest(Ok(()));
         *self.detail.lock().unwrap() = "connected".into();
         self.update();
@@ -256,9 +254,7 @@ impl backend::Queues for VhostPort {
     }
 
     fn disconnected(&self, reason: &str) {
-        if self.mode == Mode::Client {
-            self.site.set_open(false);
-        }
+        self.site.set_open(self.mode == Mode::Server);
         *self.seat.lock().unwrap() = None;
         *self.detail.lock().unwrap() = format!("no guest is connected; the last one left: {reason}");
         self.update();
