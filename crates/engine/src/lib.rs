@@ -1,7 +1,7 @@
 //! Ports, forwarding and workers: the data path of Millrace.
 //!
-//! A [`Switch`] is started from a [`spec::Spec`], accepts a new one while it runs, and reports its counters as a
-//! [`stats::Snapshot`].
+//! A [`Switch`] is started from a [`spec::Spec`], accepts a new one while it runs, reports its counters as a
+//! [`stats::Snapshot`], and tells what happens in a log of [`events`].
 //!
 //! Modules; arrows point down:
 //! - `switch`: the control side; owns the ports, builds plans, and hands them to workers;
@@ -17,6 +17,7 @@ mod answers;
 mod clock;
 pub mod counters;
 pub mod drops;
+pub mod events;
 pub mod forward;
 mod live;
 mod monitor;
@@ -24,13 +25,11 @@ mod neighbour;
 mod octets;
 pub mod port;
 mod queue_id;
-pub mod reload;
 mod sharing;
 pub mod spec;
 mod stage;
-pub mod stats;
 mod switch;
-pub mod why;
 pub mod worker;
 
+pub use api::{reload, stats, why};
 pub use switch::{Error, Switch};

@@ -66,6 +66,7 @@ Examples:
   millrace ctl ports                   state, forwarding and recordings of all ports
   millrace ctl port add web-0 --vhost-user /run/web-0.sock --mode client --bridge br0 --wait 5s
   millrace ctl port list --label pod=ns/web-0
+  millrace ctl events --follow         what happens: ports, guests, mappings, workers, reloads, calls
   millrace ctl stats --watch 1         frames and bits per second, every second
   millrace ctl drops                   dropped frames, by place and reason
   millrace ctl mappings                physical queues that receive into guests' buffers
@@ -226,6 +227,8 @@ pub enum CtlRequest {
     /// Join and part ports while the switch runs
     #[command(subcommand)]
     Patch(PatchRequest),
+    /// Events: ports, guests, mappings, workers and changes of the configuration; the last ones, or those to come
+    Events(EventsOptions),
     /// Frames and bytes of every queue
     Stats(StatsOptions),
     /// Workers: load, and time by step and stage
@@ -260,6 +263,31 @@ pub struct WhyOptions {
     /// Name of the port
     #[arg(value_name = "PORT")]
     pub port: String,
+}
+
+/// Options of `ctl events`.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(after_help = "\
+A line for each event, with its time; --json prints a line of JSON for each. docs/api.md lists the events.
+The switch keeps the last ones, some thousand. Who reads too slowly loses some, and an event `lost` has their number.
+
+Examples:
+  millrace ctl events                                   the last 20 events
+  millrace ctl events --follow --json                   those to come, for scripts
+  millrace ctl events --follow --since 1764355000123    and those after the last one that a script has seen")]
+pub struct EventsOptions {
+    /// Print events as they happen, until Ctrl-C or the end of the switch
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Number of past events to print at most [default: 20; with --follow or --since: all that are wanted]
+    #[arg(long, value_name = "N")]
+    pub last: Option<usize>,
+    /// Only events after the one of this number (`seq`)
+    #[arg(long, value_name = "SEQ")]
+    pub since: Option<u64>,
+    /// With --follow: also addresses that bridges learn, move and forget
+    #[arg(long, requires = "follow")]
+    pub learned: bool,
 }
 
 /// Options of `ctl stats`.

@@ -1,17 +1,24 @@
 //! The switch process: startup order and signal handling.
 
-use crate::config::{Config, Dpdk, Grant, LoadError, Origin, PartKind, Purpose, Reach, ReachError};
-use crate::confine::{Confined, PrivilegeError, confine};
-use crate::control::{Flow, Handler, Mended, PortSummary, ReloadReport, Server};
+use crate::config::{Config, Dpdk, Grant, LoadError, Origin, Purpose, Reach, ReachError};
+use crate::confine::{PrivilegeError, confine};
+use crate::control::{Handler, Server};
 use crate::descriptors;
 use crate::metrics::Exporter;
 use crate::openflow::{Service, SharedSwitch};
 use crate::parts::directories::{self, DirectoryError};
-use crate::parts::{Change, Changes, Owner, Parts, Refusal, Store};
+use crate::parts::{Changes, Parts, Refusal, Store};
 use crate::serve::{ListenError, Listener, Stop};
 use crate::service;
 use crate::signals::{Signal, Signals};
+use api::confinement::Confined;
+use api::event::{Event, EventKind};
+use api::flow::Flow;
+use api::part::{Change, Effect, Owner, PartKind};
+use api::port::PortSummary;
+use api::reload::{Mended, ReloadReport};
 use engine::Switch;
+use engine::events::{CannotFollow, Follower};
 use engine::port::dpdk;
 use engine::reload::ReloadAction;
 use engine::spec::Spec;
@@ -219,7 +226,18 @@ impl Daemon {
         let failed = change.actions.iter().filter_map(|action| action.error.as_ref().map(|_| action.to_string()));
         failed.for_each(|failed| tracing::error!("{failed}"));
         tracing::info!("{change}");
+        let Change { kind, name, effect, actions } = change.clone();
+        match effect {
+            Effect::Added => self.tell(EventKind::PartAdded { kind, name, actions }),
+            Effect::Changed => self.tell(EventKind::PartChanged { kind, name, actions }),
+            Effect::Removed => self.tell(EventKind::PartRemoved { kind, name, actions }),
+            Effect::Unchanged => {}
+        }
         Ok(change)
+    }
+
+    fn tell(&self, event: EventKind) {
+        self.switch.events().tell(event);
     }
 
     fn obey(&self, signal: Signal) {
@@ -323,12 +341,21 @@ impl Handler for Daemon {
             Ok(report) if report.failed() > 0 => tracing::error!("reloaded, but not all of it: {report}"),
             Ok(report) => tracing::info!("reloaded: {report}"),
             Err(error) => {
+                self.tell(EventKind::ReloadFailed { reason: error.clone() });
                 sockets.iter().for_each(|mended| tracing::warn!("{mended}"));
                 tracing::error!("not reloaded, nothing changed:\n{error}");
             }
         }
         service::ready();
         outcome
+    }
+
+    fn events(&self, since: Option<u64>, last: Option<usize>) -> Vec<Event> {
+        self.switch.events().list(since, last)
+    }
+
+    fn follow(&self, since: Option<u64>, learned: bool) -> Result<(Follower, u64), CannotFollow> {
+        self.switch.follow(since, learned)
     }
 
     fn confinement(&self) -> Confined {
@@ -389,6 +416,8 @@ impl Daemon {
         let change = |spec| self.switch.reload(spec).map_err(|error| error.to_string());
         let (actions, needs_restart) = parts.reload(document, change)?;
         *self.known() = parts.ports();
+        let news = actions.iter().filter(|action| action.is_news()).cloned().collect();
+        self.tell(EventKind::Reloaded { actions: news });
         Ok(ReloadReport { actions, needs_restart, warnings: warnings.lines().collect(), sockets: Vec::new() })
     }
 }

@@ -15,6 +15,7 @@ const READ_BY: &[(&str, &[(&str, &str)])] = &[
     ("wireshark/", &[("e2e", "aggregation"), ("e2e", "docs")]),
     ("packaging/", &[("millrace", "program")]),
     ("kmod/", &[("e2e", "exchange")]),
+    ("clients/go/", &[("e2e", "live")]),
     ("dpdk/net_paflow/", &[("e2e", "aggregation"), ("e2e", "docs"), ("paflow-abi", "")]),
     ("dpdk/port/", &[("dpdk", "devices")]),
     ("sim/", &[("testbed", "simulate"), ("e2e", "aggregation")]),

@@ -6,9 +6,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use api::request::Stats;
+use client::Client;
 use e2e::virtio::{By, Plugged, Sink};
 use engine::stats::{MappingStats, Snapshot};
-use millrace::control::Client;
 
 /// Lengths of frames.
 const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
@@ -44,6 +45,6 @@ fn run(arguments: &[String]) -> Result<String, Box<dyn std::error::Error>> {
 }
 
 fn mapping(control: &Path, queue: &str) -> Option<MappingStats> {
-    let stats: Snapshot = Client::connect(control).ok()?.call_as("stats").ok()?;
+    let stats: Snapshot = Client::connect(control).ok()?.call(&Stats {}).ok()?;
     stats.mappings.into_iter().find(|mapping| mapping.from == queue)
 }

@@ -1,7 +1,8 @@
 //! A running Millrace under test.
 
 use super::wait_for;
-use ::millrace::control::{Drops, ReloadReport};
+use api::Drops;
+use api::reload::ReloadReport;
 use engine::stats::{AggregationSide, AggregationStats, MacEntry, MappingStats, Snapshot};
 use lab::Result;
 use lab::millrace::Port;

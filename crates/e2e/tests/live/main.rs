@@ -7,6 +7,7 @@ mod control;
 mod controllers;
 mod flipped;
 mod floods;
+mod go;
 mod guests;
 mod holes;
 mod hostile;

@@ -58,10 +58,16 @@ fn a_chain_behind_a_mapping() -> Result<()> {
     let first = Forwarder::start(fw?, next?);
     let far = wire.guest("far")?;
     millrace.wait_mapped();
+    let is_told = |what: &str| {
+        let line = format!("mapping wan.0 to fw.0: {what}");
+        wait_for(&line, || millrace.ctl("events --last 200").contains(&line).then_some(()));
+    };
+    is_told("in place");
     Exchange::new([end?, far], [1, 2], SIZES, 32).run(FRAMES / 4, e2e::SOON)?;
     assert_eq!(first.stop()?, FRAMES / 2);
     wait_for("all frames to be counted", || (millrace.mapping().in_place == FRAMES / 4).then_some(()));
     assert!(millrace.mapping().sent_in_place > 0, "{:?}", millrace.mapping());
+    is_told("copy: no guest has started queue 0 of \"fw\"");
     millrace.stop();
     Ok(())
 }

@@ -14,10 +14,12 @@ mod spanning_tree;
 
 use std::process::Command;
 
+use api::flow::{Flow, Flows};
+use api::request;
+use client::Client;
 use e2e::virtio::{Guest, Options};
 use e2e::{Home, Millrace, wait_for};
 use lab::millrace::config::*;
-use millrace::control::{Client, Flow, Flows};
 
 /// Flows of each kind for UDP packets that come in by the first port, by their destination port.
 const FROM_WAN: [&str; 6] = [
@@ -118,7 +120,7 @@ fn expect(guests: &mut [Guest], wanted: &[&[Vec<u8>]]) {
 }
 
 fn shown(home: &Home) -> Flows {
-    Client::connect(&home.path("control")).unwrap().call_as("flows").unwrap()
+    Client::connect(home.path("control")).unwrap().call(&request::Flows {}).unwrap()
 }
 
 fn flow(home: &Home, matches: &str) -> Flow {

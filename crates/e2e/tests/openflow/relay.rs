@@ -2,8 +2,9 @@
 
 use super::frames::Packet;
 use super::*;
+use api::Aggregation;
+use api::request;
 use lab::Result;
-use millrace::control::Aggregation;
 
 /// Builds a FLOW_MOD (OpenFlow 1.3.5, Section 7.3.4.1): in table 16, packets of this VLAN go to this next hop.
 fn flow_mod(vid: u16, nfi: u16) -> Vec<u8> {
@@ -44,7 +45,7 @@ fn a_switch_relays_flows_to_another_one() -> Result<()> {
     near.wait_up(&["wan"]);
     let table = || -> Vec<(u32, u16)> {
         let aggregation: Aggregation =
-            Client::connect(&homes[1].path("control")).unwrap().call_as("aggregation").unwrap();
+            Client::connect(homes[1].path("control")).unwrap().call(&request::Aggregation {}).unwrap();
         aggregation.table.iter().map(|flow| (flow.sc, flow.nfi)).collect()
     };
     let relay = |to: [u8; 6], message: &[u8]| {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use api::Drops;
 use capture::Reader;
 use e2e::cable::two_namespaces;
 use e2e::transfer::move_file;
@@ -14,7 +15,6 @@ use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
 use lab::process::Daemon;
-use millrace::control::Drops;
 use rustix::process::Signal;
 
 fn uplink() -> RawPort {

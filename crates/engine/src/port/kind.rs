@@ -141,11 +141,6 @@ pub(crate) trait PortControl: Send {
         false
     }
 
-    /// Reports whether a peer is connected, if the port reports that before frames can pass.
-    fn is_connected(&self) -> bool {
-        false
-    }
-
     /// Returns the socket that the port listens on, if it does so at present.
     fn listener(&self) -> Option<Arc<Listener>> {
         None

@@ -65,6 +65,12 @@ pub(crate) trait Site: Send + Sync {
     /// Sets the state that users see.
     fn set_state(&self, up: bool, detail: String);
 
+    /// Sets whether a guest is connected, or the reason for which it has left: for ports that serve guests.
+    fn set_guest(&self, guest: Result<(), String>);
+
+    /// Sets whether peers can connect to the port's socket, or one is connected: for ports that serve peers.
+    fn set_open(&self, open: bool);
+
     /// Sets the properties of the port's interface that users see: its address, and its speed in megabits per second.
     fn set_interface(&self, mac: MacAddr, speed: Option<u32>);
 

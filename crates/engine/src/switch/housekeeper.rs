@@ -1,4 +1,5 @@
-//! The housekeeper: a thread that answers neighbours, ends broken sessions, ages addresses, and opens failed ports again.
+//! The housekeeper: a thread that answers neighbours, ends broken sessions, ages addresses, opens failed ports again, and finds events
+//! that nobody else tells of.
 
 use super::inner::Inner;
 use super::open::{self, Connection};
@@ -40,6 +41,8 @@ impl Inner {
                 }
                 files = topology.layout.ports.iter().flat_map(|port| port.recordings()).collect();
                 self.look_for_sockets();
+                topology.layout.ports.iter().for_each(|port| port.renew_told());
+                self.observer.lock().unwrap().look(&topology, &self.events);
             }
             drop(topology);
             files.drain(..).for_each(|file| file.keep());

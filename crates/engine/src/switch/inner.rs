@@ -2,8 +2,10 @@
 
 use super::error::Error;
 use super::fabric::Fabric;
+use super::observer::Observer;
 use super::open::Connection;
 use super::topology::Topology;
+use crate::events::Events;
 use crate::forward::flows::Datapath;
 use crate::live::Live;
 use crate::port::files::FileUses;
@@ -23,6 +25,10 @@ pub(super) struct Inner {
     /// Locked while the specification changes, which may take long, as it waits for workers and guests.
     pub(super) open: Mutex<Open>,
     pub(super) topology: Live<Topology>,
+    /// The log of events.
+    pub(super) events: Arc<Events>,
+    /// Finds events that nobody else tells of.
+    pub(super) observer: Mutex<Observer>,
     /// The files of the specification.
     pub(super) files: Arc<FileUses>,
     /// Rules of the ports that aggregate.

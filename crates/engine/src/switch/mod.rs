@@ -10,11 +10,13 @@ mod housekeeper;
 mod inner;
 mod layout;
 mod mapping;
+mod observer;
 mod open;
 mod reload;
 mod shared;
 mod site;
 mod snapshot;
+mod state;
 mod tags;
 mod tenancy;
 #[cfg(test)]
@@ -24,11 +26,13 @@ mod watchdog;
 mod why;
 
 use crate::clock;
+use crate::events::{CannotFollow, Events, Follower};
 use crate::forward::flows::Datapath;
 use crate::live::Live;
 use crate::reload::ReloadAction;
 use crate::spec::Spec;
 use acceleration::Chosen;
+use api::event::EventKind;
 use fabric::Fabric;
 use handover::EventNotifier;
 use inner::Inner;
@@ -83,6 +87,8 @@ impl Switch {
             fabric,
             open: Mutex::default(),
             topology: Live::new(nothing),
+            events: Arc::new(Events::new()),
+            observer: Mutex::default(),
             files: Arc::default(),
             rules: Arc::new(Live::new(AggregationRules::none())),
             laid: Mutex::default(),
@@ -93,6 +99,7 @@ impl Switch {
             stop: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
         });
+        inner.events.tell(EventKind::Started { version: env!("CARGO_PKG_VERSION").into() });
         let failed = inner.apply(spec, Extent::All)?.failed;
         let mut switch = Switch { inner, housekeeper: None, watchdog: None };
         let thread = |name: &str, run: fn(&Inner)| {
@@ -104,6 +111,24 @@ impl Switch {
         switch.housekeeper = Some(housekeeper?);
         switch.watchdog = Some(watchdog?);
         Ok((switch, failed))
+    }
+
+    /// Returns the log of events. See [`Switch::follow`] for events about addresses.
+    pub fn events(&self) -> &Arc<Events> {
+        &self.inner.events
+    }
+
+    /// Follows the events, as [`Events::follow`] does. All that bridges learn from now on is told, if it is asked for.
+    ///
+    /// # Errors
+    ///
+    /// There are too many followers, or no descriptor is left.
+    pub fn follow(&self, since: Option<u64>, learned: bool) -> Result<(Follower, u64), CannotFollow> {
+        let following = self.inner.events.follow(since, learned)?;
+        if learned {
+            self.inner.observer.lock().unwrap().look_at_addresses(&self.inner.topology(), &self.inner.events);
+        }
+        Ok(following)
     }
 
     /// Changes the running switch to `spec`, and returns the actions taken. Parts that are the same in both continue

@@ -54,7 +54,7 @@ impl Connection {
         if !matches!(self, Connection::Open(control) if control.outlives_sessions()) {
             // Drops the old connection first, as that sets a state too.
             *self = Connection::Failed { again: Instant::now(), pause: FIRST_PAUSE };
-            port.set_state(false, "a worker that does not respond has queues of it");
+            port.set_closed("a worker that does not respond has queues of it");
         }
     }
 
@@ -63,14 +63,6 @@ impl Connection {
         match self {
             Connection::Open(control) => control.listener(),
             Connection::Failed { .. } => None,
-        }
-    }
-
-    /// Reports whether peers can connect to the port, or one is connected.
-    pub(super) fn is_open(&self) -> bool {
-        match self {
-            Connection::Open(control) => control.listener().is_some() || control.is_connected(),
-            Connection::Failed { .. } => false,
         }
     }
 
@@ -88,7 +80,7 @@ pub(super) fn open(spec: &PortSpec, shared: &Arc<PortShared>, fabric: &Arc<Fabri
             (Connection::Open(control), trouble.map(|problem| OpenError::of(spec, problem)))
         }
         Err(problem) => {
-            shared.set_state(false, problem.to_string());
+            shared.set_closed(problem.to_string());
             let failed = Connection::Failed { again: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE };
             (failed, Some(OpenError::of(spec, problem)))
         }
@@ -107,7 +99,7 @@ pub(super) fn retry(connection: &mut Connection, spec: &PortSpec, shared: &Arc<P
             *connection = Connection::Open(opened.control);
         }
         Err(problem) => {
-            shared.set_state(false, problem.to_string());
+            shared.set_closed(problem.to_string());
             *pause = (*pause * 2).min(LONGEST_PAUSE);
             *again = Instant::now() + *pause;
         }

@@ -1,9 +1,11 @@
 //! State that the parts of one port share: its counters, its state, and the setup of its stages.
 
 use super::mapping::Ends;
+use super::state::{PortState, Told};
 use crate::answers::Answers;
 use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
+use crate::events::Events;
 use crate::live::Live;
 use crate::port::files::FileUses;
 use crate::port::record::Recorder;
@@ -32,6 +34,8 @@ pub(super) struct CommonParts<'s> {
     pub(super) exchanges: &'s [Arc<Exchange>],
     /// The files that the switch uses.
     pub(super) files: &'s Arc<FileUses>,
+    /// The log of events.
+    pub(super) events: &'s Arc<Events>,
 }
 
 /// Counters of the lanes of one queue, apart from the queue: few queues ever have lanes.
@@ -47,7 +51,7 @@ pub(super) struct PortShared {
     lanes: Vec<Arc<OnceLock<Lanes>>>,
     pub(super) drops: Arc<PortDrops>,
     pub(super) fault: Arc<SessionFault>,
-    state: Mutex<PortState>,
+    state: Mutex<(PortState, Told)>,
     /// Ends the present session of a port that serves guests.
     disconnect: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     #[cfg(feature = "analysis")]
@@ -71,25 +75,6 @@ struct Recordings {
     own: Option<Recorder>,
     /// Of all of its frames.
     all: Option<Recorder>,
-}
-
-/// Reported state of a port.
-#[derive(Clone, Default)]
-pub(super) struct PortState {
-    pub(super) up: bool,
-    pub(super) detail: String,
-    /// The socket that others have removed, if they have; frames of the present peer do not need it.
-    pub(super) missing: Option<String>,
-    pub(super) interface: Option<InterfaceStats>,
-    pub(super) offloads: Option<OffloadStats>,
-}
-
-impl PortState {
-    /// Returns the state in one line of text.
-    pub(super) fn shown(&self) -> String {
-        let missing = self.missing.as_deref();
-        [self.detail.as_str()].into_iter().chain(missing).collect::<Vec<_>>().join("; ")
-    }
 }
 
 impl PortShared {
@@ -140,7 +125,7 @@ impl PortShared {
             lanes: kept(had.map(|had| &had.lanes[..]), shared),
             drops,
             fault: Arc::default(),
-            state: Mutex::default(),
+            state: Mutex::new((PortState::default(), Told::new(parts.events.clone()))),
             disconnect: Mutex::default(),
             #[cfg(feature = "analysis")]
             analysis: spec.analysis,
@@ -176,10 +161,14 @@ impl PortShared {
     /// Returns the counters of a queue, with those of its lanes.
     pub(super) fn queue_stats(&self, queue: usize) -> QueueStats {
         let lanes = self.lanes.get(queue).and_then(|lanes| lanes.get());
-        lanes
-            .into_iter()
-            .flat_map(|lanes| lanes.iter())
-            .fold(self.queues[queue].stats(), |sum, lane| sum.and_received(&lane.stats()))
+        let mut sum = self.queues[queue].stats();
+        for lane in lanes.into_iter().flat_map(|lanes| lanes.iter()).map(|lane| lane.stats()) {
+            sum.rx_packets += lane.rx_packets;
+            sum.rx_bytes += lane.rx_bytes;
+            sum.rx_offloaded += lane.rx_offloaded;
+            sum.bursts.iter_mut().zip(lane.bursts).for_each(|(sum, bursts)| *sum += bursts);
+        }
+        sum
     }
 
     /// Returns the ends of mappings that its queues are.
@@ -219,28 +208,56 @@ impl PortShared {
     }
 
     pub(super) fn state(&self) -> PortState {
-        self.state.lock().unwrap().clone()
+        self.state.lock().unwrap().0.clone()
+    }
+
+    /// Changes the state, and tells followers of the events.
+    fn change<R>(&self, change: impl FnOnce(&mut PortState) -> R) -> R {
+        let (state, told) = &mut *self.state.lock().unwrap();
+        let done = change(state);
+        told.tell(&self.name, state);
+        done
+    }
+
+    /// Tells followers of the events what was held back, as the port changes all the time.
+    pub(super) fn renew_told(&self) {
+        let (state, told) = &mut *self.state.lock().unwrap();
+        told.renew(&self.name, state);
     }
 
     pub(super) fn set_state(&self, up: bool, detail: impl Into<String>) {
-        let mut state = self.state.lock().unwrap();
-        (state.up, state.detail) = (up, detail.into());
+        self.change(|state| (state.up, state.detail) = (up, detail.into()));
+    }
+
+    /// Sets whether a guest is connected, or the reason for which it has left.
+    pub(super) fn set_guest(&self, guest: Result<(), String>) {
+        self.change(|state| {
+            state.guest = guest.is_ok();
+            state.guest_left = guest.err().unwrap_or_default();
+        });
+    }
+
+    /// Sets the state of a port that is not open, for this reason.
+    pub(super) fn set_closed(&self, why: impl Into<String>) {
+        self.set_open(false);
+        self.set_state(false, why);
+    }
+
+    pub(super) fn set_open(&self, open: bool) {
+        self.change(|state| state.open = open);
     }
 
     /// Sets what the port misses; reports whether that is news.
     pub(super) fn set_missing(&self, missing: Option<String>) -> bool {
-        let mut state = self.state.lock().unwrap();
-        let is_news = state.missing != missing;
-        state.missing = missing;
-        is_news
+        self.change(|state| std::mem::replace(&mut state.missing, missing.clone()) != missing)
     }
 
     pub(super) fn set_interface(&self, interface: InterfaceStats) {
-        self.state.lock().unwrap().interface = Some(interface);
+        self.change(|state| state.interface = Some(interface));
     }
 
     pub(super) fn set_offloads(&self, offloads: OffloadStats) {
-        self.state.lock().unwrap().offloads = Some(offloads);
+        self.change(|state| state.offloads = Some(offloads));
     }
 
     /// Reports whether faults are injected into frames from the port.

@@ -91,6 +91,14 @@ impl Site for PortSite {
         self.shared.set_state(up, detail);
     }
 
+    fn set_guest(&self, guest: Result<(), String>) {
+        self.shared.set_guest(guest);
+    }
+
+    fn set_open(&self, open: bool) {
+        self.shared.set_open(open);
+    }
+
     fn set_interface(&self, mac: MacAddr, speed: Option<u32>) {
         self.shared.set_interface(InterfaceStats { mac: mac.to_string(), speed });
     }

@@ -3,7 +3,6 @@
 use super::Switch;
 use super::layout::{Domain, Joined, Senders};
 use super::mapping::Mapping;
-use super::open::Connection;
 use super::shared::PortShared;
 use super::topology::Topology;
 use crate::clock::{self, Cycles};
@@ -50,23 +49,26 @@ impl Switch {
         }
     }
 
-    /// Returns the state of a port, if it is there.
+    /// Returns the state of a port, if it is there. Does not wait for a change that is under way.
     pub fn port_state(&self, name: &str) -> Option<PortState> {
-        // Waits for a change that is under way: it may be about to open the port.
-        let open = self.inner.open.lock().unwrap();
         let topology = self.inner.topology();
         let port = topology.layout.ports.iter().find(|port| port.name == name)?;
         let state = port.state();
-        let is_open = state.up || open.connections.get(&port.id).is_some_and(Connection::is_open);
-        Some(PortState { up: state.up, open: is_open, detail: state.shown() })
+        Some(PortState { up: state.up, open: state.up || state.open, detail: state.shown() })
     }
 
     /// Returns the MAC tables of all bridges.
     pub fn macs(&self) -> Vec<MacEntry> {
-        let topology = self.inner.topology();
+        self.inner.topology().macs()
+    }
+}
+
+impl Topology {
+    /// Returns the MAC tables of all bridges.
+    pub(super) fn macs(&self) -> Vec<MacEntry> {
         let now = clock::seconds();
         let mut entries = Vec::new();
-        for (spec, bridge, places) in topology.bridges() {
+        for (spec, bridge, places) in self.bridges() {
             let known = bridge.table.entries(now).into_iter();
             // Ports that have come since are not in this topology.
             let known = known.filter_map(|e| Some((e, (*places.get(usize::from(e.port))?)?)));
@@ -74,15 +76,13 @@ impl Switch {
                 bridge: spec.name.clone(),
                 mac: e.mac.to_string(),
                 vlan: e.vlan,
-                port: topology.layout.ports[port].name.clone(),
+                port: self.layout.ports[port].name.clone(),
                 age_seconds: e.seen.map(|s| now.wrapping_sub(s).into()),
             }));
         }
         entries
     }
-}
 
-impl Topology {
     fn port_stats(&self, index: usize, port: &PortShared, spec: &PortSpec) -> PortStats {
         let state = port.state();
         let stage_drops = port.drops.named();
@@ -108,7 +108,7 @@ impl Topology {
             up: state.up,
             detail: state.shown(),
             interface: state.interface,
-            offloads: OffloadStats::counted(state.offloads, &queues),
+            offloads: offloads(state.offloads, &queues),
             forwarding: self.forwarding(index),
             queues,
             drops: by_reason(&stage_drops),
@@ -221,4 +221,16 @@ impl Topology {
 /// Returns how long a worker has hung, in seconds, if it hangs.
 fn hung(pulse: &Pulse) -> Option<f64> {
     pulse.hung().map(|time| time.max(STILL).as_secs_f64())
+}
+
+/// Returns what is known of a port's offloads, with the frames of these queues. `None` if nothing is known of them, and no frame had work
+/// left.
+fn offloads(known: Option<OffloadStats>, queues: &[QueueStats]) -> Option<OffloadStats> {
+    let sum = |read: fn(&QueueStats) -> u64| queues.iter().map(read).sum();
+    let received = sum(|queue| queue.rx_offloaded);
+    let passed_on = sum(|queue| queue.tx_offloaded);
+    let completed = sum(|queue| queue.tx_completed);
+    let none = || OffloadStats { why: "the driver leaves no work".to_owned(), ..OffloadStats::default() };
+    let known = known.or_else(|| (received + passed_on + completed > 0).then(none))?;
+    Some(OffloadStats { received, passed_on, completed, ..known })
 }

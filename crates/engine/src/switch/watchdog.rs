@@ -4,6 +4,7 @@
 
 use super::inner::Inner;
 use crate::worker::Life;
+use api::event::EventKind;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,13 +20,17 @@ impl Inner {
             for pulse in &topology.workers {
                 let index = pulse.index;
                 match pulse.look(Instant::now()) {
-                    Some(Life::Hangs(time)) => tracing::error!(
-                        "worker {index} has been at {} for {:.1} s; nothing that it serves moves meanwhile",
-                        topology.place(pulse),
-                        time.as_secs_f64()
-                    ),
+                    Some(Life::Hangs(time)) => {
+                        let (place, seconds) = (topology.place(pulse), time.as_secs_f64());
+                        tracing::error!(
+                            "worker {index} has been at {place} for {seconds:.1} s; nothing that it serves moves meanwhile"
+                        );
+                        self.events.tell(EventKind::WorkerHung { worker: index, place, seconds });
+                    }
                     Some(Life::GoesOn(time)) => {
-                        tracing::warn!("worker {index} goes on after {:.1} s", time.as_secs_f64());
+                        let seconds = time.as_secs_f64();
+                        tracing::warn!("worker {index} goes on after {seconds:.1} s");
+                        self.events.tell(EventKind::WorkerRecovered { worker: index, seconds });
                     }
                     None => {}
                 }

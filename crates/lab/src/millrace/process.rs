@@ -3,9 +3,11 @@
 use super::{Files, Port};
 use crate::process::{Daemon, Usage};
 use crate::{Error, Result, output_of};
-use ::millrace::control::{Client, Drops, ReloadReport};
+use api::Drops;
+use api::reload::ReloadReport;
+use api::request::{self, Request};
+use client::Client;
 use engine::stats::{AggregationStats, MacEntry, MappingStats, Snapshot};
-use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,15 +22,16 @@ pub struct Millrace {
 
 impl Millrace {
     /// Returns the answer to a request at the control socket.
-    pub fn ask<T: DeserializeOwned>(&self, method: &str) -> Result<T> {
-        let answer = Client::connect(&self.files.control).and_then(|mut client| client.call_as(method));
-        let said = || format!("asking Millrace for `{method}`; the end of its output:\n{}", self.daemon.log().tail(40));
+    pub fn ask<R: Request>(&self, request: &R) -> Result<R::Answer> {
+        let answer = Client::connect(&self.files.control).and_then(|mut client| client.call(request));
+        let said =
+            || format!("asking Millrace for `{}`; the end of its output:\n{}", R::METHOD, self.daemon.log().tail(40));
         answer.map_err(|error| Error::other(said())(error))
     }
 
     /// Returns all its counters.
     pub fn stats(&self) -> Result<Snapshot> {
-        self.ask("stats")
+        self.ask(&request::Stats {})
     }
 
     /// Returns the counters of a port.
@@ -49,17 +52,17 @@ impl Millrace {
 
     /// Returns the addresses that its bridges know.
     pub fn macs(&self) -> Result<Vec<MacEntry>> {
-        self.ask("mac")
+        self.ask(&request::Mac {})
     }
 
     /// Returns the frames that it dropped, by port and reason.
     pub fn drops(&self) -> Result<Drops> {
-        self.ask("drops")
+        self.ask(&request::Drops {})
     }
 
     /// Makes it read its configuration again.
     pub fn reload(&self) -> Result<ReloadReport> {
-        self.ask("reload")
+        self.ask(&request::Reload {})
     }
 
     /// Returns a command that runs `millrace ctl` with these arguments.

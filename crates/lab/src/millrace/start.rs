@@ -4,7 +4,8 @@ use super::{Files, Millrace, SOON};
 use crate::Result;
 use crate::netns::Namespace;
 use crate::process::Launch;
-use ::millrace::control::Client;
+use api::request::Version;
+use client::Client;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -62,7 +63,7 @@ impl Start {
         command.arg("run").args(arguments).arg("--config").arg(&files.configuration);
         let mut daemon = launch.spawn(command)?;
         // All threads run once it answers; the socket is there long before.
-        let answers = || Client::connect(&files.control).and_then(|mut client| client.call("version")).ok();
+        let answers = || Client::connect(&files.control).and_then(|mut client| client.call(&Version {})).ok();
         daemon.wait_for("its control socket", SOON, answers)?;
         Ok(Millrace { daemon, program, files })
     }

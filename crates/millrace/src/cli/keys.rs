@@ -1,6 +1,7 @@
 //! Options for the keys of a section, made from the schema of the configuration: what a file can say, the command line can.
 
-use crate::config::{PartKind, schema};
+use crate::config::schema;
+use api::part::PartKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ mod workers;
 
 pub use control_socket::default_control_socket;
 pub use origin::Origin;
-pub use part::{Document, Part, PartKind};
+pub use part::{Document, Part};
 pub use reach::{Grant, Purpose, Reach, ReachError};
 pub use reference::{markdown, schema};
 pub use settings::{Problem, Report, Severity};

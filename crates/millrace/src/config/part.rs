@@ -5,49 +5,15 @@ use super::raw::{RawFile, tagged};
 use super::reach::Reach;
 use super::types::Config;
 use super::value::is_name;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use api::part::PartKind;
 use settings::Tagged;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use toml::{Table, Value};
 
 /// The keys of ports, by driver.
 static TAGGED: LazyLock<Tagged> = LazyLock::new(tagged);
-
-/// Kind of a part. Parts refer to those of earlier kinds only, but for ports, which may name their bridge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PartKind {
-    /// A bridge.
-    Bridge,
-    /// A port.
-    Port,
-    /// A patch, named by its ports.
-    Patch,
-}
-
-impl fmt::Display for PartKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.section())
-    }
-}
-
-impl PartKind {
-    /// All kinds.
-    pub const ALL: [PartKind; 3] = [PartKind::Bridge, PartKind::Port, PartKind::Patch];
-
-    /// Returns the name of its sections in the file.
-    pub fn section(self) -> &'static str {
-        match self {
-            PartKind::Bridge => "bridge",
-            PartKind::Port => "port",
-            PartKind::Patch => "patch",
-        }
-    }
-}
 
 /// A section, read and checked by itself.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! File access (landlock(7)), restricted to the places that the configuration needs.
 
-use super::confined::Layer;
 use crate::config::{Purpose, Reach};
+use api::confinement::Layer;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, AddRuleError, AddRulesError, BitFlags, LandlockStatus, NetPort,
     RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,

@@ -7,15 +7,14 @@
 //! are libraries, is loaded and starts a thread before that, and has no more privileges than the rest.
 //! docs/security.md is for operators.
 
-mod confined;
 mod landlock;
 mod privileges;
 mod seccomp;
 
-pub use confined::{Confined, Layer, PermittedPath};
 pub use privileges::PrivilegeError;
 
 use crate::config::{Confinement, Reach};
+use api::confinement::{Confined, Layer, PermittedPath};
 
 /// A switch that is confined, but for its system calls: it can still load libraries.
 #[must_use = "system calls are not refused yet"]

@@ -9,7 +9,7 @@
 //! The kernel caches which calls are allowed regardless of their arguments (`seccomp_cache_check_allow`, Linux 5.11): those on
 //! the data path cost next to nothing more.
 
-use super::confined::Layer;
+use api::confinement::Layer;
 use rustix::process::{SpeculationFeature, SpeculationFeatureState, speculative_feature_state};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
 use seccompiler::{

@@ -1,34 +1,24 @@
 //! The control socket: JSON-RPC 2.0 over a unix socket, one message per line.
-//!
-//! Methods: `ports`, `stats`, `workers`, `mac`, `drops`, `mappings`, `exchange`, `aggregation`, `flows`, `confinement`, `reload`,
-//! `shutdown`, `version`. They take no parameters; `why` takes the name of a port, as `{"port": "a"}`. Those that add, change and
-//! remove parts are in `edit`.
 
-mod api;
-mod client;
-mod edit;
+mod description;
 mod failure;
-mod flow;
-mod reload;
+mod methods;
 mod rpc;
 mod server;
 
-pub use api::{openrpc, page};
-pub use client::{Client, ClientError};
-pub use flow::{Flow, Flows};
-pub use reload::{Mended, ReloadReport};
+pub use description::{openrpc, page};
 pub use server::Server;
 
-use crate::config::PartKind;
-use crate::confine::Confined;
-use crate::parts::{Change, Owner, Refusal};
-use engine::stats::{
-    AggregationFlow, AggregationStats, MacEntry, OffloadStats, PortState, PortStats, RecordingStats, Snapshot,
-};
+use crate::parts::Refusal;
+use api::confinement::Confined;
+use api::event::Event;
+use api::flow::Flow;
+use api::part::{Change, PartKind};
+use api::port::PortSummary;
+use api::reload::ReloadReport;
+use engine::events::{CannotFollow, Follower};
+use engine::stats::{AggregationFlow, MacEntry, PortState, Snapshot};
 use engine::why::PortWhy;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use toml::Table;
 
 /// The switch as seen by the control socket and the metrics endpoint. Called from several threads concurrently.
@@ -55,6 +45,11 @@ pub trait Handler: Send + Sync {
     fn flows(&self) -> Vec<Flow>;
     /// Reads the configuration again and applies it; the error says why nothing changed.
     fn reload(&self) -> Result<ReloadReport, String>;
+    /// Returns the events after the one of this number that are kept, or of these the `last` ones.
+    fn events(&self, since: Option<u64>, last: Option<usize>) -> Vec<Event>;
+    /// Follows the events after the one of this number, or those to come; with those about addresses if what is `learned` is wanted.
+    /// Also returns the number of the newest event.
+    fn follow(&self, since: Option<u64>, learned: bool) -> Result<(Follower, u64), CannotFollow>;
     /// Returns the confinement in force.
     fn confinement(&self) -> Confined;
     /// Starts to stop the switch, and returns at once.
@@ -63,70 +58,3 @@ pub trait Handler: Send + Sync {
 
 /// Longest line of a message to the switch, in bytes, without the line end.
 pub const LONGEST_LINE: usize = 64 * 1024;
-
-/// A port without its counters: the answer to `ports`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PortSummary {
-    /// Name from the configuration.
-    pub name: String,
-    /// Driver from the configuration.
-    pub driver: String,
-    /// Whether frames can pass.
-    pub up: bool,
-    /// State in one line of text.
-    pub detail: String,
-    /// Forwarding of the port's frames.
-    pub forwarding: String,
-    /// Number of its queue pairs.
-    pub queues: usize,
-    /// The one who decides on it.
-    #[serde(default)]
-    pub owner: Owner,
-    /// Its labels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-    /// Capture files that frames of the port are recorded to.
-    #[serde(default)]
-    pub recordings: Vec<RecordingStats>,
-    /// The work on frames that its peer may leave to the switch and takes over, and frames with such work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offloads: Option<OffloadStats>,
-}
-
-impl From<&PortStats> for PortSummary {
-    fn from(port: &PortStats) -> Self {
-        Self {
-            name: port.name.clone(),
-            driver: port.driver.clone(),
-            up: port.up,
-            detail: port.detail.clone(),
-            forwarding: port.forwarding.clone(),
-            queues: port.queues.len(),
-            owner: Owner::default(),
-            labels: BTreeMap::new(),
-            recordings: port.recordings.clone(),
-            offloads: port.offloads.clone(),
-        }
-    }
-}
-
-/// The answer to `aggregation`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Aggregation {
-    /// Counters; `None` if aggregation is not configured.
-    pub stats: Option<AggregationStats>,
-    /// The aggregation table.
-    pub table: Vec<AggregationFlow>,
-}
-
-/// The answer to `version`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
-    /// Name of the program.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
-/// The answer to `drops`: frames by port, stage and reason; those without any are left out.
-pub type Drops = BTreeMap<String, BTreeMap<String, BTreeMap<String, u64>>>;

@@ -1,8 +1,11 @@
 //! The server side of the control socket.
 
+use super::methods::Caller;
 use super::{Handler, LONGEST_LINE, rpc};
 use crate::config::ListenAddress;
 use crate::serve::{Connection, ListenError, Listener, Stop, serve};
+use engine::events::Follower;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +21,8 @@ struct Limits {
     line: Duration,
     /// Time for the client to read an answer.
     write: Duration,
+    /// Time for a client that follows the events to read some: it may be slow, and loses events then.
+    follow: Duration,
 }
 
 const LIMITS: Limits = Limits {
@@ -25,7 +30,11 @@ const LIMITS: Limits = Limits {
     idle: Duration::from_secs(60),
     line: Duration::from_secs(5),
     write: Duration::from_secs(5),
+    follow: Duration::from_secs(3600),
 };
+
+/// Longer than any connection.
+const ENDLESS: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// A listening control socket.
 #[derive(Debug)]
@@ -65,11 +74,12 @@ impl Server {
 
 /// Serves one client until it disconnects, stalls, or sends a line that is too long.
 fn converse(connection: &Connection, handler: &dyn Handler, limits: &Limits) {
+    let mut caller = Caller { handler, follower: None };
     let mut buffer = Vec::new();
     loop {
-        match next_line(connection, &mut buffer, limits) {
+        match next_line(connection, &mut buffer, limits, caller.follower.as_ref()) {
             Some(Line::Complete(line)) => {
-                let Some(reply) = rpc::answer(&line, handler) else { continue };
+                let Some(reply) = rpc::answer(&line, &mut caller) else { continue };
                 if send(connection, &reply, limits.write).is_err() {
                     return;
                 }
@@ -77,6 +87,13 @@ fn converse(connection: &Connection, handler: &dyn Handler, limits: &Limits) {
             Some(Line::TooLong) => {
                 let _ = send(connection, &rpc::too_long(LONGEST_LINE), limits.write);
                 return;
+            }
+            Some(Line::Later) => {
+                let events = caller.follower.as_mut().map(Follower::take).unwrap_or_default();
+                let lines = rpc::notifications(&events);
+                if connection.write_all(lines.as_bytes(), Instant::now() + limits.follow).is_err() {
+                    return;
+                }
             }
             None => return,
         }
@@ -86,12 +103,20 @@ fn converse(connection: &Connection, handler: &dyn Handler, limits: &Limits) {
 enum Line {
     Complete(Vec<u8>),
     TooLong,
+    /// There are events before the next line.
+    Later,
 }
 
 /// Returns the next line that is not empty; `buffer` keeps the bytes after it. Returns `None` at the end, or if the client
-/// stalls.
-fn next_line(connection: &Connection, buffer: &mut Vec<u8>, limits: &Limits) -> Option<Line> {
-    let mut deadline = Instant::now() + if buffer.is_empty() { limits.idle } else { limits.line };
+/// stalls. A follower of the events need not say anything.
+fn next_line(
+    connection: &Connection,
+    buffer: &mut Vec<u8>,
+    limits: &Limits,
+    follower: Option<&Follower>,
+) -> Option<Line> {
+    let idle = if follower.is_some() { ENDLESS } else { limits.idle };
+    let mut deadline = Instant::now() + if buffer.is_empty() { idle } else { limits.line };
     let mut chunk = [0; 4096];
     let mut searched = 0;
     loop {
@@ -109,7 +134,14 @@ fn next_line(connection: &Connection, buffer: &mut Vec<u8>, limits: &Limits) -> 
             return Some(Line::TooLong);
         }
         searched = buffer.len();
-        let count = connection.read(&mut chunk, deadline).ok().filter(|&count| count > 0)?;
+        let read = match follower {
+            None => connection.read(&mut chunk, deadline).map(Some),
+            Some(follower) => connection.read_unless(&mut chunk, deadline, follower.as_fd()),
+        };
+        let Some(count) = read.ok()? else { return Some(Line::Later) };
+        if count == 0 {
+            return None;
+        }
         if buffer.is_empty() {
             deadline = Instant::now() + limits.line;
         }

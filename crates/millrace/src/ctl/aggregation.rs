@@ -1,7 +1,7 @@
 //! Text tables of `ctl aggregation`.
 
 use super::tables::{ratio, table, text};
-use crate::control::Aggregation;
+use api::Aggregation;
 use engine::stats::{AggregationFlow, AggregationSide, AggregationStats, PACKETS_BOUNDS, SIZE_BOUNDS};
 
 /// Flows listed for each next hop; `--json` prints all.

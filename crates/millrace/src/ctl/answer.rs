@@ -1,8 +1,7 @@
 //! Answers of a switch, and the errors of `ctl`.
 
-use crate::control::ClientError;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use api::request::Request;
+use client::{Client, ClientError};
 use std::io;
 
 /// Error that keeps `ctl` from succeeding.
@@ -14,20 +13,17 @@ pub enum CtlError {
     /// The answer could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
-    /// The port was added or changed, but is not open.
-    #[error("port {port} is not open: {why}")]
-    NotOpen {
-        /// The port.
-        port: String,
-        /// The reason.
-        why: String,
-    },
     /// The reload was answered, but some of its actions failed.
     #[error("the reload failed in {0} of its actions; the rest was done")]
     Reload(usize),
 }
 
-/// Reads an answer.
-pub(super) fn read<T: DeserializeOwned>(result: Value) -> Result<T, ClientError> {
-    serde_json::from_value(result).map_err(|error| ClientError::Unintelligible(error.to_string()))
+/// Does a call, and returns what to print: the result as the switch wrote it, or a text made of it.
+pub(super) fn show<R: Request>(
+    client: &mut Client,
+    request: &R,
+    json: bool,
+    text: impl FnOnce(R::Answer) -> String,
+) -> Result<String, ClientError> {
+    if json { Ok(client.ask(request)?.to_string()) } else { client.call(request).map(text) }
 }

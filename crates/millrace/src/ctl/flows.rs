@@ -1,7 +1,7 @@
 //! Text tables of `ctl flows`.
 
 use super::tables::{table, text};
-use crate::control::{Flow, Flows};
+use api::flow::{Flow, Flows};
 use engine::stats::{DatapathPort, DatapathStats};
 
 pub(super) fn show(flows: &Flows) -> String {

@@ -2,6 +2,7 @@
 
 mod aggregation;
 mod answer;
+mod events;
 mod exchange;
 mod flows;
 mod parts;
@@ -11,12 +12,14 @@ mod why;
 
 pub use answer::CtlError;
 
-use crate::cli::{CtlOptions, CtlRequest, StatsOptions};
+use crate::cli::{CtlOptions, CtlRequest, StatsOptions, WhyOptions};
 use crate::config::default_control_socket;
-use crate::control::{Client, ReloadReport};
-use answer::read;
-use engine::stats::Snapshot;
-use serde_json::json;
+use answer::show;
+use api::request::{
+    Aggregation, Confinement, Drops, Exchange, Flows, Mac, Mappings, Ports, Reload, Shutdown, Stats, Version, Why,
+    Workers,
+};
+use client::Client;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -51,53 +54,40 @@ pub(crate) fn find_socket() -> PathBuf {
 
 fn once(socket: &Path, request: &CtlRequest, json: bool, out: &mut dyn Write) -> Result<(), CtlError> {
     let mut client = Client::connect(socket)?;
-    let method = match request {
-        CtlRequest::Port(request) => return Ok(writeln!(out, "{}", parts::port(&mut client, request, json)?)?),
-        CtlRequest::Bridge(request) => return Ok(writeln!(out, "{}", parts::bridge(&mut client, request, json)?)?),
-        CtlRequest::Patch(request) => return Ok(writeln!(out, "{}", parts::patch(&mut client, request, json)?)?),
-        CtlRequest::Ports => "ports",
-        CtlRequest::Stats(_) => "stats",
-        CtlRequest::Workers => "workers",
-        CtlRequest::Mac => "mac",
-        CtlRequest::Drops => "drops",
-        CtlRequest::Mappings => "mappings",
-        CtlRequest::Exchange => "exchange",
-        CtlRequest::Why(_) => "why",
-        CtlRequest::Aggregation => "aggregation",
-        CtlRequest::Flows => "flows",
-        CtlRequest::Confinement => "confinement",
-        CtlRequest::Reload => "reload",
-        CtlRequest::Shutdown => "shutdown",
-        CtlRequest::Version => "version",
-    };
-    let params = match request {
-        CtlRequest::Why(why) => json!({"port": why.port}),
-        _ => json!({}),
-    };
-    let result = client.call_with(method, params)?;
-    let failed = match request {
-        CtlRequest::Reload => read::<ReloadReport>(result.clone())?.failed(),
-        _ => 0,
-    };
     let text = match request {
-        _ if json => result.to_string(),
-        CtlRequest::Ports => tables::ports(&read::<Vec<_>>(result)?),
-        CtlRequest::Stats(_) => tables::stats(&read(result)?),
-        CtlRequest::Workers => tables::workers(&read::<Vec<_>>(result)?),
-        CtlRequest::Mac => tables::macs(&read::<Vec<_>>(result)?),
-        CtlRequest::Drops => tables::drops(&read(result)?),
-        CtlRequest::Mappings => tables::mappings(&read::<Vec<_>>(result)?),
-        CtlRequest::Exchange => exchange::show(&read::<Vec<_>>(result)?),
-        CtlRequest::Why(_) => why::show(&read(result)?),
-        CtlRequest::Aggregation => aggregation::show(&read(result)?),
-        CtlRequest::Flows => flows::show(&read(result)?),
-        CtlRequest::Confinement => tables::confinement(&read(result)?),
-        CtlRequest::Reload => read::<ReloadReport>(result)?.items().join("\n"),
-        CtlRequest::Shutdown => "The switch is stopping.".to_owned(),
-        _ => tables::version(&read(result)?),
+        CtlRequest::Port(request) => parts::port(&mut client, request, json)?,
+        CtlRequest::Bridge(request) => parts::bridge(&mut client, request, json)?,
+        CtlRequest::Patch(request) => parts::patch(&mut client, request, json)?,
+        CtlRequest::Events(options) => return events::run(client, options, json, out),
+        CtlRequest::Ports => show(&mut client, &Ports {}, json, |ports| tables::ports(&ports))?,
+        CtlRequest::Stats(_) => show(&mut client, &Stats {}, json, |stats| tables::stats(&stats))?,
+        CtlRequest::Workers => show(&mut client, &Workers {}, json, |workers| tables::workers(&workers))?,
+        CtlRequest::Mac => show(&mut client, &Mac {}, json, |macs| tables::macs(&macs))?,
+        CtlRequest::Drops => show(&mut client, &Drops {}, json, |drops| tables::drops(&drops))?,
+        CtlRequest::Mappings => show(&mut client, &Mappings {}, json, |mappings| tables::mappings(&mappings))?,
+        CtlRequest::Exchange => show(&mut client, &Exchange {}, json, |exchanges| exchange::show(&exchanges))?,
+        CtlRequest::Why(WhyOptions { port }) => {
+            show(&mut client, &Why { port: port.clone() }, json, |port| why::show(&port))?
+        }
+        CtlRequest::Aggregation => show(&mut client, &Aggregation {}, json, |table| aggregation::show(&table))?,
+        CtlRequest::Flows => show(&mut client, &Flows {}, json, |flows| flows::show(&flows))?,
+        CtlRequest::Confinement => show(&mut client, &Confinement {}, json, |confined| tables::confinement(&confined))?,
+        CtlRequest::Reload => return reload(&mut client, json, out),
+        CtlRequest::Shutdown => show(&mut client, &Shutdown {}, json, |()| "The switch is stopping.".to_owned())?,
+        CtlRequest::Version => show(&mut client, &Version {}, json, |version| tables::version(&version))?,
     };
+    Ok(writeln!(out, "{text}")?)
+}
+
+/// Reloads the configuration, and prints the report. Fails if one of the actions failed.
+fn reload(client: &mut Client, json: bool, out: &mut dyn Write) -> Result<(), CtlError> {
+    let report = client.call(&Reload {})?;
+    let text = if json { serde_json::to_string(&report).map_err(io::Error::from)? } else { report.items().join("\n") };
     writeln!(out, "{text}")?;
-    if failed == 0 { Ok(()) } else { Err(CtlError::Reload(failed)) }
+    match report.failed() {
+        0 => Ok(()),
+        failed => Err(CtlError::Reload(failed)),
+    }
 }
 
 /// Prints the rates of each interval. Opens a new connection each time, so that it holds no connection and survives a restart
@@ -109,11 +99,11 @@ fn watch(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<(), CtlError> {
-    let mut before: Snapshot = Client::connect(socket)?.call_as("stats")?;
+    let mut before = Client::connect(socket)?.call(&Stats {})?;
     let mut reports = 0;
     while count.is_none_or(|count| reports < count) {
         thread::sleep(interval);
-        let now: Snapshot = Client::connect(socket)?.call_as("stats")?;
+        let now = Client::connect(socket)?.call(&Stats {})?;
         let rates = rates::between(&before, &now);
         if json {
             let line = serde_json::to_string(&rates).map_err(io::Error::from)?;

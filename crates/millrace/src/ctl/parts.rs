@@ -1,78 +1,85 @@
 //! Requests that add, change and remove parts.
 
-use super::answer::{CtlError, read};
+use super::answer::{CtlError, show};
 use super::tables;
 use crate::cli::{
     AddBridge, AddPort, BridgeRequest, ListPorts, PatchRequest, PortOptions, PortRequest, SetBridge, SetPort,
 };
-use crate::control::{Client, PortSummary};
-use crate::parts::Change;
-use engine::stats::PortState;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::thread;
-use std::time::{Duration, Instant};
+use api::part::Change;
+use api::request::{BridgeAdd, BridgeDel, BridgeSet, PatchAdd, PatchDel, PortAdd, PortDel, PortList, PortSet, Request};
+use client::Client;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
 use toml::Table;
-
-/// Interval at which the switch is asked whether a port is open.
-const INTERVAL: Duration = Duration::from_millis(5);
 
 /// Does a request about ports, and returns what to print.
 pub(super) fn port(client: &mut Client, request: &PortRequest, json: bool) -> Result<String, CtlError> {
     match request {
         PortRequest::Add(AddPort { name, port: PortOptions { labels, wait, keys } }) => {
-            let keys = keyed(name, labelled(&keys.0, labels));
-            let change = client.call_with("port.add", json!({"keys": keys}))?;
+            let told = change(client, &PortAdd { keys: keyed(name, labelled(&keys.0, labels)) }, json)?;
             wait_until_open(client, name, *wait)?;
-            told(change, json)
+            Ok(told)
         }
-        PortRequest::Set(SetPort { name, change, port: PortOptions { labels, wait, keys } }) => {
-            let keys = labelled(&keys.0, labels);
-            let params = json!({"name": name, "keys": keys, "unset": change.unset, "reopen": change.reopen});
-            let change = client.call_with("port.set", params)?;
+        PortRequest::Set(SetPort { name, change: how, port: PortOptions { labels, wait, keys } }) => {
+            let (keys, unset) = (object(labelled(&keys.0, labels)), how.unset.clone());
+            let told = change(client, &PortSet { name: name.clone(), keys, unset, reopen: how.reopen }, json)?;
             wait_until_open(client, name, *wait)?;
-            told(change, json)
+            Ok(told)
         }
-        PortRequest::Del(name) => told(client.call_with("port.del", json!({"name": name.name}))?, json),
+        PortRequest::Del(name) => change(client, &PortDel { name: name.name.clone() }, json),
         PortRequest::List(ListPorts { labels }) => {
-            let labels: BTreeMap<_, _> = labels.iter().cloned().collect();
-            let list = client.call_with("port.list", json!({"labels": labels}))?;
-            if json {
-                return Ok(list.to_string());
-            }
-            Ok(tables::owned(&read::<Vec<PortSummary>>(list)?))
+            let request = PortList { labels: labels.iter().cloned().collect() };
+            Ok(show(client, &request, json, |ports| tables::owned(&ports))?)
         }
     }
 }
 
 /// Does a request about bridges, and returns what to print.
 pub(super) fn bridge(client: &mut Client, request: &BridgeRequest, json: bool) -> Result<String, CtlError> {
-    let change = match request {
+    match request {
         BridgeRequest::Add(AddBridge { name, keys }) => {
-            client.call_with("bridge.add", json!({"keys": keyed(name, keys.0.clone())}))?
+            change(client, &BridgeAdd { keys: keyed(name, keys.0.clone()) }, json)
         }
-        BridgeRequest::Set(SetBridge { name, change, keys }) => {
-            let params = json!({"name": name, "keys": keys.0, "unset": change.unset, "reopen": change.reopen});
-            client.call_with("bridge.set", params)?
+        BridgeRequest::Set(SetBridge { name, change: how, keys }) => {
+            let (keys, unset) = (object(keys.0.clone()), how.unset.clone());
+            change(client, &BridgeSet { name: name.clone(), keys, unset, reopen: how.reopen }, json)
         }
-        BridgeRequest::Del(name) => client.call_with("bridge.del", json!({"name": name.name}))?,
-    };
-    told(change, json)
+        BridgeRequest::Del(name) => change(client, &BridgeDel { name: name.name.clone() }, json),
+    }
 }
 
 /// Does a request about patches, and returns what to print.
 pub(super) fn patch(client: &mut Client, request: &PatchRequest, json: bool) -> Result<String, CtlError> {
-    let change = match request {
-        PatchRequest::Add(pair) => client.call_with("patch.add", json!({"keys": {"ports": [pair.a, pair.b]}}))?,
-        PatchRequest::Del(pair) => client.call_with("patch.del", json!({"name": format!("{}+{}", pair.a, pair.b)}))?,
-    };
-    told(change, json)
+    match request {
+        PatchRequest::Add(pair) => {
+            let ports = json!([pair.a, pair.b]);
+            change(client, &PatchAdd { keys: Map::from_iter([("ports".to_owned(), ports)]) }, json)
+        }
+        PatchRequest::Del(pair) => change(client, &PatchDel { name: format!("{}+{}", pair.a, pair.b) }, json),
+    }
 }
 
-fn keyed(name: &str, keys: Table) -> Table {
+/// Does a call that changes parts, and returns what to print.
+fn change<R: Request<Answer = Change>>(client: &mut Client, request: &R, json: bool) -> Result<String, CtlError> {
+    let text = |change: Change| {
+        let actions = change.actions.iter().map(|action| format!("  {action}"));
+        [change.to_string()].into_iter().chain(actions).collect::<Vec<_>>().join("\n")
+    };
+    Ok(show(client, request, json, text)?)
+}
+
+fn keyed(name: &str, keys: Table) -> Map<String, Value> {
     let mut table = Table::from_iter([("name".to_owned(), name.into())]);
     table.extend(keys);
-    table
+    object(table)
+}
+
+/// Returns keys as JSON has them.
+fn object(keys: Table) -> Map<String, Value> {
+    match serde_json::to_value(keys) {
+        Ok(Value::Object(keys)) => keys,
+        other => panic!("a table is an object, and not {other:?}"),
+    }
 }
 
 fn labelled(keys: &Table, labels: &[(String, String)]) -> Table {
@@ -84,27 +91,7 @@ fn labelled(keys: &Table, labels: &[(String, String)]) -> Table {
     keys
 }
 
-fn told(change: Value, json: bool) -> Result<String, CtlError> {
-    if json {
-        return Ok(change.to_string());
-    }
-    let change: Change = read(change)?;
-    let actions = change.actions.iter().map(|action| format!("  {action}"));
-    Ok([change.to_string()].into_iter().chain(actions).collect::<Vec<_>>().join("\n"))
-}
-
-/// Waits until peers can connect to a port, or one is connected.
+/// Waits until peers can connect to a port, or one is connected, if that is wanted.
 fn wait_until_open(client: &mut Client, name: &str, wait: Option<Duration>) -> Result<(), CtlError> {
-    let Some(wait) = wait else { return Ok(()) };
-    let end = Instant::now() + wait;
-    loop {
-        match read::<Option<PortState>>(client.call_with("port.get", json!({"name": name}))?)? {
-            Some(PortState { open: true, .. }) => return Ok(()),
-            _ if Instant::now() < end => thread::sleep(INTERVAL),
-            state => {
-                let why = state.map_or_else(|| "it was removed meanwhile".to_owned(), |state| state.detail);
-                return Err(CtlError::NotOpen { port: name.to_owned(), why });
-            }
-        }
-    }
+    wait.map_or(Ok(()), |wait| Ok(client.wait_until_open(name, wait)?))
 }

@@ -1,8 +1,9 @@
 //! Text tables of answers.
 
 use super::rates::Rates;
-use crate::confine::Confined;
-use crate::control::{Drops, PortSummary, Version};
+use api::confinement::Confined;
+use api::port::PortSummary;
+use api::{Drops, Version};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use engine::stats::{MacEntry, MappingStats, PortStats, QueueStats, Snapshot, WorkerStats};
@@ -308,7 +309,7 @@ pub(crate) fn scaled(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::confine::PermittedPath;
+    use api::confinement::PermittedPath;
     use engine::stats::{LearningStats, OffloadStats, QueueStats, RecordingStats};
 
     #[test]

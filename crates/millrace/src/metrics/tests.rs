@@ -1,9 +1,12 @@
 use super::*;
-use crate::config::PartKind;
-use crate::confine::Confined;
-use crate::control::PortSummary;
-use crate::control::ReloadReport;
-use crate::parts::{Change, Code, Refusal};
+use crate::parts::Refusal;
+use api::code::Code;
+use api::confinement::Confined;
+use api::event::Event;
+use api::part::{Change, PartKind};
+use api::port::PortSummary;
+use api::reload::ReloadReport;
+use engine::events::{CannotFollow, Follower};
 use engine::stats::PortState;
 use engine::stats::{
     AggregationFlow, AggregationPort, AggregationSide, AggregationStats, BURST_BOUNDS, DatapathStats, LearningStats,
@@ -94,7 +97,7 @@ impl Handler for MetricsHandler {
     fn macs(&self) -> Vec<MacEntry> {
         Vec::new()
     }
-    fn flows(&self) -> Vec<crate::control::Flow> {
+    fn flows(&self) -> Vec<api::flow::Flow> {
         Vec::new()
     }
 
@@ -103,6 +106,12 @@ impl Handler for MetricsHandler {
     }
     fn reload(&self) -> Result<ReloadReport, String> {
         Ok(ReloadReport::default())
+    }
+    fn events(&self, _: Option<u64>, _: Option<usize>) -> Vec<Event> {
+        Vec::new()
+    }
+    fn follow(&self, _: Option<u64>, _: bool) -> Result<(Follower, u64), CannotFollow> {
+        Err(CannotFollow::TooMany)
     }
     fn confinement(&self) -> Confined {
         Confined::default()

@@ -2,8 +2,8 @@
 
 use super::complaints::Complaints;
 use super::ports::Ports;
-use crate::control::Flow;
 use crate::serve::Stop;
+use api::flow::Flow;
 use engine::stats::{AggregationFlow, Snapshot};
 use openflow::aggregation::relayed;
 use openflow::{ConnectionId, Event, FlowTable, Identity, Millis, ServiceChain, Switch, WantedPackets};
@@ -88,7 +88,7 @@ impl SharedSwitch {
         let (mut guard, now) = (self.state(), self.now());
         guard.switch.tables_mut().look(now);
         let show = |table: &FlowTable| -> Vec<Flow> {
-            let mut flows: Vec<_> = table.flows().map(|flow| Flow::of(table.number(), flow, now)).collect();
+            let mut flows: Vec<_> = table.flows().map(|flow| shown(table.number(), flow, now)).collect();
             flows.sort_by_key(|flow| std::cmp::Reverse(flow.priority));
             flows
         };
@@ -275,4 +275,20 @@ fn chains(next_hops: BTreeMap<ServiceChain, u16>, by_vni: bool) -> Vec<Aggregati
         _ => None,
     };
     next_hops.into_iter().filter_map(flow).collect()
+}
+
+/// Describes a flow of a table at time `now`.
+fn shown(table: u8, flow: &openflow::Flow, now: Millis) -> Flow {
+    Flow {
+        table,
+        priority: flow.priority,
+        matches: flow.matches.to_string(),
+        actions: flow.instructions.to_string(),
+        cookie: flow.cookie,
+        packets: flow.packets,
+        bytes: flow.bytes,
+        age_seconds: now.saturating_sub(flow.created) as f64 / 1000.0,
+        idle_timeout: flow.idle_timeout,
+        hard_timeout: flow.hard_timeout,
+    }
 }

@@ -7,78 +7,16 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use refusal::{Code, Refusal};
+pub use refusal::Refusal;
 pub use store::Store;
 
-use crate::config::{Config, Document, Part, PartKind, Reach};
+use crate::config::{Config, Document, Part, Reach};
+use api::code::Code;
+use api::part::{Change, Effect, Owner, PartKind};
 use engine::reload::{ReloadAction, Step};
 use engine::spec::Spec;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use toml::Table;
-
-/// The one who decides on a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Owner {
-    /// The configuration file.
-    #[default]
-    File,
-    /// The API.
-    Api,
-}
-
-impl Owner {
-    /// Returns its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Owner::File => "file",
-            Owner::Api => "api",
-        }
-    }
-}
-
-/// The effect of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Effect {
-    /// The part is new.
-    Added,
-    /// The part has other settings.
-    Changed,
-    /// The part is gone.
-    Removed,
-    /// All was as wanted.
-    Unchanged,
-}
-
-/// The answer to a call that changes parts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
-    /// Kind of the part.
-    pub kind: PartKind,
-    /// Its name.
-    pub name: String,
-    /// The effect.
-    pub effect: Effect,
-    /// Actions that the change took on this part and on others.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub actions: Vec<ReloadAction>,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let effect = match self.effect {
-            Effect::Added => "added",
-            Effect::Changed => "changed",
-            Effect::Removed => "removed",
-            Effect::Unchanged => "nothing to do for",
-        };
-        write!(f, "{effect} {} {}", self.kind, self.name)
-    }
-}
 
 /// The switch, as far as parts need it.
 pub trait Changes {
@@ -360,5 +298,5 @@ fn new(part: &Part) -> Option<&str> {
 
 /// Returns the actions that changed something.
 fn taken(actions: Vec<ReloadAction>) -> Vec<ReloadAction> {
-    actions.into_iter().filter(|action| action.step != Step::Kept || action.error.is_some()).collect()
+    actions.into_iter().filter(ReloadAction::is_news).collect()
 }

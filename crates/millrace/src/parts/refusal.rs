@@ -1,43 +1,8 @@
-//! Reasons why a call changes nothing, by codes that stay the same.
+//! Reasons why a call changes nothing.
 
 use super::Store;
+use api::code::Code;
 use std::io;
-
-macro_rules! codes {
-    ($($(#[doc = $doc:literal])+ $name:ident = $code:literal,)*) => {
-        /// Reason of a refusal: a code of JSON-RPC, of those that are for servers.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Code {
-            $($(#[doc = $doc])+ $name = $code,)*
-        }
-
-        impl Code {
-            /// All codes, with what each means.
-            pub const ALL: &[(Code, &str)] = &[$((Code::$name, concat!($($doc),+)),)*];
-        }
-    };
-}
-
-codes! {
-    /// The switch could not do it; the message says why.
-    Refused = -32000,
-    /// The configuration file has this part: only a change of the file changes it.
-    OwnedByFile = -32001,
-    /// There is a part of this name, with other settings; the message names them.
-    Differs = -32002,
-    /// The settings are wrong, or do not fit the other parts.
-    Invalid = -32003,
-    /// Other parts need this one.
-    InUse = -32004,
-    /// There is no such part.
-    Absent = -32005,
-    /// The part could not be written to the directory that keeps it, or removed there.
-    NotKept = -32006,
-    /// The change would open a port again, which was not allowed.
-    Reopens = -32007,
-    /// The switch did not take the change, as a worker does not respond; nothing has changed.
-    NotApplied = -32008,
-}
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

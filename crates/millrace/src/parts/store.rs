@@ -1,6 +1,7 @@
 //! The directory that keeps added parts: a file each, which is there as a whole or not at all.
 
-use crate::config::{Part, PartKind};
+use crate::config::Part;
+use api::part::PartKind;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fsync, open, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::fs::File;

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::Config;
 use proptest::prelude::*;
 use std::cell::RefCell;
+use std::fmt;
 use std::path::Path;
 
 /// A switch that takes every specification, or refuses the next one.

@@ -20,9 +20,9 @@ mod terminal;
 mod view;
 
 use crate::cli::TopOptions;
-use crate::control::ClientError;
 use crate::ctl::find_socket;
 use crate::terminal::can_redraw;
+use client::ClientError;
 use lines::Form;
 use sample::Sample;
 use std::io::{self, IsTerminal};

@@ -1,6 +1,7 @@
 //! A sample of the switch: all of its counters, and the time of reading them.
 
-use crate::control::{Client, ClientError};
+use api::request::Stats;
+use client::{Client, ClientError};
 use engine::stats::Snapshot;
 use std::path::Path;
 use std::time::Instant;
@@ -21,7 +22,7 @@ impl Sample {
     /// of the switch.
     pub(super) fn take(socket: &Path) -> Result<Sample, ClientError> {
         let asked = Instant::now();
-        let snapshot = Client::connect(socket)?.call_as("stats")?;
+        let snapshot = Client::connect(socket)?.call(&Stats {})?;
         Ok(Sample { snapshot, asked, answered: Instant::now() })
     }
 

@@ -1,7 +1,7 @@
 //! A thread that takes samples, so that a switch that is slow to answer does not hold up the keys.
 
 use super::sample::Sample;
-use crate::control::ClientError;
+use client::ClientError;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};

@@ -2,8 +2,8 @@
 //! `unshare` (util-linux) and `ip` (iproute2).
 
 use super::{ctl, end, files, start, start_by, text};
+use api::confinement::Confined;
 use lab::millrace::{Millrace, Start};
-use millrace::confine::Confined;
 use rustix::fs::{Uid, chown};
 use rustix::process::Signal;
 use std::fs;

@@ -1,9 +1,9 @@
 //! A switch that may have few descriptors, and is to have many ports.
 
 use super::{ctl, end, files, start_by, text};
+use api::port::PortSummary;
 use lab::millrace::Start;
 use lab::millrace::config::{bridge, vhost_user};
-use millrace::control::PortSummary;
 use rustix::process::Signal;
 use std::os::unix::net::UnixStream;
 use std::path::Path;

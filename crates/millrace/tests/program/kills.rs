@@ -1,10 +1,10 @@
 //! A switch that is killed before each step of a change.
 
 use super::parts::{ports, start_keeping};
+use api::request::{PortAdd, PortDel, Version};
+use client::{Client, ClientError, keys};
 use lab::millrace::Millrace;
-use millrace::control::Client;
 use rustix::process::Signal;
-use serde_json::{Value, json};
 use std::os::unix::net::UnixStream;
 
 /// System calls that are no steps: all that they do ends with the process.
@@ -22,14 +22,20 @@ const INSIDE: [i64; 10] = [
 ];
 
 /// A call of the API.
-type Call = (&'static str, Value);
-
-fn add() -> Call {
-    ("port.add", json!({"keys": {"name": "web", "driver": "vhost-user", "socket": "pods/w.sock", "bridge": "br0"}}))
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Add,
+    Remove,
 }
 
-fn remove() -> Call {
-    ("port.del", json!({"name": "web"}))
+impl Call {
+    fn make(self, client: &mut Client) -> Result<(), ClientError> {
+        let port = [("name", "web"), ("driver", "vhost-user"), ("socket", "pods/w.sock"), ("bridge", "br0")];
+        match self {
+            Call::Add => client.call(&PortAdd { keys: keys(port) }).map(drop),
+            Call::Remove => client.call(&PortDel { name: "web".into() }).map(drop),
+        }
+    }
 }
 
 fn connect(switch: &Millrace) -> Client {
@@ -38,14 +44,14 @@ fn connect(switch: &Millrace) -> Client {
 
 /// Makes a call, and kills the switch before this step of it. Returns whether it has answered, and the step's system call, if the
 /// call has that many.
-fn kill_before(step: usize, switch: &mut Millrace, (method, params): Call) -> (bool, Option<i64>) {
+fn kill_before(step: usize, switch: &mut Millrace, change: Call) -> (bool, Option<i64>) {
     let mut client = connect(switch);
-    client.call("version").unwrap();
+    client.call(&Version {}).unwrap();
     // The connection by which the start was waited for may not have ended yet.
     let halted = switch.wait_for("one connection", || Ok(switch.daemon.halt("control").ok()));
     let mut halt = halted.unwrap_or_else(|error| panic!("{error}"));
     // It stays connected when it has the answer.
-    let caller = std::thread::spawn(move || (client.call_with(method, params).is_ok(), client));
+    let caller = std::thread::spawn(move || (change.make(&mut client).is_ok(), client));
     // It waits for the call, and reads it.
     for awaited in [libc::SYS_ppoll, libc::SYS_read] {
         while halt.next_call().unwrap() != awaited {}
@@ -62,13 +68,12 @@ fn kill_before(step: usize, switch: &mut Millrace, (method, params): Call) -> (b
 fn a_port_is_there_or_not_whichever_step_of_a_change_the_switch_was_killed_before() {
     let home = tempfile::tempdir().unwrap();
     let socket = home.path().join("pods/w.sock");
-    for (changes, before, after) in [(add(), remove(), true), (remove(), add(), false)] {
+    for (changes, before, after) in [(Call::Add, Call::Remove, true), (Call::Remove, Call::Add, false)] {
         let mut fates = Vec::new();
         let mut switch = start_keeping(home.path());
         loop {
-            let (method, params) = before.clone();
-            connect(&switch).call_with(method, params).unwrap();
-            let (answered, call) = kill_before(fates.len(), &mut switch, changes.clone());
+            before.make(&mut connect(&switch)).unwrap();
+            let (answered, call) = kill_before(fates.len(), &mut switch, changes);
             drop(switch);
             switch = start_keeping(home.path());
             assert_eq!(switch.daemon.log().find(0, |line| line.contains("left out")), None);
@@ -82,7 +87,7 @@ fn a_port_is_there_or_not_whichever_step_of_a_change_the_switch_was_killed_befor
         }
         let kept: Vec<_> = std::fs::read_dir(home.path().join("ports.d")).unwrap().collect();
         assert!(kept.len() == usize::from(after), "{kept:?}");
-        println!("{}: {fates:?}", changes.0);
+        println!("{changes:?}: {fates:?}");
         // One step makes the change, and the last one is the answer.
         let done = fates.iter().position(|&is_there| is_there == after).unwrap();
         assert!(

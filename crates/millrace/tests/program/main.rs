@@ -3,6 +3,7 @@
 mod capabilities;
 mod confinement;
 mod descriptors;
+mod events;
 mod kills;
 mod mirror;
 mod outputs;
@@ -14,10 +15,10 @@ mod service;
 mod terminal;
 mod top;
 
+use api::reload::ReloadReport;
 use engine::reload::Step;
 use lab::millrace::config::{Configuration, RawFile, RawMetrics, RawPort, file, patch, sink};
 use lab::millrace::{Files, Millrace, SOON, Start};
-use millrace::control::ReloadReport;
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};

@@ -1,11 +1,12 @@
 //! Ports that come and go by calls, while the switch runs and while it is killed.
 
 use super::{ctl, end, files, start, text};
+use api::part::{Change, Effect, Owner};
+use api::port::PortSummary;
+use api::request::{PortAdd, PortDel};
+use client::{Client, ClientError, keys};
 use lab::millrace::{Millrace, Start};
-use millrace::control::{Client, ClientError, PortSummary};
-use millrace::parts::{Change, Effect, Owner};
 use rustix::process::Signal;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -108,20 +109,23 @@ fn call_until_killed(socket: &Path, client: usize, seed: u64, known: &mut Known,
         let name = format!("p{client}_{}", random % 5);
         let adds = random & 64 == 0;
         let had = known.insert(name.clone(), None).unwrap_or(Some(false));
-        let answer: Result<Value, ClientError> = match adds {
-            true => to.call_with("port.add", json!({"keys": {"name": name, "driver": "sink", "bridge": "br0"}})),
-            false => to.call_with("port.del", json!({"name": name})),
+        let answer = match adds {
+            true => {
+                let port = [("name", name.as_str()), ("driver", "sink"), ("bridge", "br0")];
+                to.call(&PortAdd { keys: keys(port) })
+            }
+            false => to.call(&PortDel { name: name.clone() }),
         };
         match answer {
             Ok(answer) => {
                 let effect = if had == Some(adds) {
-                    "unchanged"
+                    Effect::Unchanged
                 } else if adds {
-                    "added"
+                    Effect::Added
                 } else {
-                    "removed"
+                    Effect::Removed
                 };
-                assert!(had.is_none() || answer["effect"] == effect, "{had:?} {answer}");
+                assert!(had.is_none() || answer.effect == effect, "{had:?} {answer}");
                 known.insert(name, Some(adds));
                 answered.send(()).unwrap();
             }

@@ -47,10 +47,10 @@ pub const MAX_FRAME: u32 = 65_535 + 14 + 2 * 4;
 pub struct Frame<'a> {
     first: Segment<'a>,
     len: u32,
-    origin: Origin,
     more_start: u16,
     more_len: u16,
     offload: Offload,
+    origin: Origin,
 }
 
 /// Origin of a frame: a guest's chain that can be kept ([`Frames::keep`]), with its place in the burst and its id; or one

@@ -3,6 +3,8 @@
 use super::error::PortsError;
 use super::options::Ports;
 use crate::millrace::Idle;
+use api::request::{PortAdd, PortDel};
+use client::{Client, keys};
 use lab::dpdk::{Lcores, Pages, VhostPort};
 use lab::guest::{Guest, Options};
 use lab::millrace::config::{self, Configuration, Generator, bridge, file, port, sink, stationed, vhost_user};
@@ -11,8 +13,6 @@ use lab::netns::Namespace;
 use lab::ovs::{self, Ovs};
 use lab::process::{Interrupt, Launch};
 use lab::{Error, Result, output_of};
-use millrace::control::{Client, ClientError};
-use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -128,8 +128,8 @@ impl Subject {
         let socket = format!("{name}.sock");
         match (&mut self.running, caller) {
             (_, Caller::Client(client)) => {
-                let keys = json!({"name": name, "driver": "vhost-user", "socket": socket, "bridge": BRIDGE});
-                call(client, "port.add", json!({"keys": keys}))
+                let keys = keys([("name", name), ("driver", "vhost-user"), ("socket", &socket), ("bridge", BRIDGE)]);
+                client.call(&PortAdd { keys }).map(drop).map_err(Error::other("adding a port"))
             }
             (Running::Millrace(switch), Caller::Process) => {
                 let arguments = ["port", "add", name, "--vhost-user", &socket, "--bridge", BRIDGE];
@@ -146,7 +146,9 @@ impl Subject {
     /// Removes a port from the bridge.
     pub fn remove(&mut self, caller: &mut Caller, name: &str) -> Result<()> {
         match (&mut self.running, caller) {
-            (_, Caller::Client(client)) => call(client, "port.del", json!({"name": name})),
+            (_, Caller::Client(client)) => {
+                client.call(&PortDel { name: name.into() }).map(drop).map_err(Error::other("removing a port"))
+            }
             (Running::Millrace(switch), Caller::Process) => {
                 output_of(&mut switch.control(&["port", "del", name])).map(drop)
             }
@@ -260,9 +262,4 @@ fn start_ovs(directory: &Path, names: &[String], options: &Ports, interrupt: &In
 
 fn connect(switch: &Millrace) -> Result<Client> {
     Client::connect(&switch.files().control).map_err(Error::other("connecting to Millrace"))
-}
-
-fn call(client: &mut Client, method: &str, params: Value) -> Result<()> {
-    let answer: std::result::Result<Value, ClientError> = client.call_with(method, params);
-    answer.map(drop).map_err(Error::other(method.to_owned()))
 }

@@ -1,5 +1,7 @@
 //! Faucet, an OpenFlow controller that networks run on, makes a routed network with two VLANs and an access list out of a bridge.
 
+use api::request::Flows;
+use client::Client;
 use e2e::cable::quiet_namespace;
 use e2e::flows::bridge;
 use e2e::{Home, wait_for};
@@ -7,7 +9,6 @@ use lab::Result;
 use lab::millrace::config::RawOpenflow;
 use lab::netns::{Namespace, cable};
 use lab::process::Daemon;
-use millrace::control::{Client, Flows};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,7 +76,7 @@ fn faucet_routes_between_vlans_and_filters() -> Result<()> {
         command.env(variable, home.path(file));
     }
     let mut faucet = Daemon::spawn("faucet", command)?;
-    let flows = || Client::connect(&home.path("control")).unwrap().call_as::<Flows>("flows").unwrap().flows;
+    let flows = || Client::connect(home.path("control")).unwrap().call(&Flows {}).unwrap().flows;
     wait_for("Faucet's flows", || {
         faucet.check("flows").unwrap();
         (flows().len() > 40).then_some(())

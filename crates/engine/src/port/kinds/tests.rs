@@ -105,6 +105,10 @@ impl Site for Place {
 
     fn set_interface(&self, _: MacAddr, _: Option<u32>) {}
 
+    fn set_guest(&self, _: Result<(), String>) {}
+
+    fn set_open(&self, _: bool) {}
+
     fn set_disconnect(&self, _: Box<dyn Fn() + Send + Sync>) {}
 
     fn files(&self) -> &Arc<FileUses> {

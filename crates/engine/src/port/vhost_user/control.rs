@@ -12,7 +12,6 @@ use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vhost_user::backend::{self, Holes, Options, QueueSetup, Service, Wire};
 use vhost_user::{Listener, Mode, SharedObject, claim};
@@ -57,7 +56,6 @@ impl Kind for Settings {
 /// The backend of an open port, which serves frontends.
 struct Backend {
     service: Service,
-    port: Arc<VhostPort>,
 }
 
 impl Backend {
@@ -83,11 +81,14 @@ impl Backend {
             withheld,
             exchange: site.exchange().and_then(ExchangeMember::offered),
         };
-        let port = Arc::new(VhostPort::new(site.clone()));
-        let service = Service::spawn(options, port.clone()).map_err(|e| e.to_string())?;
+        let service =
+            Service::spawn(options, Arc::new(VhostPort::new(site.clone(), *mode))).map_err(|e| e.to_string())?;
+        if *mode == Mode::Server {
+            site.set_open(true);
+        }
         let hangup = service.hangup();
         site.set_disconnect(Box::new(move || hangup.disconnect()));
-        Ok(Backend { service, port })
+        Ok(Backend { service })
     }
 }
 
@@ -104,10 +105,6 @@ impl PortControl for Backend {
         true
     }
 
-    fn is_connected(&self) -> bool {
-        self.port.is_connected.load(Ordering::Relaxed)
-    }
-
     fn listener(&self) -> Option<Arc<Listener>> {
         self.service.listener().cloned()
     }
@@ -119,21 +116,16 @@ struct VhostPort {
     /// Running queues by index, and their call descriptors.
     running: Mutex<BTreeMap<usize, Call>>,
     detail: Mutex<String>,
-    is_connected: AtomicBool,
+    /// Whether it listens or connects.
+    mode: Mode,
     /// The function's place in its group, if it has joined.
     seat: Mutex<Option<Arc<Seat>>>,
 }
 
 impl VhostPort {
-    fn new(site: Arc<dyn Site>) -> VhostPort {
+    fn new(site: Arc<dyn Site>, mode: Mode) -> VhostPort {
         site.set_state(false, "no guest is connected".into());
-        VhostPort {
-            site,
-            running: Mutex::default(),
-            detail: Mutex::default(),
-            is_connected: AtomicBool::new(false),
-            seat: Mutex::default(),
-        }
+        VhostPort { site, running: Mutex::default(), detail: Mutex::default(), mode, seat: Mutex::default() }
     }
 
     /// Returns how a queue takes part in an exchange, if its function does.
@@ -153,7 +145,8 @@ impl VhostPort {
 impl backend::Queues for VhostPort {
     fn connected(&self) {
         self.site.fault().clear();
-        self.is_connected.store(true, Ordering::Relaxed);
+        self.site.set_open(true);
+        self.site.set_guest(Ok(()));
         *self.detail.lock().unwrap() = "connected".into();
         self.update();
     }
@@ -263,10 +256,11 @@ impl backend::Queues for VhostPort {
     }
 
     fn disconnected(&self, reason: &str) {
-        self.is_connected.store(false, Ordering::Relaxed);
+        self.site.set_open(self.mode == Mode::Server);
         *self.seat.lock().unwrap() = None;
         *self.detail.lock().unwrap() = format!("no guest is connected; the last one left: {reason}");
         self.update();
+        self.site.set_guest(Err(reason.to_owned()));
     }
 
     fn describe(&self, line: String) {

@@ -148,7 +148,7 @@ impl Session {
         if site.analysis().omit_copies {
             arena.omit_copies();
         }
-        let (link, pairs) = door.establish(options, &mut arena, stop).map_err(|e| e.to_string())?;
+        let (link, pairs) = door.establish(&**site, options, &mut arena, stop).map_err(|e| e.to_string())?;
         let mut place = |size| arena.allocate(buffers(size), 4096).ok_or("its memory is too small");
         let mut both = || Ok((place(options.queue_sizes.receive)?, place(options.queue_sizes.transmit)?));
         let places = pairs.iter().map(|_| both()).collect::<Result<Vec<_>, &str>>()?;

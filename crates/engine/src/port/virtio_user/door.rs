@@ -1,5 +1,6 @@
 //! The listening socket of a port whose backend is not connected, if the switch is the side that listens.
 
+use crate::port::Site;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueuePair};
@@ -19,6 +20,7 @@ impl Door {
     /// Establishes a link with the next backend. No other backend can connect while that lasts.
     pub(super) fn establish(
         &self,
+        site: &dyn Site,
         options: &FrontendOptions,
         arena: &mut Arena,
         stop: &AtomicBool,
@@ -28,8 +30,10 @@ impl Door {
             Mode::Client => None,
         };
         self.0.lock().unwrap().clone_from(&listener);
+        site.set_open(listener.is_some());
         let established = Link::establish_at(listener.as_deref(), options, arena, None, stop);
         *self.0.lock().unwrap() = None;
+        site.set_open(false);
         established
     }
 }

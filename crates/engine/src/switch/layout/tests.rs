@@ -1,6 +1,7 @@
 //! Tests of layouts.
 
 use super::*;
+use crate::events::Events;
 use crate::live::Live;
 use crate::port::{MAX_QUEUES, tap, vhost_user, virtio_user};
 use crate::spec::{Driver, MappingSpec, Mode, Order, PortQueues, PortSpec, QueueSizes, StaticRoles};
@@ -14,8 +15,14 @@ use std::time::Duration;
 fn layout(spec: &Spec) -> Layout {
     let rules = Arc::new(Live::new(AggregationRules::none()));
     let notifier = Arc::new(EventNotifier::new().unwrap());
-    let parts =
-        CommonParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
+    let parts = CommonParts {
+        rules: &rules,
+        relayed: &notifier,
+        asked: &notifier,
+        exchanges: &[],
+        files: &Arc::default(),
+        events: &Arc::new(Events::new()),
+    };
     let shared = |(id, port)| Arc::new(PortShared::new(id, port, Ends::None, &parts, None));
     Layout::new(spec, (1..).zip(&spec.ports).map(shared).collect(), vec![], assignment(spec, None))
 }

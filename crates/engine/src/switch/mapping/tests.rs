@@ -5,6 +5,7 @@ use super::super::layout::Layout;
 use super::super::shared::{CommonParts, PortShared};
 use super::super::site::PortSite;
 use super::*;
+use crate::events::Events;
 use crate::live::Live;
 use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
@@ -88,8 +89,14 @@ fn site_with(id: u64, name: &str, ends: Ends) -> Arc<dyn Site> {
     let rules = Arc::new(Live::new(AggregationRules::none()));
     let notifier = Arc::new(handover::EventNotifier::new().unwrap());
     let spec = PortSpec::new(name, Driver::Sink(sink::Settings));
-    let parts =
-        CommonParts { rules: &rules, relayed: &notifier, asked: &notifier, exchanges: &[], files: &Arc::default() };
+    let parts = CommonParts {
+        rules: &rules,
+        relayed: &notifier,
+        asked: &notifier,
+        exchanges: &[],
+        files: &Arc::default(),
+        events: &Arc::new(Events::new()),
+    };
     let shared = PortShared::new(id, &spec, ends, &parts, None);
     let nothing = Arc::new(Layout::new(&Spec::default(), vec![], vec![], vec![]));
     PortSite::of(&Arc::new(shared), &Arc::new(Fabric::new(nothing, Arc::default())))

@@ -203,7 +203,8 @@ fn next_ports(
     fates: &[Fate],
 ) -> Vec<Arc<PortShared>> {
     let (rules, relayed, asked) = (&inner.rules, &inner.notifier, &inner.asked);
-    let parts = CommonParts { rules, relayed, asked, exchanges, files: &inner.files };
+    let (files, events) = (&inner.files, &inner.events);
+    let parts = CommonParts { rules, relayed, asked, exchanges, files, events };
     let mut shared = |(port, fate): (&PortSpec, &Fate)| {
         let had = match *fate {
             Fate::Stays { old: index, .. } => return old.layout.ports[index].clone(),

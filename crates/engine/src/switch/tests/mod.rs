@@ -225,6 +225,21 @@ fn a_worker_that_hangs_takes_nobody_with_it() {
     drop(guests);
 }
 
+/// A change may take long, as it waits for workers and guests.
+#[test]
+fn readers_do_not_wait_for_a_change() {
+    let home = tempfile::tempdir().unwrap();
+    let switch = Arc::new(switch(home.path()));
+    let reader = switch.clone();
+    let _change = switch.inner.open.lock().unwrap();
+    let (state, absent) = ends("reading", move || {
+        let _ = (reader.snapshot(), reader.macs(), reader.why("a"), reader.aggregation_flows());
+        (reader.port_state("a"), reader.port_state("x"))
+    });
+    let state = state.unwrap();
+    assert!(state.open && !state.up && absent.is_none(), "{state:?}");
+}
+
 #[test]
 fn a_worker_that_goes_on_serves_its_guests_again() {
     let home = tempfile::tempdir().unwrap();
@@ -238,6 +253,15 @@ fn a_worker_that_goes_on_serves_its_guests_again() {
     wait_for("the watchdog", || switch.snapshot().workers[0].hung_seconds.is_none().then_some(()));
     wait_for("the guest to come back", || switch.port("a").up.then_some(()));
     switch.passes("a");
+    // Those who follow the events know.
+    wait_for("the events", || {
+        let kinds: Vec<_> = switch.events().list(None, None).into_iter().map(|event| event.kind).collect();
+        let hung = kinds.iter().position(|kind| {
+            matches!(kind, EventKind::WorkerHung { worker: 0, place, seconds } if place.contains("\"b\" queue 0") && *seconds >= 1.0)
+        })?;
+        let recovered = |kind: &EventKind| matches!(kind, EventKind::WorkerRecovered { worker: 0, .. });
+        kinds[hung..].iter().any(recovered).then_some(())
+    });
     switch.reload(Spec::default()).unwrap();
     is_dropped.recv_timeout(END).unwrap();
     drop(guests);

@@ -1,8 +1,14 @@
 use super::*;
-use crate::config::PartKind;
-use crate::confine::Confined;
-use crate::control::{Client, ClientError, Drops, PortSummary, ReloadReport, Version};
-use crate::parts::{Change, Code, Effect, Refusal};
+use crate::parts::Refusal;
+use api::code::Code;
+use api::confinement::Confined;
+use api::event::{Event, EventKind};
+use api::part::{Change, Effect, PartKind};
+use api::port::PortSummary;
+use api::reload::ReloadReport;
+use api::request::{self, Request};
+use client::{Client, ClientError};
+use engine::events::{CannotFollow, Events, Follower};
 use engine::stats::{AggregationFlow, MacEntry, PortState, PortStats, QueueStats, Snapshot};
 use engine::why::PortWhy;
 use serde_json::{Value, json};
@@ -14,6 +20,7 @@ use toml::Table;
 
 struct StubHandler {
     stop: Stop,
+    events: Arc<Events>,
 }
 
 impl Handler for StubHandler {
@@ -46,7 +53,7 @@ impl Handler for StubHandler {
     fn macs(&self) -> Vec<MacEntry> {
         vec![MacEntry { bridge: "br".into(), mac: "02:00:00:00:00:01".into(), ..MacEntry::default() }]
     }
-    fn flows(&self) -> Vec<crate::control::Flow> {
+    fn flows(&self) -> Vec<api::flow::Flow> {
         Vec::new()
     }
 
@@ -55,6 +62,12 @@ impl Handler for StubHandler {
     }
     fn reload(&self) -> Result<ReloadReport, String> {
         Err("line 3 is wrong".to_owned())
+    }
+    fn events(&self, since: Option<u64>, last: Option<usize>) -> Vec<Event> {
+        self.events.list(since, last)
+    }
+    fn follow(&self, since: Option<u64>, learned: bool) -> Result<(Follower, u64), CannotFollow> {
+        self.events.follow(since, learned)
     }
     fn confinement(&self) -> Confined {
         Confined { enabled: true, user: "m".into(), ..Confined::default() }
@@ -68,6 +81,7 @@ impl Handler for StubHandler {
 struct Running {
     path: PathBuf,
     stop: Stop,
+    events: Arc<Events>,
     thread: Option<JoinHandle<()>>,
     _directory: tempfile::TempDir,
 }
@@ -78,9 +92,11 @@ impl Running {
         let path = directory.path().join("control.sock");
         let stop = Stop::new().unwrap();
         let server = Server { limits, ..Server::bind(&path).unwrap() };
-        let (handler, stopper): (Arc<dyn Handler>, _) = (Arc::new(StubHandler { stop: stop.clone() }), stop.clone());
+        let events = Arc::new(Events::new());
+        let handler = StubHandler { stop: stop.clone(), events: events.clone() };
+        let (handler, stopper): (Arc<dyn Handler>, _) = (Arc::new(handler), stop.clone());
         let thread = Some(std::thread::spawn(move || server.serve(&handler, &stopper)));
-        Self { path, stop, thread, _directory: directory }
+        Self { path, stop, events, thread, _directory: directory }
     }
 
     fn connect(&self) -> UnixStream {
@@ -116,26 +132,31 @@ fn read_line(reader: &mut impl BufRead) -> Value {
 fn every_method_answers_its_type() {
     let server = Running::start(LIMITS);
     let mut client = Client::connect(&server.path).unwrap();
-    let stats: Snapshot = client.call_as("stats").unwrap();
+    let stats = client.call(&request::Stats {}).unwrap();
     assert_eq!(stats.ports[1].queues[0].rx_packets, 7);
-    let ports: Vec<PortSummary> = client.call_as("ports").unwrap();
+    let ports = client.call(&request::Ports {}).unwrap();
     assert_eq!((ports[1].name.as_str(), ports[1].up, ports[1].queues), ("b", true, 1));
-    assert_eq!(client.call("workers").unwrap(), json!([]));
-    let macs: Vec<MacEntry> = client.call_as("mac").unwrap();
+    assert_eq!(client.ask(&request::Workers {}).unwrap(), json!([]));
+    let macs = client.call(&request::Mac {}).unwrap();
     assert_eq!(macs[0].bridge, "br");
-    let drops: Drops = client.call_as("drops").unwrap();
+    let drops = client.call(&request::Drops {}).unwrap();
     assert_eq!(drops, [("a".to_owned(), stats.ports[0].stage_drops.clone())].into());
-    let why: PortWhy = serde_json::from_value(client.call_with("why", json!({"port": "a"})).unwrap()).unwrap();
+    let why = client.call(&request::Why { port: "a".into() }).unwrap();
     assert_eq!((why.port.as_str(), why.acceleration.as_str()), ("a", "off"));
-    let version: Version = client.call_as("version").unwrap();
+    let version = client.call(&request::Version {}).unwrap();
     assert_eq!(version.name, "millrace");
-    let confined: Confined = client.call_as("confinement").unwrap();
+    let confined = client.call(&request::Confinement {}).unwrap();
     assert!(confined.enabled && confined.user == "m");
-    let error = client.call("reload").unwrap_err();
+    let error = client.call(&request::Reload {}).unwrap_err();
     assert!(
         matches!(&error, ClientError::Refused { code: -32000, message } if message == "line 3 is wrong"),
         "{error}"
     );
+    assert_eq!(error.code(), Some(Code::Refused));
+    let absent = client.call(&request::PortSet { name: "x".into(), ..Default::default() }).unwrap_err();
+    assert_eq!(absent.code(), Some(Code::Absent));
+    assert!(client.call(&request::PortGet { name: "b".into() }).unwrap().unwrap().open);
+    assert!(client.call(&request::PortGet { name: "x".into() }).unwrap().is_none());
 }
 
 #[test]
@@ -220,11 +241,11 @@ fn stalling(line: Duration) -> (Running, Vec<UnixStream>) {
 fn stalling_clients_block_no_other_client() {
     let (server, stalled) = stalling(Duration::from_secs(600));
     let mut client = Client::connect(&server.path).unwrap();
-    assert!(client.call("version").is_ok());
+    assert!(client.call(&request::Version {}).is_ok());
     // The limit is reached while `client` is still open.
     let refused = read_line(&mut BufReader::new(server.connect()));
     assert_eq!(refused["error"]["code"], -32000);
-    assert!(client.call("version").is_ok());
+    assert!(client.call(&request::Version {}).is_ok());
     drop(stalled);
 }
 
@@ -252,10 +273,83 @@ fn shutdown_is_answered_and_ends_the_server() {
     let mut server = Running::start(LIMITS);
     let idle = server.connect();
     let mut client = Client::connect(&server.path).unwrap();
-    assert_eq!(client.call("shutdown").unwrap(), Value::Null);
+    client.call(&request::Shutdown {}).unwrap();
     server.thread.take().unwrap().join().unwrap();
     assert!(!server.path.exists(), "the socket is removed");
     drop(idle);
     let error = Client::connect(&server.path).unwrap_err();
     assert!(error.to_string().contains("--socket"), "{error}");
+}
+
+fn port(number: usize) -> EventKind {
+    // Long enough that a socket's buffer holds few of them.
+    EventKind::PortDown { port: number.to_string(), reason: "x".repeat(1000) }
+}
+
+#[test]
+fn events_come_between_the_answers_of_a_connection() {
+    let server = Running::start(Limits { idle: Duration::from_millis(50), ..LIMITS });
+    server.events.tell(port(0));
+    let mut client = Client::connect(&server.path).unwrap();
+    let listed = client.call(&request::EventsList::default()).unwrap();
+    assert_eq!(listed.iter().map(|event| &event.kind).collect::<Vec<_>>(), [&port(0)]);
+
+    // In one batch, and with requests later: the connection has both.
+    let mut stream = server.connect();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let follow = r#"{"jsonrpc": "2.0", "method": "events.follow", "params": {"since": 0}, "id": 1}"#;
+    stream.write_all(format!("[{follow}]\n").as_bytes()).unwrap();
+    let seq = listed[0].seq;
+    assert_eq!(read_line(&mut reader), json!([{"jsonrpc": "2.0", "id": 1, "result": {"seq": seq}}]));
+    let event = read_line(&mut reader);
+    assert_eq!((&event["method"], &event["params"]["port"]), (&json!("event"), &json!("0")));
+    assert!(event.get("id").is_none());
+    // A follower may be silent for longer than others.
+    std::thread::sleep(Duration::from_millis(100));
+    stream.write_all(b"{\"jsonrpc\": \"2.0\", \"method\": \"version\", \"id\": 2}\n").unwrap();
+    assert_eq!(read_line(&mut reader)["id"], 2);
+    server.events.tell(port(1));
+    assert_eq!(read_line(&mut reader)["params"]["seq"], seq + 1);
+}
+
+#[test]
+fn a_follower_that_does_not_read_loses_events_and_holds_up_nobody() {
+    let server = Running::start(LIMITS);
+    let follow = || Client::connect(&server.path).unwrap().follow(&request::EventsFollow::default()).unwrap();
+    let (mut slow, mut quick) = (follow(), follow());
+    const COUNT: usize = 10_000;
+    for number in 0..COUNT {
+        server.events.tell(port(number));
+        // The connection thread reads the log in its own time: wait for it, so that only one is slow.
+        let event = quick.next_within(Duration::from_secs(120)).unwrap().unwrap();
+        assert_eq!(event.kind, port(number));
+    }
+    let (mut got, mut lost) = (0, 0);
+    while got + lost < COUNT as u64 {
+        let Event { kind, seq, .. } = slow.next_within(Duration::from_secs(120)).unwrap().expect("there are more");
+        match kind {
+            EventKind::Lost { count } => lost += count,
+            kind => {
+                assert_eq!(kind, port((got + lost) as usize));
+                got += 1;
+            }
+        }
+        assert_eq!(seq, slow.seq());
+    }
+    assert!(lost > 0 && got > 0, "{got} {lost}");
+    assert!(slow.next_within(Duration::from_millis(10)).unwrap().is_none());
+    server.events.tell(port(COUNT));
+    assert_eq!(slow.next().unwrap().unwrap().kind, port(COUNT));
+    // It ends with the switch.
+    drop(server);
+    assert!(slow.next().unwrap().is_err() && slow.next().is_none());
+}
+
+#[test]
+fn each_method_has_a_name_of_its_own() {
+    let mut names: Vec<_> = crate::control::methods::METHODS.iter().map(|method| method.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 26);
+    assert!(names.contains(&request::PortAdd::METHOD));
 }

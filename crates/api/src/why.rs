@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 /// A port, and the ways to its peers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortWhy {
     /// Its name.
     pub port: String,
@@ -23,6 +24,7 @@ pub struct PortWhy {
 
 /// A peer of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerWhy {
     /// Its name.
     pub peer: String,
@@ -39,6 +41,7 @@ pub struct PeerWhy {
 
 /// A way of frames from one port to the other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WayWhy {
     /// Where frames come from: a port, or a queue as `port.queue`.
     pub from: String,
@@ -60,6 +63,7 @@ pub struct WayWhy {
 
 /// How frames get to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Frames {
     /// The physical port fills buffers of the guest.

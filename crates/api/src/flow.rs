@@ -1,11 +1,11 @@
-//! Flows set by controllers, as shown to users.
+//! Flows that controllers have set.
 
-use engine::stats::DatapathStats;
-use openflow::Millis;
+use crate::stats::DatapathStats;
 use serde::{Deserialize, Serialize};
 
 /// The answer to `flows`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flows {
     /// The bridge that forwards by flows, if there is one.
     pub datapath: Option<DatapathStats>,
@@ -15,6 +15,7 @@ pub struct Flows {
 
 /// One flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flow {
     /// Table: 0 to 15 forward, 16 is the aggregation table.
     pub table: u8,
@@ -36,22 +37,4 @@ pub struct Flow {
     pub idle_timeout: u16,
     /// Seconds after which it expires; 0 for never.
     pub hard_timeout: u16,
-}
-
-impl Flow {
-    /// Describes a flow of a table at time `now`.
-    pub fn of(table: u8, flow: &openflow::Flow, now: Millis) -> Self {
-        Self {
-            table,
-            priority: flow.priority,
-            matches: flow.matches.to_string(),
-            actions: flow.instructions.to_string(),
-            cookie: flow.cookie,
-            packets: flow.packets,
-            bytes: flow.bytes,
-            age_seconds: now.saturating_sub(flow.created) as f64 / 1000.0,
-            idle_timeout: flow.idle_timeout,
-            hard_timeout: flow.hard_timeout,
-        }
-    }
 }

@@ -1,12 +1,117 @@
-//! The report of a reload.
+//! Reloads: the actions on parts of the switch, and the report of all.
 
-use engine::reload::{ReloadAction, Step, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// One action of a reload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReloadAction {
+    /// Kind of part.
+    pub subject: Subject,
+    /// Name of the part: patches, mappings, exchanges and mirrors are named after their ports, workers by number.
+    pub name: String,
+    /// Step taken.
+    pub step: Step,
+    /// Differences that caused the step; empty for parts that are kept, added or removed.
+    pub why: Vec<String>,
+    /// Reason for a failure, after which the port is down, not recorded, or being opened again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl ReloadAction {
+    /// Reports whether it changed something, or failed to.
+    pub fn is_news(&self) -> bool {
+        self.step != Step::Kept || self.error.is_some()
+    }
+}
+
+/// Parts of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// A port.
+    Port,
+    /// A patch between two ports.
+    Patch,
+    /// A bridge.
+    Bridge,
+    /// A mapping of a physical port to a guest.
+    Mapping,
+    /// A group of ports whose functions exchange buffers.
+    Exchange,
+    /// A mirror of ports' frames.
+    Mirror,
+    /// Packet aggregation.
+    Aggregation,
+    /// A worker.
+    Worker,
+}
+
+/// A step taken on a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// It is added.
+    Added,
+    /// It is removed.
+    Removed,
+    /// It ends and starts again: a port's peers are disconnected, a mapping's buffers are returned, a worker gets a new thread.
+    Reopened,
+    /// It changes while it runs, and its peers stay connected.
+    Changed,
+    /// It is not touched.
+    Kept,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Subject::Port => "port",
+            Subject::Patch => "patch",
+            Subject::Bridge => "bridge",
+            Subject::Mapping => "mapping",
+            Subject::Exchange => "exchange",
+            Subject::Mirror => "mirror",
+            Subject::Aggregation => "aggregation",
+            Subject::Worker => "worker",
+        })
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::Added => "added",
+            Step::Removed => "removed",
+            Step::Reopened => "reopened",
+            Step::Changed => "changed",
+            Step::Kept => "kept",
+        })
+    }
+}
+
+/// One line: `changed bridge br (ports)`.
+impl fmt::Display for ReloadAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.step, self.subject)?;
+        if !self.name.is_empty() {
+            write!(f, " {}", self.name)?;
+        }
+        if !self.why.is_empty() {
+            write!(f, " ({})", self.why.join(", "))?;
+        }
+        self.error.iter().try_for_each(|error| write!(f, ", which FAILED: {error}"))
+    }
+}
+
 /// Outcome of a reload. Displayed as one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReloadReport {
     /// The action taken for every part of the switch, including those kept.
     pub actions: Vec<ReloadAction>,
@@ -21,6 +126,7 @@ pub struct ReloadReport {
 
 /// A socket of the switch's own that others had removed or replaced. Displayed as one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mended {
     /// Its path.
     pub path: String,
@@ -53,9 +159,8 @@ impl ReloadReport {
 
     /// Returns the actions, pending restarts and warnings, one item each.
     pub fn items(&self) -> Vec<String> {
-        let touched = |action: &&ReloadAction| action.step != Step::Kept || action.error.is_some();
         let mut items: Vec<_> = self.sockets.iter().map(Mended::to_string).collect();
-        items.extend(self.actions.iter().filter(touched).map(ReloadAction::to_string));
+        items.extend(self.actions.iter().filter(|action| action.is_news()).map(ReloadAction::to_string));
         if items.is_empty() {
             items.push("nothing changed".to_owned());
         }

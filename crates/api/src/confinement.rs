@@ -1,10 +1,11 @@
-//! The confinement in force, as users see it.
+//! The confinement of the switch in force.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The confinement in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Confined {
     /// Whether the configuration enables it.
     pub enabled: bool,
@@ -24,6 +25,7 @@ pub struct Confined {
 
 /// One kernel mechanism.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Layer {
     /// Whether it is in force.
     pub active: bool,
@@ -33,6 +35,7 @@ pub struct Layer {
 
 /// A directory with everything beneath it, or a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PermittedPath {
     /// Its path.
     pub path: String,
@@ -41,11 +44,13 @@ pub struct PermittedPath {
 }
 
 impl Layer {
-    pub(super) fn active(detail: impl Into<String>) -> Self {
+    /// Returns a mechanism that is in force.
+    pub fn active(detail: impl Into<String>) -> Self {
         Self { active: true, detail: detail.into() }
     }
 
-    pub(super) fn absent(detail: impl fmt::Display) -> Self {
+    /// Returns a mechanism that is not in force, for this reason.
+    pub fn absent(detail: impl fmt::Display) -> Self {
         Self { active: false, detail: detail.to_string() }
     }
 }

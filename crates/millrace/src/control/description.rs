@@ -1,13 +1,12 @@
 //! The description of the API: OpenRPC, and the page that is made from it.
 
-use super::PortSummary;
-use super::edit::{Add, List, METHODS, Named, Set};
-use super::rpc::PLAIN;
-use crate::config::{PartKind, schema};
-use crate::parts::{Change, Code};
-use engine::stats::PortState;
+use super::methods::{METHODS, Method};
+use crate::config::schema;
+use api::code::Code;
+use api::event::Event;
+use api::request::EVENT;
+use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
-use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -16,7 +15,7 @@ const SCHEMAS: &str = "#/components/schemas/";
 const INTRODUCTION: &str = "\
 # The API
 
-<!-- Made by `millrace schema --api --markdown`; change crates/millrace/src/control and parts instead. -->
+<!-- Made by `millrace schema --api --markdown`; change crates/millrace/src/control and crates/api instead. -->
 
 The control socket speaks JSON-RPC 2.0, a message in a line: `millrace ctl` is a client of it, and `--json` prints the results. The
 socket belongs to its owner only (mode 0600). `millrace schema --api` prints this description as [OpenRPC](https://open-rpc.org), with
@@ -42,6 +41,7 @@ millrace ctl port set web-0 --label pod=ns/web-1
 millrace ctl port del web-0
 millrace ctl bridge add br1 --ageing 60
 millrace ctl bridge del br1
+millrace ctl events --last 6
 ```
 
 On the socket, the first of these is
@@ -65,7 +65,39 @@ in one line. Then `port.get` says whether the port is `open`: its socket is ther
 - **Directories** of sockets that are missing are made if `make-directories` of `[control]` says so: at the start, as /run may have been emptied,
   and for each new port beneath the `directories` of `[confinement]`.
 - **Workers.** A new port goes to the worker that has the fewest queues, and all others stay at theirs.
-- **Limits.** 64 clients at a time, lines of 64 KiB, batches of 32 requests; a client that does not read its answers is disconnected.
+- **Limits.** 64 clients at a time, lines of 64 KiB, batches of 32 requests; a client that does not read its answers, or sends no request for a
+  minute, is disconnected.
+
+## Clients
+
+Programs in Rust use the crate `millrace-client` ([crates/client](../crates/client/src/lib.rs)), programs in Go the module in
+[clients/go](../clients/go/doc.go): both have types for parameters, results, events and errors, and need nothing but JSON. `millrace ctl` uses
+the former.
+
+";
+
+const EVENTS: &str = "\
+## Events
+
+`events.list` returns what has happened last, and `events.follow` sends what happens from then on, so that an orchestrator need not ask
+again and again; `millrace ctl events` and `millrace ctl events --follow` print them, a line each. On the socket, each is a notification:
+
+```json
+{\"jsonrpc\": \"2.0\", \"method\": \"event\", \"params\": {\"seq\": 1764355000127, \"time\": 1764355042.17, \"event\": \"guest-connected\",
+ \"port\": \"web-0\"}}
+```
+
+in one line. The names of events and of their fields stay the same; later versions have more of both.
+
+- **Numbers.** `seq` counts the events. A client that comes back asks for those `since` the last one that it has seen. The numbers of a switch that was
+  started again are greater, and such a client gets all of its events, from `started` on.
+- **Losses.** The switch keeps the last 4096 events (actions in an event count as events, too). A client that reads more slowly than they come holds
+  up nobody: it misses some, and `lost` tells it how many. One that does not read at all is disconnected after an hour. 32 clients can follow at a
+  time.
+- **Ports that change all the time** have eight events a second at most, and the last one has the state that the port is in then: no guest can
+  push others' events out.
+- **Addresses** are only told to those who ask for them (`learned`, `--learned`): the switch then compares its tables, every second at most. They are
+  neither numbered nor kept: `mac` returns the present ones. Mappings are looked at every second, too.
 
 ";
 
@@ -73,20 +105,16 @@ in one line. Then `port.get` says whether the port is `open`: its socket is ther
 pub fn openrpc() -> Value {
     let mut generator =
         SchemaSettings::draft2020_12().with(|to| to.definitions_path = "/components/schemas".into()).into_generator();
-    let plain = PLAIN.iter().map(|(name, about, _)| {
-        let params = if *name == "why" { vec![param("port", true, &json!({"type": "string"}))] } else { vec![] };
-        let result = json!({"description": format!("as `millrace ctl --json {name}` prints it")});
-        json!({"name": name, "summary": about, "params": params, "result": {"name": "result", "schema": result}})
-    });
-    let mut methods: Vec<_> = plain.collect();
-    for (name, about) in METHODS {
-        let result = result(name, &mut generator);
-        let params = params(name, &mut generator);
+    let mut methods = Vec::new();
+    for method in METHODS.iter() {
+        let Method { name, about, errors, .. } = method;
         let errors: Vec<_> =
-            errors(name).map(|code| json!({"$ref": format!("#/components/errors/{code:?}")})).collect();
-        let result = json!({"name": "result", "schema": result});
+            errors.iter().map(|code| json!({"$ref": format!("#/components/errors/{code:?}")})).collect();
+        let result = json!({"name": "result", "schema": (method.result)(&mut generator)});
+        let params = params(method, &mut generator);
         methods.push(json!({"name": name, "summary": about, "params": params, "result": result, "errors": errors}));
     }
+    let event = generator.subschema_for::<Event>();
     let mut schemas = schema()["$defs"].as_object().cloned().unwrap_or_default();
     schemas.extend(generator.take_definitions(true));
     let error =
@@ -96,6 +124,7 @@ pub fn openrpc() -> Value {
         "openrpc": "1.3.2",
         "info": {"title": "Millrace", "version": env!("CARGO_PKG_VERSION")},
         "methods": methods,
+        "x-notifications": [{"name": EVENT, "summary": "An event; `events.follow` asks for them.", "params": event}],
         "components": {"schemas": schemas, "errors": errors},
     });
     moved(description)
@@ -116,6 +145,7 @@ pub fn page() -> String {
     }
     out.push_str("\n`keys` are those of the section, and `unset` lists some that get their defaults. A change that would open a port again, so that its \
                   peers have to connect again, is refused unless `reopen` is true. `labels` are names with values, or with null for any value.\n");
+    events(&mut out, &api["components"]["schemas"]["Event"]);
     out.push_str("\n## Errors\n\nBesides those of JSON-RPC itself. In all cases nothing has changed.\n\n| code | name | meaning |\n|---|---|---|\n");
     for (code, about) in Code::ALL {
         let _ = writeln!(out, "| {} | `{code:?}` | {} |", *code as i64, about.trim());
@@ -123,41 +153,31 @@ pub fn page() -> String {
     out
 }
 
-/// Returns the errors that a method may answer with.
-fn errors(method: &str) -> impl Iterator<Item = Code> {
-    let (_, verb) = method.split_once('.').unwrap_or_default();
-    let codes: &[Code] = match verb {
-        "add" => &[Code::OwnedByFile, Code::Differs, Code::Invalid, Code::NotKept, Code::NotApplied],
-        "set" => &[Code::OwnedByFile, Code::Invalid, Code::Absent, Code::NotKept, Code::Reopens, Code::NotApplied],
-        "del" => &[Code::OwnedByFile, Code::Invalid, Code::InUse, Code::NotKept, Code::NotApplied],
-        _ => &[],
-    };
-    codes.iter().copied()
-}
-
-fn result(method: &str, generator: &mut SchemaGenerator) -> Schema {
-    match method {
-        "port.list" => generator.subschema_for::<Vec<PortSummary>>(),
-        "port.get" => generator.subschema_for::<Option<PortState>>(),
-        _ => generator.subschema_for::<Change>(),
+/// Writes the chapter on events.
+fn events(out: &mut String, schema: &Value) {
+    let _ = write!(out, "\n{EVENTS}| event | fields | meaning |\n|---|---|---|\n");
+    for event in schema["oneOf"].as_array().into_iter().flatten() {
+        let required =
+            |name: &str| event["required"].as_array().is_some_and(|list| list.iter().any(|other| other == name));
+        let fields = event["properties"].as_object().into_iter().flatten().filter(|(name, _)| *name != "event");
+        let shown = |(name, _): (&String, _)| format!("`{name}`{}", if required(name) { "" } else { "?" });
+        let fields: Vec<_> = fields.map(shown).collect();
+        let name = event["properties"]["event"]["const"].as_str().unwrap_or_default();
+        let about = event["description"].as_str().unwrap_or_default();
+        let _ = writeln!(out, "| `{name}` | {} | {about} |", fields.join(", "));
     }
 }
 
-fn params(method: &str, generator: &mut SchemaGenerator) -> Vec<Value> {
-    let (section, verb) = method.split_once('.').unwrap_or_default();
-    let table = match verb {
-        "add" => generator.root_schema_for::<Add>(),
-        "set" => generator.root_schema_for::<Set>(),
-        "list" => generator.root_schema_for::<List>(),
-        _ => generator.root_schema_for::<Named>(),
-    };
-    let table = table.to_value();
+/// Returns the parameters of a method.
+fn params(method: &Method, generator: &mut SchemaGenerator) -> Vec<Value> {
+    let table = (method.params)(generator).to_value();
     let required = |name: &str| table["required"].as_array().is_some_and(|list| list.iter().any(|other| other == name));
+    let section = method.name.strip_suffix(".add");
     let properties = table["properties"].as_object().into_iter().flatten();
-    let known = PartKind::ALL.iter().any(|kind| kind.section() == section);
-    let params = properties.map(|(name, schema)| match (name.as_str(), verb) {
-        ("keys", "add") if known => param(name, true, &json!({"$ref": format!("{SCHEMAS}{section}")})),
-        _ => param(name, required(name), schema),
+    let params = properties.map(|(name, schema)| match section.filter(|_| name == "keys") {
+        // The configuration's schema has them.
+        Some(section) => param(name, true, &json!({"$ref": format!("{SCHEMAS}{section}")})),
+        None => param(name, required(name), schema),
     });
     params.collect()
 }
@@ -203,7 +223,27 @@ mod tests {
         for reference in found {
             assert!(api.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
         }
-        assert_eq!(api["methods"].as_array().unwrap().len(), PLAIN.len() + METHODS.len());
+        assert_eq!(api["methods"].as_array().unwrap().len(), METHODS.len());
+    }
+
+    /// Sections of the configuration and types of the API stand side by side.
+    #[test]
+    fn no_two_schemas_have_one_name() {
+        let api = openrpc();
+        for (name, section) in schema()["$defs"].as_object().unwrap() {
+            assert_eq!(api["components"]["schemas"][name], moved(section.clone()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_page_lists_each_event_with_its_fields() {
+        let page = page();
+        assert!(page.contains("| `worker-hung` | `worker`, `place`, `seconds` | A worker makes no rounds"), "{page}");
+        assert!(
+            page.contains("| `mapping-changed` | `from`, `to`, `zero_copy`, `reason`? |") && !page.contains("unknown")
+        );
+        let listed = page.lines().skip_while(|line| *line != "| event | fields | meaning |").skip(2);
+        assert_eq!(listed.take_while(|line| line.starts_with("| `")).count(), 18);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Statistics of the data path for readers outside it: plain numbers, taken at one moment.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// All counters of the switch, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// Seconds since the switch started.
     pub uptime_seconds: f64,
@@ -31,6 +31,7 @@ pub struct Snapshot {
 
 /// Ports whose functions exchange buffers or pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExchangeStats {
     /// Names of its ports.
     pub ports: Vec<String>,
@@ -57,6 +58,7 @@ pub struct ExchangeStats {
 
 /// The buffers of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupBuffers {
     /// Length in bytes of the longest frame that fits into a buffer.
     pub buffer_size: u32,
@@ -68,6 +70,7 @@ pub struct GroupBuffers {
 
 /// Frames from one port of an exchange to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExchangePair {
     /// Name of the port that they came from; `None` for all ports outside, and functions that have not joined.
     pub from: Option<String>,
@@ -81,6 +84,7 @@ pub struct ExchangePair {
 
 /// A bridge that forwards by a controller's flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatapathStats {
     /// Its name.
     pub bridge: String,
@@ -104,6 +108,7 @@ pub struct DatapathStats {
 
 /// A port of such a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DatapathPort {
     /// Its name.
     pub name: String,
@@ -116,6 +121,7 @@ pub struct DatapathPort {
 
 /// Packet aggregation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AggregationStats {
     /// Field that identifies a packet's service chain: `vlan` or `vni`.
     pub service_chain_id: String,
@@ -134,6 +140,7 @@ pub struct AggregationStats {
 
 /// A next hop, and the aggregates sent to it. Packets that travel alone are only counted by port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NextHopStats {
     /// Its number.
     pub nfi: u16,
@@ -153,6 +160,7 @@ pub struct NextHopStats {
 
 /// A port that aggregates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AggregationPort {
     /// Its name.
     pub port: String,
@@ -164,6 +172,7 @@ pub struct AggregationPort {
 
 /// One direction of a port that aggregates. The port's own counters count packets; these count frames on the wire.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AggregationSide {
     /// Packets, joined or not.
     pub packets: u64,
@@ -181,6 +190,7 @@ pub struct AggregationSide {
 
 /// One entry of the aggregation table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AggregationFlow {
     /// Service chain: a VLAN or a VNI.
     pub sc: u32,
@@ -190,6 +200,7 @@ pub struct AggregationFlow {
 
 /// One queue of a mapping.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappingStats {
     /// The physical queue, as `port.queue`.
     pub from: String,
@@ -233,7 +244,8 @@ pub struct MappingStats {
 }
 
 /// State of one port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortState {
     /// Whether frames can pass.
     pub up: bool,
@@ -245,6 +257,7 @@ pub struct PortState {
 
 /// One port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortStats {
     /// Name from the configuration.
     pub name: String,
@@ -286,7 +299,8 @@ pub struct PortStats {
 }
 
 /// A capture file that frames are recorded to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordingStats {
     /// Its path.
     pub file: String,
@@ -303,7 +317,8 @@ pub struct RecordingStats {
 }
 
 /// The work on frames that the peer of a port may leave to the switch, and takes over from it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OffloadStats {
     /// Kinds of work that the port offers: `checksum`, and `tcp4`, `tcp6`, `ecn` and `udp` for segments of these.
     pub offered: Vec<String>,
@@ -320,21 +335,9 @@ pub struct OffloadStats {
     pub completed: u64,
 }
 
-impl OffloadStats {
-    /// Returns this with the frames of these queues. `None` if nothing is known of offloads, and no frame had work left.
-    pub(crate) fn counted(known: Option<OffloadStats>, queues: &[QueueStats]) -> Option<OffloadStats> {
-        let sum = |read: fn(&QueueStats) -> u64| queues.iter().map(read).sum();
-        let received = sum(|queue| queue.rx_offloaded);
-        let passed_on = sum(|queue| queue.tx_offloaded);
-        let completed = sum(|queue| queue.tx_completed);
-        let none = || OffloadStats { why: "the driver leaves no work".to_owned(), ..OffloadStats::default() };
-        let known = known.or_else(|| (received + passed_on + completed > 0).then(none))?;
-        Some(OffloadStats { received, passed_on, completed, ..known })
-    }
-}
-
 /// An interface of the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterfaceStats {
     /// Its MAC address.
     pub mac: String,
@@ -344,6 +347,7 @@ pub struct InterfaceStats {
 
 /// Address learning on one port of a bridge, since the bridge last changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LearningStats {
     /// Addresses known behind the port, without static ones.
     pub learned: u32,
@@ -359,6 +363,7 @@ pub struct LearningStats {
 
 /// One queue pair of a port. "Received" means that the switch took a frame from the port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueStats {
     /// Frames the switch took from this queue.
     pub rx_packets: u64,
@@ -391,6 +396,7 @@ pub struct QueueStats {
 
 /// A worker's part of a shared queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LaneStats {
     /// Index of the worker.
     pub worker: usize,
@@ -398,17 +404,6 @@ pub struct LaneStats {
     pub rx_packets: u64,
     /// Their bytes.
     pub rx_bytes: u64,
-}
-
-impl QueueStats {
-    /// Adds the frames that a lane of the queue has received.
-    pub(crate) fn and_received(mut self, other: &QueueStats) -> QueueStats {
-        self.rx_packets += other.rx_packets;
-        self.rx_bytes += other.rx_bytes;
-        self.rx_offloaded += other.rx_offloaded;
-        self.bursts.iter_mut().zip(other.bursts).for_each(|(sum, bursts)| *sum += bursts);
-        self
-    }
 }
 
 /// Upper bounds of the classes of frame lengths, in bytes without FCS.
@@ -422,6 +417,7 @@ pub const BURST_BOUNDS: [u32; 7] = [1, 2, 4, 8, 16, 31, 32];
 
 /// One worker thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerStats {
     /// Index of the worker.
     pub index: usize,
@@ -465,6 +461,7 @@ pub struct WorkerStats {
 
 /// One entry of a bridge's MAC table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MacEntry {
     /// Bridge name.
     pub bridge: String,
