@@ -142,6 +142,12 @@ int device_configure(uint16_t port, const struct mr_config *config, char *error)
     failed = too_long(port, config, &info, &conf, error);
     if (failed)
         return failed;
+    if (config->interrupts && driver_of(info.driver_name)->forgets_events) {
+        // Its features change here, when it has none.
+        conf.intr_conf.rxq = 0;
+        rte_eth_dev_configure(port, config->queues, config->queues, &conf);
+        conf.intr_conf.rxq = 1;
+    }
     failed = rte_eth_dev_configure(port, config->queues, config->queues, &conf);
     if (failed && config->interrupts) {
         // Not every driver announces frames.

@@ -45,6 +45,8 @@ struct driver {
     bool keeps_ring;
     // It leaves the headroom alone when it cuts a frame to pieces.
     bool cuts;
+    // Whenever its features change, it makes event descriptors anew, and forgets the last ones.
+    bool forgets_events;
     // Its frames have finished checksums, though the device is virtual.
     bool finished;
     // It reaches only memory of its pools, which it registers with the NIC when they are complete.

@@ -13,6 +13,7 @@ mod millrace;
 mod nic;
 mod nic_check;
 mod peers;
+mod ports;
 mod record;
 mod redis;
 mod reload;
@@ -42,7 +43,7 @@ struct Arguments {
 /// Hints for beginners.
 const FIRST: &str = "Begin with `testbed list`, and as root with `testbed run bench/scenarios/smoke.toml`; docs/testbed.md explains \
 both. `load`, `wire`, `echo` and `app` need a running switch; all others start the programs that they measure. `compare`, `analyse`, `aggregation`, `simulate`, \
-`reload` and `latency` write tables, charts and figures to a new directory below bench/results, or to the one that --out names. \
+`reload`, `ports` and `latency` write tables, charts and figures to a new directory below bench/results, or to the one that --out names. \
 docs/performance.md has the published figures. `nic-check` is for owners of NICs; docs/dpdk.md explains it.";
 
 #[derive(Subcommand)]
@@ -88,6 +89,11 @@ enum Command {
     ///
     /// docs/reload.md has the published results.
     Reload(reload::Reload),
+    /// Add and remove ports by calls, and connect guests to many of them: time, memory, and the cost of ports without frames
+    ///
+    /// Measures Open vSwitch with DPDK in turn with Millrace, which needs root, huge pages and Debian's package
+    /// openvswitch-switch-dpdk. Without them, Millrace alone. docs/measured/ports.md has the published results.
+    Ports(ports::Ports),
     /// Run a scenario: traffic through one switch after the other, at every size, rate and number of pairs in its file
     ///
     /// docs/testbed.md explains scenarios. Results are stored run by run: the same command continues where it was stopped.
@@ -170,6 +176,7 @@ fn main() -> ExitCode {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         Command::Reload(options) => reload::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Ports(options) => ports::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Run(options) => run::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Host => run::run_host().map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Rfc2544(options) => run::run_rfc2544(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),

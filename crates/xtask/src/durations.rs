@@ -1,28 +1,24 @@
 //! Durations of steps and tests, and the processors that they keep busy: kept after each run, and compared with the stored
 //! table, which is part of the repository. Those that take a third longer than there are named; nothing fails by it, as machines
-//! differ.
+//! differ. Tests run in the order that the table gives.
 
 use crate::command::Context;
 use crate::cost::{Cost, clock};
 use crate::failure::Failure;
+use crate::tier::Tier;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Path of the stored table.
 const STORED: &str = "bench/baseline/durations.json";
 
-/// Path of the table of the last run, in `target`.
-const LAST: &str = "durations.json";
-
 /// Shortest time that is listed. Twice that is the shortest that is compared: less is a matter of luck.
 const WORTH_A_LINE: Duration = Duration::from_secs(5);
 
-/// Shortest time that is stored.
-const WORTH_STORING: Duration = Duration::from_secs(2);
-
-/// Processors that something keeps busy which is not in the table: short tests wait half of the time.
-const UNKNOWN_PROCESSORS: f64 = 0.5;
+/// What something counts for that is not in the table. A long test that began last would keep all others waiting.
+const UNKNOWN: (Duration, f64) = (Duration::MAX, 0.5);
 
 /// Costs by name of a step or a program.
 #[derive(Debug, Default)]
@@ -43,7 +39,7 @@ impl Durations {
 
     /// Returns how long something takes, and how many processors it keeps busy, by the table.
     pub fn of(&self, name: &str) -> (Duration, f64) {
-        self.0.get(name).map_or((Duration::ZERO, UNKNOWN_PROCESSORS), |cost| (cost.time(), cost.processors()))
+        self.0.get(name).map_or(UNKNOWN, |cost| (cost.time(), cost.processors()))
     }
 
     /// Returns the line of the table for something that took `now`, if it is worth one.
@@ -63,11 +59,12 @@ impl Durations {
         Some(format!("{now}  {name}{remark}"))
     }
 
-    /// Keeps the table of this run, for [`store`], and the durations of other steps in earlier runs.
-    pub fn keep(&self, context: &Context) -> Result<(), Failure> {
-        let path = context.target(LAST);
-        let mut all = last(context).unwrap_or_default();
+    /// Keeps the table of this run of a tier, for [`store`]. That of a whole one has no names of earlier runs.
+    pub fn keep(&self, context: &Context, tier: Tier, is_whole: bool) -> Result<(), Failure> {
+        let earlier = if is_whole { None } else { last(context, tier) };
+        let mut all = earlier.unwrap_or_default();
         all.extend(self.0.clone());
+        let path = path_of_last(context, tier);
         fs::write(&path, json(&all)).map_err(|e| format!("{}: {e}", path.display()).into())
     }
 
@@ -79,19 +76,30 @@ impl Durations {
 
 const UPDATE: &str = "`cargo xtask baseline durations`";
 
-fn last(context: &Context) -> Option<BTreeMap<String, Cost>> {
-    serde_json::from_str(&fs::read_to_string(context.target(LAST)).ok()?).ok()
+/// Returns the path of the table of the last runs of a tier.
+fn path_of_last(context: &Context, tier: Tier) -> PathBuf {
+    context.target(&format!("durations-{}.json", tier.name()))
 }
 
+fn last(context: &Context, tier: Tier) -> Option<BTreeMap<String, Cost>> {
+    serde_json::from_str(&fs::read_to_string(path_of_last(context, tier)).ok()?).ok()
+}
+
+/// Formats a table: a line for each name.
 fn json(table: &BTreeMap<String, Cost>) -> String {
-    format!("{:#}\n", serde_json::json!(table))
+    let text = |part: serde_json::Result<String>| part.expect("text and numbers");
+    let line = |name: &String, cost: &Cost| {
+        format!("  {}: {}", text(serde_json::to_string(name)), text(serde_json::to_string(cost)))
+    };
+    let lines: Vec<_> = table.iter().map(|(name, cost)| line(name, cost)).collect();
+    format!("{{\n{}\n}}\n", lines.join(",\n"))
 }
 
-/// Stores the durations of the last runs, without the shortest.
+/// Stores the durations of the last runs.
 pub fn store(context: &Context) -> Result<(), Failure> {
-    let mut table = last(context).ok_or("nothing has run yet in this clone: `cargo xtask test` first")?;
+    let mut table = last(context, Tier::Test).ok_or("no test has run yet in this clone: `cargo xtask test` first")?;
+    table.extend(last(context, Tier::Verify).unwrap_or_default());
     let Durations(before) = Durations::stored(context)?;
-    table.retain(|_, cost| cost.time() >= WORTH_STORING);
     table.iter_mut().for_each(|(name, cost)| *cost = before.get(name).map_or(*cost, |earlier| cost.after(*earlier)));
     context.write(STORED, &json(&table))
 }
@@ -114,5 +122,13 @@ mod tests {
         assert_eq!(line("fmt", 9.0).unwrap(), "  0:09   0.5  fmt");
         assert_eq!(line("doc", 11.0).unwrap(), "  0:11   0.5  doc  not stored");
         assert_eq!(line("fmt", 4.0), None);
+    }
+
+    #[test]
+    fn a_table_has_a_line_for_each_name() {
+        let Durations(table) = Durations::of_last([("clippy", 60.0, 2.0), ("fmt", 5.0, 1.0)]);
+        let text = json(&table);
+        assert!(text.starts_with("{\n  \"clippy\": {\"seconds\":60.0,\"processors\":2.0},\n"), "{text}");
+        assert_eq!(serde_json::from_str::<BTreeMap<String, Cost>>(&text).unwrap(), table);
     }
 }

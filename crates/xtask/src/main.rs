@@ -22,6 +22,7 @@ mod proofs;
 mod shelf;
 mod since;
 mod steps;
+mod tier;
 mod tools;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,7 +30,8 @@ use command::{Builds, Context};
 use failure::Failure;
 use since::Reach;
 use std::process::ExitCode;
-use steps::{Selection, Tier};
+use steps::Selection;
+use tier::Tier;
 
 /// Checks the workspace, and keeps generated files up to date.
 #[derive(Parser)]

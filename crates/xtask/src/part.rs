@@ -13,7 +13,7 @@ const START_PROGRAMS: [&str; 4] = ["e2e", "millrace", "nf", "testbed"];
 /// Packages with binaries whose tests measure: their programs poll on all processors, and would take many times as long next
 /// to others that do.
 const MEASURE: [(&str, &[&str]); 1] =
-    [("testbed", &["aggregation", "analyse", "dpdk_app", "ovs", "scenario", "traffic"])];
+    [("testbed", &["aggregation", "analyse", "dpdk_app", "ovs", "ports", "scenario", "traffic"])];
 
 /// A test binary.
 pub struct Binary {

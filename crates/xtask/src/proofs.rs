@@ -7,7 +7,8 @@ use crate::failure::Failure;
 pub fn loom(context: &Context) -> Result<(), Failure> {
     let models = ["--package", "millrace-handover", "--package", "millrace-roles", "--lib", "model"];
     let run = context.cargo(&["test", "--profile", "loom"]).args(&models);
-    run.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target("loom")).run()
+    let run = run.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", context.target("loom"));
+    run.named("models of threads").run()
 }
 
 /// Runs tests of code with `unsafe` under Miri.

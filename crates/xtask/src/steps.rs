@@ -9,30 +9,13 @@ use crate::durations::Durations;
 use crate::failure::Failure;
 use crate::shelf::Shelf;
 use crate::since::Reach;
+use crate::tier::Tier;
 use crate::tools::{Need, prepare};
 use crate::{arm64, dependencies, dpdk_current, fuzz, instructions, passt_current, platforms, proofs};
 use std::time::{Duration, Instant};
 
 /// Seconds for all fuzzers, two or three each: enough to see that they run and to find obvious breakage.
 const FUZZ_SECONDS: u32 = 30;
-
-/// A list of steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tier {
-    /// All that anybody runs after a change.
-    Test,
-    /// Checks that a maintainer and continuous integration run besides.
-    Verify,
-}
-
-impl Tier {
-    fn command(self) -> &'static str {
-        match self {
-            Tier::Test => "cargo xtask test",
-            Tier::Verify => "cargo xtask verify",
-        }
-    }
-}
 
 /// State that the steps of a run share.
 struct Shared {
@@ -104,7 +87,7 @@ const STEPS: &[Step] = &[
         name: "loom",
         about: "models of state that threads share without locks",
         tier: Tier::Verify,
-        lane: 1,
+        lane: 0,
         needs: &[],
         run: |context, _| proofs::loom(context),
     },
@@ -177,6 +160,11 @@ pub struct Selection<'s> {
 }
 
 impl Selection<'_> {
+    /// Reports whether nothing is left out that runs unless it is named.
+    fn is_whole(&self) -> bool {
+        self.only.is_empty() && self.skip.is_empty() && matches!(self.reach, Reach::All)
+    }
+
     fn steps(&self) -> Result<Vec<&'static Step>, Failure> {
         let all: Vec<&Step> = STEPS.iter().filter(|step| step.tier == self.tier).collect();
         for name in self.only.iter().chain(self.skip) {
@@ -212,7 +200,7 @@ pub fn list(tier: Tier) {
 
 /// Runs the selected steps, all of them even if one fails, and sums up.
 pub fn run(context: &Context, selection: Selection<'_>) -> Result<(), Failure> {
-    let steps = selection.steps()?;
+    let (steps, is_whole) = (selection.steps()?, selection.is_whole());
     let shared = &Shared { shelf: Shelf::new(Durations::stored(context)?), reach: selection.reach };
     let began = Instant::now();
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
@@ -229,11 +217,11 @@ pub fn run(context: &Context, selection: Selection<'_>) -> Result<(), Failure> {
         });
         lanes.into_iter().flat_map(|lane| lane.join().expect("it does not panic")).collect()
     });
-    sum_up(context, &outcomes, began.elapsed(), selection.tier)
+    sum_up(context, &outcomes, began.elapsed(), selection.tier, is_whole)
 }
 
 /// Prints how long everything took, and how many tests passed.
-fn sum_up(context: &Context, outcomes: &[Outcome], all: Duration, tier: Tier) -> Result<(), Failure> {
+fn sum_up(context: &Context, outcomes: &[Outcome], all: Duration, tier: Tier, is_whole: bool) -> Result<(), Failure> {
     let (stored, mut now) = (Durations::stored(context)?, Durations::default());
     let mut line = |name: &str, cost| {
         now.add(name, cost);
@@ -250,8 +238,8 @@ fn sum_up(context: &Context, outcomes: &[Outcome], all: Duration, tier: Tier) ->
     let whole = tier.command();
     let all = Cost::new(all, outcomes.iter().map(|outcome| outcome.cost.processor_time()).sum());
     println!("{}", line(whole, all).unwrap_or_else(|| format!("{all}  {whole}")));
-    now.keep(context)?;
     let failed = outcomes.iter().filter(|outcome| outcome.done.is_err()).count();
+    now.keep(context, tier, is_whole && failed == 0)?;
     let tests = outcomes.iter().map(|outcome| outcome.account.tests).sum::<Tests>();
     println!("{} passed, {} failed", tests.passed, tests.failed);
     if failed == 0 { Ok(()) } else { Err(format!("{failed} of {} steps failed", outcomes.len()).into()) }

@@ -102,6 +102,8 @@ fn what_a_device_can_not_do_is_said() {
         let port = Port::started(&dpdk, "net_ring0");
         let said = port.device.steer([2, 0, 0, 0, 0, 1], 0).err().unwrap().to_string();
         assert!(said.contains("net_ring0 can't steer"), "{said}");
+        let why = port.device.info().own_only.clone().unwrap();
+        assert!(why.contains("stay in the memory of their sender"), "{why}");
         let mut other = dpdk.probe("net_null0").unwrap();
         let long = dpdk::Config { mtu: Some(9000), ..CONFIG };
         let said = other.open(&long).err().unwrap().to_string();

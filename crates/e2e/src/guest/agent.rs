@@ -1,7 +1,7 @@
 //! The host's end of the second serial line, over which a guest runs shell commands.
 //!
 //! The protocol consists of lines. The host writes `run ID BASE64` (a shell script) and `kill ID`; the guest writes `ready`
-//! once and `done ID STATUS BASE64` (the output, standard error included) when a script ends. Base64 separates the output of
+//! once it has booted, and `done ID STATUS BASE64` (the output, standard error included) when a script ends. Base64 separates the output of
 //! commands from the protocol. Scripts run concurrently.
 
 use std::collections::HashMap;
@@ -117,6 +117,11 @@ impl Agent {
 
     pub(super) fn ready(&self, patience: Duration) -> Option<()> {
         self.shared.wait(patience, |answers| answers.ready.then_some(()))
+    }
+
+    /// Forgets that the guest was ready: it boots again.
+    pub(super) fn forget(&self) {
+        self.shared.lock().ready = false;
     }
 
     pub(super) fn outcome(&self, job: &Job, patience: Duration) -> Option<Outcome> {

@@ -24,6 +24,9 @@ const VIRTIO: [&str; 8] = [
 /// Modules of a guest whose programs drive its devices (VFIO), in loading order.
 const VFIO: [&str; 6] = ["irqbypass", "vfio_virqfd", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"];
 
+/// The same without an IOMMU (UIO).
+const UIO: [&str; 2] = ["uio", "uio_pci_generic"];
+
 /// Source of a kernel: always Debian's for cloud guests, which are the smallest and boot fastest.
 struct Origin {
     /// Pattern of the packages' names.
@@ -48,8 +51,9 @@ const STABLE: Origin = Origin {
     headers: &[],
 };
 
-/// The same kernel, without drivers for network devices.
+/// The same kernel, without drivers for network devices: with or without an IOMMU.
 const STABLE_VFIO: Origin = Origin { cache: "vfio", modules: &VFIO, ..STABLE };
+const STABLE_UIO: Origin = Origin { cache: "uio", modules: &UIO, ..STABLE };
 
 /// The newest kernel that Debian provides for its stable releases.
 const RECENT: Origin = Origin {
@@ -101,9 +105,14 @@ impl Kernel {
         Self::prepare_of(&RECENT)
     }
 
-    /// Returns a kernel that leaves network devices to programs ([`super::Vm::bind_vfio`]), instead of driving them.
+    /// Returns a kernel that leaves network devices to programs ([`super::Vm::bind`] to `vfio-pci`), instead of driving them.
     pub fn prepare_with_vfio() -> Result<Self> {
         Self::prepare_of(&STABLE_VFIO)
+    }
+
+    /// Does the same for a machine without an IOMMU ([`super::Vm::bind`] to `uio_pci_generic`).
+    pub fn prepare_with_uio() -> Result<Self> {
+        Self::prepare_of(&STABLE_UIO)
     }
 
     /// Returns a kernel that modules can be built for ([`super::Module`]).

@@ -33,6 +33,7 @@ pub struct Builder {
     accel: Option<Accel>,
     contents: Contents,
     iommu: bool,
+    reboots: bool,
     qemu: Qemu,
 }
 
@@ -79,9 +80,15 @@ impl Builder {
         self
     }
 
-    /// Adds an IOMMU: programs can drive devices then ([`Vm::bind_vfio`]).
+    /// Adds an IOMMU: programs can drive devices then ([`Vm::bind`]).
     pub fn iommu(mut self) -> Self {
         self.iommu = true;
+        self
+    }
+
+    /// Lets it boot again ([`Vm::reboot`]). Otherwise QEMU ends then, as it does after a panic.
+    pub fn reboots(mut self) -> Self {
+        self.reboots = true;
         self
     }
 
@@ -128,7 +135,7 @@ impl Builder {
         arguments.push_str(accel.kernel_arguments());
         let mut command = self.qemu.command();
         command
-            .args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-monitor", "none"])
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-monitor", "none"])
             .args(accel.arguments())
             .args(["-machine", "q35,memory-backend=mem"])
             .args(["-m", &format!("{memory}M"), "-smp", &processors.to_string()])
@@ -140,6 +147,9 @@ impl Builder {
             .arg(kernel.vmlinux())
             .arg("-initrd")
             .arg(initrd);
+        if !self.reboots {
+            command.arg("-no-reboot");
+        }
         if self.iommu {
             // Before all devices, which are behind it. Programs map memory at its virtual addresses, which have 48 bits.
             command.args(["-device", "intel-iommu,aw-bits=48,caching-mode=on"]);
@@ -191,6 +201,7 @@ impl Vm {
             accel: None,
             contents: Contents::default(),
             iommu: false,
+            reboots: false,
             qemu: Qemu::default(),
         }
     }
@@ -272,14 +283,20 @@ impl Vm {
         Ok(outcome.output.trim_end_matches('\n').to_owned())
     }
 
-    /// Leaves the emulated device with this number to the machine's programs, with a kernel for that; returns its PCI address.
-    pub fn bind_vfio(&self, number: usize) -> Result<String> {
+    /// Leaves the emulated device with this number to the machine's programs, by a driver of a kernel for that; returns its PCI address.
+    pub fn bind(&self, driver: &str, number: usize) -> Result<String> {
         let address = pci_address(number);
         self.check(&format!(
-            "echo vfio-pci >/sys/bus/pci/devices/{address}/driver_override && \
-             echo {address} >/sys/bus/pci/drivers_probe && test -d /sys/bus/pci/drivers/vfio-pci/{address}"
+            "echo {driver} >/sys/bus/pci/devices/{address}/driver_override && \
+             echo {address} >/sys/bus/pci/drivers_probe && test -d /sys/bus/pci/drivers/{driver}/{address}"
         ))?;
         Ok(address)
+    }
+
+    /// Has the guest boot again, in the same QEMU; see [`Vm::wait_ready`].
+    pub fn reboot(&self) -> Result<()> {
+        self.agent.forget();
+        self.agent.start("reboot -f").map(drop)
     }
 
     /// Powers off the guest and waits for QEMU to end.

@@ -93,14 +93,29 @@ pub struct Back {
     pub len: u32,
 }
 
+/// The message by which a frontend resets the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reset {
+    /// None: stopped queues are enough.
+    None,
+    /// RESET_OWNER.
+    Owner,
+    /// RESET_DEVICE.
+    Device,
+}
+
 /// The guest. Its rings are in separate memory, which is never removed.
 pub struct Crafted {
     frontend: Frontend,
+    /// The frontend's connection.
+    stream: UnixStream,
+    /// Features that it accepts.
+    wanted: u64,
     rings: Arena,
     configs: [QueueConfig; 2],
     queues: [Queue; 2],
     kicks: [EventFd; 2],
-    _calls: [EventFd; 2],
+    calls: [EventFd; 2],
     /// Receive buffers that the switch has, by chain id.
     posted: HashMap<u16, (u64, u32)>,
     /// Number of chains being sent.
@@ -116,7 +131,8 @@ impl Crafted {
         let format = if packed { features::RING_PACKED } else { 0 };
         let wanted = features::VERSION_1 | features::MRG_RXBUF | features::PROTOCOL_FEATURES | format;
         assert_eq!(frontend.get_features().unwrap() & wanted, wanted);
-        let protocol = ProtocolFeatures::REPLY_ACK | ProtocolFeatures::CONFIGURE_MEM_SLOTS;
+        let protocol =
+            ProtocolFeatures::REPLY_ACK | ProtocolFeatures::CONFIGURE_MEM_SLOTS | ProtocolFeatures::RESET_DEVICE;
         assert!(frontend.get_protocol_features().unwrap().contains(protocol));
         frontend.set_protocol_features(protocol).unwrap();
         // A change is complete when the call returns.
@@ -129,15 +145,40 @@ impl Crafted {
         let event = |_| EventFd::new(EFD_NONBLOCK).unwrap();
         let [kicks, calls] = [[RX, TX].map(event), [RX, TX].map(event)];
         let posted = HashMap::new();
-        let guest = Crafted { frontend, rings, configs, queues, kicks, _calls: calls, posted, sending: 0 };
+        let guest = Crafted { frontend, stream, wanted, rings, configs, queues, kicks, calls, posted, sending: 0 };
         guest.share(ram);
-        for queue in [RX, TX] {
-            guest.start(&stream, queue);
-        }
+        guest.start_all();
         guest
     }
 
-    fn start(&self, stream: &UnixStream, queue: usize) {
+    /// Does in the same connection what QEMU does when its machine boots again: stops the queues, resets the device if there is a
+    /// message for that, and starts with empty rings, in this memory.
+    pub fn reboot(&mut self, reset: Reset, ram: &[&Ram]) {
+        for queue in [RX, TX] {
+            self.frontend.get_vring_base(queue).unwrap();
+        }
+        match reset {
+            Reset::None => {}
+            Reset::Owner => {
+                self.frontend.reset_owner().unwrap();
+                self.frontend.set_owner().unwrap();
+            }
+            Reset::Device => self.frontend.reset_device().unwrap(),
+        }
+        self.frontend.set_features(self.wanted).unwrap();
+        self.queues = self.configs.each_ref().map(|config| Queue::new(&self.rings, config).unwrap());
+        (self.posted, self.sending) = (HashMap::new(), 0);
+        self.share(ram);
+        self.start_all();
+    }
+
+    fn start_all(&self) {
+        for queue in [RX, TX] {
+            self.start(queue);
+        }
+    }
+
+    fn start(&self, queue: usize) {
         let (config, frontend) = (&self.configs[queue], &self.frontend);
         let rings = VringConfigData {
             queue_max_size: SIZE,
@@ -149,12 +190,12 @@ impl Crafted {
             avail_ring_addr: config.driver,
             log_addr: None,
         };
-        frontend.set_vring_call(queue, &self._calls[queue]).unwrap();
+        frontend.set_vring_call(queue, &self.calls[queue]).unwrap();
         frontend.set_vring_num(queue, SIZE).unwrap();
         // The library's SET_VRING_BASE has 16 bits, but a packed ring's base has 32.
         let base = [FrontendReq::SET_VRING_BASE.into(), 1, 8, queue as u32, config.base];
         let base: Vec<u8> = base.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        assert_eq!(rustix::net::send(stream, &base, SendFlags::NOSIGNAL).unwrap(), base.len());
+        assert_eq!(rustix::net::send(&self.stream, &base, SendFlags::NOSIGNAL).unwrap(), base.len());
         frontend.set_vring_addr(queue, &rings).unwrap();
         frontend.set_vring_kick(queue, &self.kicks[queue]).unwrap();
         frontend.clone().set_vring_enable(queue, true).unwrap();

@@ -12,7 +12,7 @@ mod plugged;
 mod pump;
 pub mod rogue;
 
-pub use crafted::{Back, Crafted, Ram};
+pub use crafted::{Back, Crafted, Ram, Reset};
 pub use forwarder::Forwarder;
 pub use lab::guest::{Exchange, Guest, Options, Sink, Sizes, Source, Tally};
 pub use plugged::{By, Plugged};

@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use e2e::guest::{self, Kernel, Nic, Vm};
+use e2e::guest::{self, Kernel, Vm};
+use lab::Result;
 use lab::dpdk::{self, Port, Sandbox, Testpmd, VhostPort};
-use lab::{Result, cpu};
 use tempfile::TempDir;
 
 /// Time limit for anything that should happen at once, however busy the machine is.
@@ -76,56 +76,6 @@ fn a_network_function_may_own_its_sockets() -> Result<()> {
         assert!(Instant::now() < deadline, "{:?}", function.stats()?);
     }
     Ok(())
-}
-
-/// Boots two guests on the two ports of the switch and lets them talk.
-fn two_guests(kernel: &Kernel, switch: &mut Testpmd, nics: [Nic; 2]) -> Result<(Vm, Vm)> {
-    let booted = Instant::now();
-    let [a, b] = nics;
-    let a = Vm::builder("a").nic(a).spawn(kernel)?;
-    let b = Vm::builder("b").nic(b).spawn(kernel)?;
-    a.wait_ready(guest::READY)?;
-    b.wait_ready(guest::READY)?;
-    // From now on testpmd polls, which would slow the machines' boot down.
-    switch.start()?;
-    println!("two guests booted in {:?} ({:?}, on cores {:?})", booted.elapsed(), a.accel(), cpu::Plan::detect());
-    a.set_address("eth0", "192.0.2.1/24")?;
-    b.set_address("eth0", "192.0.2.2/24")?;
-    let report = a.ping("192.0.2.2", 5)?;
-    assert_eq!((report.sent, report.received), (5, 5));
-    Ok((a, b))
-}
-
-#[test]
-fn guests_may_own_their_sockets_and_have_many_queues() -> Result<()> {
-    let kernel = Kernel::prepare()?;
-    let (_directory, a, b) = sockets();
-    let ports = Testpmd::switch().port(VhostPort::new(&a).client()).port(VhostPort::new(&b).client());
-    let mut switch = ports.queues(2).spawn_ready()?;
-    let nics = [Nic::new(&a).server().queues(2), Nic::new(&b).server().queues(2).packed().queue_size(512)];
-    let (a, b) = two_guests(&kernel, &mut switch, nics)?;
-    assert_eq!(a.check("ls -d /sys/class/net/eth0/queues/rx-* | wc -l")?, "2");
-    guest::move_file(&b, &a, "192.0.2.1", 1 << 20, guest::PATIENCE)?;
-    assert_eq!(a.device_attribute("eth0", "carrier")?, "1");
-    assert!(a.device_attribute("eth0", "statistics/rx_bytes")?.parse::<u64>().unwrap() > 1 << 20);
-    b.power_off(SOON)
-}
-
-#[test]
-fn a_guest_connects_again_to_a_new_switch() -> Result<()> {
-    let kernel = Kernel::prepare()?;
-    let (_directory, a, b) = sockets();
-    let switch = Testpmd::switch().port(VhostPort::new(&a)).port(VhostPort::new(&b));
-    let mut first = switch.clone().spawn_ready()?;
-    let (left, _right) = two_guests(&kernel, &mut first, [Nic::new(&a).reconnect(), Nic::new(&b).reconnect()])?;
-    first.daemon().kill()?;
-    // A killed testpmd leaves its sockets behind, and a new one refuses to take them over.
-    for socket in [&a, &b] {
-        std::fs::remove_file(socket).unwrap();
-    }
-    let mut second = switch.spawn_ready()?;
-    second.start()?;
-    left.ping_until("192.0.2.2", 1)
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod demo;
 mod dpdk;
 mod harness;
 mod idle;
+mod pairs;
 mod passt;
 mod peers;
 mod queues;

@@ -34,6 +34,11 @@ fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm,
     guest::move_file(&a, &b, "192.0.2.2", FILE, guest::PATIENCE)?;
     guest::move_file(&b, &a, "192.0.2.1", FILE, guest::PATIENCE)?;
     println!("4 MiB there and back in {:?}", moved.elapsed());
+    for port in ["a", "b"] {
+        let offloads = millrace.port(port).0.offloads.expect("what the port offers");
+        assert!(offloads.received > 0 && offloads.passed_on > 0, "{port}: {offloads:?}");
+        assert_eq!(offloads.completed, 0, "no guest needs complete frames");
+    }
     let mut learned: Vec<_> = millrace.macs().into_iter().map(|entry| (entry.port, entry.mac)).collect();
     learned.sort();
     let [first, second] = addresses;
@@ -65,11 +70,13 @@ fn a_split_and_a_packed_machine_talk() -> Result<()> {
     Ok(())
 }
 
+/// One of them has its socket itself.
 #[test]
 fn machines_with_two_queue_pairs_talk() -> Result<()> {
     let home = Home::new();
-    let millrace = home.start((vhost_user("a"), vhost_user("b"), joined(["a", "b"])));
-    let nics = [Nic::new(home.socket("a")).queues(2), Nic::new(home.socket("b")).queues(2).packed()];
+    let millrace = home.start((vhost_user("a"), vhost_user_by("b", Side::Client), joined(["a", "b"])));
+    let [a, b] = ["a", "b"].map(|name| Nic::new(home.socket(name)).queues(2));
+    let nics = [a, b.server().packed().queue_size(512)];
     let (a, b) = two_machines(&home, &millrace, nics)?;
     for vm in [&a, &b] {
         assert_eq!(vm.check("ls -d /sys/class/net/eth0/queues/rx-* | wc -l")?, "2");
@@ -94,10 +101,17 @@ fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
     host.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
     let nic = Nic::new(home.socket("a"));
     let mac = nic.mac_address().to_owned();
-    let vm = Vm::builder("a").nic(nic).spawn(&kernel)?;
+    let vm = Vm::builder("a").nic(nic).reboots().spawn(&kernel)?;
     vm.wait_ready(guest::READY)?;
     vm.set_address("eth0", "192.0.2.2/24")?;
     assert_eq!(vm.ping("192.0.2.1", 3)?.received, 3);
+    // Its port stays, and serves it again.
+    let received = millrace.port("a").rx();
+    vm.reboot()?;
+    vm.wait_ready(guest::READY)?;
+    vm.set_address("eth0", "192.0.2.2/24")?;
+    assert_eq!(vm.ping("192.0.2.1", 3)?.received, 3);
+    assert!(millrace.port("a").rx() > received);
     host.run("ping", &["-c", "3", "-i", "0.2", "-W", "2", "192.0.2.2"])?;
 
     transfer::move_both_ways(&host, &vm, ["192.0.2.1", "192.0.2.2"], FILE, &home)?;
@@ -105,6 +119,10 @@ fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
     let mut learned: Vec<_> = millrace.macs().into_iter().map(|entry| (entry.port, entry.mac)).collect();
     learned.sort();
     assert_eq!(learned, [("a".to_owned(), mac), ("host".to_owned(), tap_mac.trim_end().to_owned())]);
+    for port in ["a", "host"] {
+        let offloads = millrace.port(port).0.offloads.expect("what the port offers");
+        assert!(offloads.received > 0 && offloads.passed_on > 0 && offloads.completed == 0, "{port}: {offloads:?}");
+    }
     drop(vm);
     millrace.stop();
     Ok(())

@@ -7,7 +7,7 @@ use capture::Writer;
 use e2e::mapped::one_wire;
 use e2e::virtio::{Exchange, Options, Sink, Sizes, Source};
 use e2e::wire::Wire;
-use e2e::{Home, rest, wait_for};
+use e2e::{Home, Millrace, rest, wait_for};
 use lab::Result;
 use lab::millrace::config::*;
 
@@ -105,18 +105,29 @@ fn frames_pass_from_a_capture_file_and_to_one() -> Result<()> {
 }
 
 /// Frames longer than a buffer are sent from several ones, and received into several ones. The device is a ring, from which each frame
-/// comes that was sent: DPDK gives interfaces of the kernel no such MTU.
+/// comes that was sent: DPDK gives interfaces of the kernel no such MTU. A ring is not mapped, at any MTU.
 #[test]
 fn frames_of_several_buffers_pass() -> Result<()> {
-    const FRAMES: u64 = 3_000;
-    const LONG: Sizes = 60..=9014;
     let home = Home::new();
-    let wan = port("wan", Dpdk { device: "net_ring0".into(), mtu: 9000.into(), ..Dpdk::default() });
-    let config = (wan, dpdk_devices(&["net_ring0"]), vhost_user("fw"), one_wire(), e2e::poller());
-    let millrace = home.start(config);
+    let with = |mtu: i64| {
+        let wan = port("wan", Dpdk { device: "net_ring0".into(), mtu: mtu.into(), ..Dpdk::default() });
+        (wan, dpdk_devices(&["net_ring0"]), vhost_user("fw"), one_wire(), e2e::poller())
+    };
+    let millrace = home.start(with(9000));
+    come_back(&home, &millrace, 60..=9014, "lower it to 1500")?;
+    home.configure(with(1500));
+    millrace.reload();
+    come_back(&home, &millrace, SIZES, "stay in the memory of their sender")?;
+    millrace.stop();
+    Ok(())
+}
+
+/// Sends frames, which come back to the guest, and checks why they are copied.
+fn come_back(home: &Home, millrace: &Millrace, sizes: Sizes, why: &str) -> Result<()> {
+    const FRAMES: u64 = 3_000;
     millrace.wait_up(&["wan"]);
     let mut guest = Options::new(home.socket("fw")).connect()?;
-    let (mut source, mut sink) = (Source::new(1, 2, LONG), Sink::new(1, 2, LONG));
+    let (mut source, mut sink) = (Source::new(1, 2, sizes.clone()), Sink::new(1, 2, sizes));
     wait_for("all frames", || {
         // Those on their way fit the buffers of the guest.
         while source.sent() < FRAMES && source.sent() - sink.received() < 16 {
@@ -130,9 +141,10 @@ fn frames_of_several_buffers_pass() -> Result<()> {
         (sink.received() == FRAMES).then_some(())
     });
     let mapping = millrace.mapping();
-    assert!(mapping.reason.as_ref().is_some_and(|why| why.contains("lower it to 1500")), "{mapping:?}");
+    assert!(mapping.reason.as_ref().is_some_and(|reason| reason.contains(why)), "{mapping:?}");
     assert_eq!((mapping.in_place, mapping.sent_in_place), (0, 0), "{mapping:?}");
-    nothing_dropped(&millrace);
-    millrace.stop();
+    nothing_dropped(millrace);
+    drop(guest);
+    millrace.wait_gone("fw");
     Ok(())
 }

@@ -37,7 +37,7 @@ fn a_cable_between_two_nics_answers_all_questions() -> Result<()> {
     let vm = builder.spawn(&kernel)?;
     vm.wait_ready(guest::READY)?;
     for (cable, (model, sends, stopped)) in CARDS.into_iter().enumerate() {
-        let [here, there] = [vm.bind_vfio(2 * cable)?, vm.bind_vfio(2 * cable + 1)?];
+        let [here, there] = [vm.bind("vfio-pci", 2 * cable)?, vm.bind("vfio-pci", 2 * cable + 1)?];
         let options = "--frames 1200 --guests 3 --rounds 1 --seconds 1 --size 1514 --memory 64M --patience 120";
         let job = vm
             .start(&format!("testbed nic-check {here} --peer {there} {options} --json 2>/tmp/said || cat /tmp/said"))?;

@@ -125,6 +125,11 @@ impl Output {
         if self.queues.len() == 1 { 0 } else { self.running.pick(self.terms.one.unwrap_or(number)) }
     }
 
+    /// Reports whether a queue is up, as far as the worker knows.
+    pub(crate) fn is_up(&self) -> bool {
+        self.queues.iter().any(|queue| !matches!(queue.half, Half::Down))
+    }
+
     /// Reports whether the port is live: a port that must not forward may be.
     pub(crate) fn is_live(&self) -> bool {
         self.running.is_any() && self.terms.config.as_ref().is_none_or(|config| config.get().may_be_live())

@@ -38,8 +38,8 @@ pub(super) struct CommonParts<'s> {
     pub(super) events: &'s Arc<Events>,
 }
 
-/// Counters of the lanes of one queue.
-type Lanes = [Arc<QueueCounters>; MOST_SHARING];
+/// Counters of the lanes of one queue, apart from the queue: few queues ever have lanes.
+type Lanes = Box<[Arc<QueueCounters>; MOST_SHARING]>;
 
 /// Shared state of one port.
 pub(super) struct PortShared {
@@ -162,7 +162,7 @@ impl PortShared {
     pub(super) fn queue_stats(&self, queue: usize) -> QueueStats {
         let lanes = self.lanes.get(queue).and_then(|lanes| lanes.get());
         let mut sum = self.queues[queue].stats();
-        for lane in lanes.into_iter().flatten().map(|lane| lane.stats()) {
+        for lane in lanes.into_iter().flat_map(|lanes| lanes.iter()).map(|lane| lane.stats()) {
             sum.rx_packets += lane.rx_packets;
             sum.rx_bytes += lane.rx_bytes;
             sum.rx_offloaded += lane.rx_offloaded;

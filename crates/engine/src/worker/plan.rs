@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     /// Ports to send to, and bridges of these. Each has a slot of its own as long as the worker uses it; the others are empty.
     pub(super) outputs: Vec<Output>,
     pub(super) bridges: Vec<BridgePlan>,
+    /// Those of `outputs` with a queue that is up: a round does nothing for others.
+    pub(super) up: Vec<usize>,
     pub(super) stop: bool,
     /// Present if the worker sleeps when idle.
     pub(super) sleeper: Option<Sleeper>,
@@ -58,6 +60,7 @@ impl Plan {
             turns: Turns::new(turn, &cycles),
             outputs: Vec::new(),
             bridges: Vec::new(),
+            up: Vec::new(),
             stop: false,
             sleeper,
             counters,
@@ -190,7 +193,7 @@ impl Plan {
             self.turns.end(self.cycles.now());
         }
         if moved {
-            self.outputs.iter().for_each(Output::flush);
+            self.up().for_each(Output::flush);
             // One fence for all rings of the round, as it costs about as much as a frame.
             ordering::before_asking();
             for input in &self.inputs {
@@ -200,9 +203,15 @@ impl Plan {
             if !self.shared.is_empty() {
                 self.shared.notify(&self.counters.place);
             }
-            self.outputs.iter().for_each(Output::notify);
+            self.up().for_each(Output::notify);
         }
         moved
+    }
+
+    /// Returns the outputs that may have frames to send, or receivers to notify.
+    #[inline(always)]
+    pub(super) fn up(&self) -> impl Iterator<Item = &Output> {
+        self.up.iter().map(|&output| &self.outputs[output])
     }
 
     /// Counts frames that were moved from ring to ring, since the cycle count `began` if that was taken.

@@ -73,8 +73,8 @@ impl Plan {
 
     /// Sends what outputs hold, and notifies receivers.
     fn send_out(&self) {
-        self.outputs.iter().for_each(Output::flush);
+        self.up().for_each(Output::flush);
         ordering::before_asking();
-        self.outputs.iter().for_each(Output::notify);
+        self.up().for_each(Output::notify);
     }
 }

@@ -6,10 +6,12 @@ use crate::forward::Target;
 use crate::stage::ingress::IngressStages;
 
 impl Plan {
-    /// Gives each port its turn, and makes outputs hold frames until the round ends where several bursts of a round can come
-    /// together.
+    /// Gives each port its turn, finds the outputs that are up, and makes outputs hold frames until the round ends where several bursts
+    /// of a round can come together.
     pub(super) fn settle(&mut self) {
         self.turns.assign(&self.inputs);
+        self.up.clear();
+        self.up.extend((0..self.outputs.len()).filter(|&output| self.outputs[output].is_up()));
         if !self.outputs.iter().any(|output| output.aggregates) {
             return;
         }

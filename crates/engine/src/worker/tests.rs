@@ -4,9 +4,10 @@ use super::{Change, Input, LaneInput, OutputQueue, ParentInput, Plan, Route};
 use crate::answers::Answers;
 use crate::clock::{self, Cycles};
 use crate::drops::Drops;
-use crate::forward::{Half, Output, Target, TransmitQueue};
+use crate::forward::{Half, HalfStep, Output, Target, TransmitQueue};
 use crate::live::Live;
 use crate::monitor::WorkerCounters;
+use crate::port::sink::Sink;
 use crate::port::vhost_user::{Call, VhostTransmit};
 use crate::port::virtio_user::{QueueResources, STRIDE, VirtioReceive};
 use crate::port::zero_copy::Mapped;
@@ -462,4 +463,21 @@ fn no_flow_is_taken_from_a_buffer_of_the_guest() {
     assert_eq!(rig.nic.transmit(burst.frames()).unwrap().frames, 1);
     rig.plan.round(rig.now);
     assert_eq!((rig.member.relay.taken(), rig.mapped.in_place.get() - before), (1, 1), "it went on like any frame");
+}
+
+/// A bridge may have hundreds of ports without guests.
+#[test]
+fn a_round_does_nothing_for_outputs_that_are_down() {
+    let mut rig = Rig::new(false, USUAL);
+    let down = || TransmitQueue { half: Half::Down, counters: Arc::default() };
+    let output = |slot: usize| (slot, Output::new(1 + slot as u64, vec![down(), down()], Arc::default()));
+    rig.plan.change(Change { outputs: (1..=3).map(output).collect(), ..Change::default() });
+    assert_eq!(rig.plan.up, [0]);
+    let mut step = |step| {
+        let halves = vec![(OutputQueue { output: 2, queue: 1 }, step)];
+        rig.plan.change(Change { halves, ..Change::default() });
+        rig.plan.up.clone()
+    };
+    assert_eq!(step(HalfStep::Set(Half::Own(Egress::new(Box::new(Sink))))), [0, 2]);
+    assert_eq!(step(HalfStep::Take), [0]);
 }

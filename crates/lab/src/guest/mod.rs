@@ -1,4 +1,4 @@
-//! A guest without a machine: a virtio-net driver with one queue pair, in this process. [`Source`] makes frames that a [`Sink`] can
+//! A guest without a machine: a virtio-net driver in this process, with one queue pair unless it wants more. [`Source`] makes frames that a [`Sink`] can
 //! check byte by byte, and an [`Exchange`] has guests send such frames to each other.
 
 mod exchange;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use packet::Segment;
 use vhost_user::Mode;
-use vhost_user::frontend::{DriverQueue, FrontendOptions, Link};
+use vhost_user::frontend::{DriverQueue, FrontendOptions, Link, QueuePair};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
 use virtqueue::{NET_HEADER, features};
@@ -35,6 +35,7 @@ pub struct Options {
     socket: PathBuf,
     mode: Mode,
     features: u64,
+    pairs: u16,
     queue_size: u16,
     buffer: u32,
     longest: u32,
@@ -49,6 +50,7 @@ impl Options {
             socket: socket.as_ref().to_owned(),
             mode: Mode::Client,
             features: features::MRG_RXBUF,
+            pairs: 1,
             queue_size: 256,
             buffer: 2048,
             longest: LONGEST,
@@ -75,6 +77,12 @@ impl Options {
     /// Requests suppression of notifications by index.
     pub fn event_idx(self) -> Self {
         self.feature(features::EVENT_IDX)
+    }
+
+    /// Gives it several queue pairs.
+    pub fn pairs(mut self, pairs: u16) -> Self {
+        self.pairs = pairs;
+        self
     }
 
     /// Sets the size of its rings.
@@ -116,42 +124,42 @@ impl Options {
         let wanted = FrontendOptions {
             socket: self.socket.clone(),
             mode: self.mode,
-            queue_pairs: 1,
+            queue_pairs: self.pairs,
             queue_sizes: self.queue_size.into(),
             features: self.features,
             exchange: None,
         };
         let transmit = NET_HEADER + self.longest;
         let buffers = u64::from(self.queue_size) * u64::from(self.buffer) + SLOTS as u64 * u64::from(transmit);
-        let arena = Arena::new(buffers + (1 << 20), self.huge_pages);
+        let arena = Arena::new(u64::from(self.pairs) * (buffers + (1 << 20)), self.huge_pages);
         let mut arena = arena.map_err(Error::other("making the guest's memory"))?;
         let established = Link::establish(&wanted, &mut arena, Some(PATIENCE), &AtomicBool::new(false));
         let (link, pairs) = established.map_err(Error::other(format!("connecting to {}", self.socket.display())))?;
-        let pair = pairs.into_iter().next().ok_or_else(|| Error::malformed("the connection", "it has no queues"))?;
         let mut guest = Guest {
             link,
-            receive: DriverQueue::new(pair.receive),
-            transmit: DriverQueue::new(pair.transmit),
-            free: Vec::new(),
+            pairs: pairs.into_iter().map(Pair::new).collect(),
+            used: 0,
             room: self.buffer,
             transmit_room: transmit,
             frame: Vec::new(),
             arena,
         };
-        guest.fill(self.queue_size, self.buffer)?;
+        for pair in 0..guest.pairs.len() {
+            guest.select(pair);
+            guest.fill(self.queue_size, self.buffer)?;
+        }
+        guest.select(0);
         Ok(guest)
     }
 }
 
-/// A connected guest with one queue pair that it polls; dropping it disconnects.
+/// A connected guest that polls its queues; dropping it disconnects.
 pub struct Guest {
     // First, so that the connection ends before the memory is unmapped.
     link: Link,
-    /// The address of each chain's first buffer.
-    receive: DriverQueue<u64>,
-    transmit: DriverQueue<u64>,
-    /// Free transmit buffers.
-    free: Vec<u64>,
+    pairs: Vec<Pair>,
+    /// Number of the pair that it uses now.
+    used: usize,
     /// Bytes in a receive buffer, and in a transmit buffer.
     room: u32,
     transmit_room: u32,
@@ -160,16 +168,42 @@ pub struct Guest {
     arena: Arena,
 }
 
+/// A queue pair.
+struct Pair {
+    /// The address of each chain's first buffer.
+    receive: DriverQueue<u64>,
+    transmit: DriverQueue<u64>,
+    /// Free transmit buffers.
+    free: Vec<u64>,
+}
+
+impl Pair {
+    fn new(ends: QueuePair) -> Self {
+        Self { receive: DriverQueue::new(ends.receive), transmit: DriverQueue::new(ends.transmit), free: Vec::new() }
+    }
+}
+
 impl Guest {
+    /// Sends and receives by this queue pair from now on; the first one has number 0.
+    pub fn select(&mut self, pair: usize) {
+        assert!(pair < self.pairs.len(), "there is no queue pair {pair}");
+        self.used = pair;
+    }
+
+    fn pair(&mut self) -> &mut Pair {
+        &mut self.pairs[self.used]
+    }
+
     fn fill(&mut self, buffers: u16, room: u32) -> Result<()> {
         let full = || Error::malformed("the guest's memory", "it is too small for its buffers");
         for _ in 0..buffers {
             let addr = self.arena.allocate(room.into(), 64).ok_or_else(full)?;
             self.post(addr, room);
         }
-        self.receive.flush();
+        self.pair().receive.flush();
         for _ in 0..SLOTS {
-            self.free.push(self.arena.allocate(self.transmit_room.into(), 64).ok_or_else(full)?);
+            let addr = self.arena.allocate(self.transmit_room.into(), 64).ok_or_else(full)?;
+            self.pair().free.push(addr);
         }
         Ok(())
     }
@@ -198,16 +232,17 @@ impl Guest {
 
     /// Takes back sent buffers; returns how many the switch still has.
     pub fn reap(&mut self) -> Result<usize> {
-        while let Some((addr, _)) = pop(&mut self.transmit)? {
-            self.free.push(addr);
+        let pair = self.pair();
+        while let Some((addr, _)) = pop(&mut pair.transmit)? {
+            pair.free.push(addr);
         }
-        Ok(SLOTS - self.free.len())
+        Ok(SLOTS - pair.free.len())
     }
 
     /// Adds a frame made of `pieces`, cut into a chain of `buffers` (1 to 3) descriptors; returns false if there is no room.
     /// [`Guest::flush`] sends it.
     pub fn send(&mut self, pieces: &[&[u8]], buffers: usize) -> Result<bool> {
-        let Some(&addr) = self.free.last() else { return Ok(false) };
+        let Some(&addr) = self.pair().free.last() else { return Ok(false) };
         let header: &[u8] = &[0; NET_HEADER as usize];
         let whole = std::iter::once(header).chain(pieces.iter().copied()).map(Segment::from);
         let len = self.arena.gather(addr, whole).filter(|&len| len <= self.transmit_room);
@@ -220,16 +255,17 @@ impl Guest {
         };
         let part = |cut: &[u32]| Buffer { addr: addr + u64::from(cut[0]), len: cut[1] - cut[0], writable: false };
         let chain: Vec<Buffer> = cuts.windows(2).map(part).collect();
-        if self.transmit.add_with(&chain, addr).is_none() {
+        let pair = self.pair();
+        if pair.transmit.add_with(&chain, addr).is_none() {
             return Ok(false);
         }
-        self.free.pop();
+        pair.free.pop();
         Ok(true)
     }
 
     /// Publishes the added frames to the switch.
     pub fn flush(&mut self) {
-        self.transmit.flush();
+        self.pair().transmit.flush();
     }
 
     /// Passes received frames to `take`, at most `limit` of them, and posts their buffers again; returns the number of frames.
@@ -240,14 +276,15 @@ impl Guest {
             frames += 1;
         }
         if frames > 0 {
-            self.receive.flush();
+            self.pair().receive.flush();
         }
         Ok(frames)
     }
 
     /// Adds a buffer for the switch to fill.
     fn post(&mut self, addr: u64, len: u32) {
-        self.receive.add_with(&[Buffer { addr, len, writable: true }], addr).expect("there is a free descriptor");
+        let buffer = [Buffer { addr, len, writable: true }];
+        self.pair().receive.add_with(&buffer, addr).expect("there is a free descriptor");
     }
 
     /// Assembles the next frame from as many buffers as its header says (virtio 1.2 §5.1.6.4).
@@ -256,7 +293,7 @@ impl Guest {
         let mut first = true;
         self.frame.clear();
         while more > 0 {
-            let Some((addr, len)) = pop(&mut self.receive)? else {
+            let Some((addr, len)) = pop(&mut self.pair().receive)? else {
                 // All buffers of a frame must come back at once.
                 let problem = format!("{more} of its buffers are missing");
                 return if first { Ok(false) } else { Err(Error::malformed("a received frame", problem)) };
@@ -284,12 +321,12 @@ impl Guest {
 
     /// Sleeps until the switch notifies of frames, at most for `timeout`; reports whether there are any.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
-        self.receive.wait(Instant::now() + timeout).map_err(Error::io("waiting for a frame"))
+        self.pair().receive.wait(Instant::now() + timeout).map_err(Error::io("waiting for a frame"))
     }
 
     /// Enables notifications of frames without waiting for them.
     pub fn arm(&mut self) {
-        self.receive.arm();
+        self.pair().receive.arm();
     }
 }
 

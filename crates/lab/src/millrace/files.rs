@@ -23,8 +23,18 @@ impl Files {
 
     /// Writes the configuration, with the control socket added.
     pub fn configure(&self, configuration: impl Configuration) -> Result<()> {
-        let (text, control) = (configuration.text(), self.control.display().to_string());
-        std::fs::write(&self.configuration, format!("{text}\n[control]\nsocket = {control:?}\n"))
+        self.write(&configuration.text(), None)
+    }
+
+    /// Does the same for a Millrace that keeps ports which are added by calls in this directory.
+    pub fn configure_keeping(&self, configuration: impl Configuration, ports: &Path) -> Result<()> {
+        self.write(&configuration.text(), Some(ports))
+    }
+
+    fn write(&self, text: &str, ports: Option<&Path>) -> Result<()> {
+        let ports = ports.map(|ports| format!("ports = {:?}\n", ports.display().to_string())).unwrap_or_default();
+        let control = self.control.display().to_string();
+        std::fs::write(&self.configuration, format!("{text}\n[control]\nsocket = {control:?}\n{ports}"))
             .map_err(Error::io("writing Millrace's configuration"))
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::marker::PhantomData;
 
 use nix::errno::Errno;
+use nix::libc::PTRACE_SYSCALL_INFO_ENTRY;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -16,6 +17,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Halt {
     thread: Pid,
+    process: u32,
     /// A signal that arrived as the thread stopped. It is delivered when the thread continues.
     signal: Option<Signal>,
     /// ptrace(2) ties the thread to the one that stopped it, so this stays there.
@@ -23,7 +25,7 @@ pub struct Halt {
 }
 
 impl Daemon {
-    /// Stops the thread with this name, as a debugger does. If several have it, it stops one of them.
+    /// Stops the thread with this name, as a debugger does; an error if several have it.
     pub fn halt(&self, name: &str) -> Result<Halt> {
         Halt::new(self.pid(), name)
     }
@@ -32,9 +34,10 @@ impl Daemon {
 impl Halt {
     fn new(pid: u32, name: &str) -> Result<Halt> {
         let thread = find(pid, name)?;
-        ptrace::seize(thread, Options::empty()).map_err(failed("PTRACE_SEIZE", thread))?;
+        // Stops at system calls differ from all others (ptrace(2), "Syscall-stops").
+        ptrace::seize(thread, Options::PTRACE_O_TRACESYSGOOD).map_err(failed("PTRACE_SEIZE", thread))?;
         // From here on, dropping it detaches.
-        let mut halt = Halt { thread, signal: None, _here: PhantomData };
+        let mut halt = Halt { thread, process: pid, signal: None, _here: PhantomData };
         ptrace::interrupt(thread).map_err(failed("PTRACE_INTERRUPT", thread))?;
         halt.wait()?;
         Ok(halt)
@@ -49,11 +52,28 @@ impl Halt {
         Ok(())
     }
 
+    /// Lets the thread run until just before its next system call, and returns the number of that call. If the process is killed
+    /// now, the call is not made.
+    pub fn next_call(&mut self) -> Result<i64> {
+        loop {
+            ptrace::syscall(self.thread, self.signal.take()).map_err(failed("PTRACE_SYSCALL", self.thread))?;
+            self.wait()?;
+            let stop = ptrace::syscall_info(self.thread).map_err(failed("PTRACE_GET_SYSCALL_INFO", self.thread))?;
+            if stop.op == PTRACE_SYSCALL_INFO_ENTRY {
+                break;
+            }
+        }
+        let path = format!("/proc/{}/syscall", self.thread);
+        let text = fs::read_to_string(&path).map_err(Error::io(format!("reading {path}")))?;
+        let number = text.split(' ').next().and_then(|number| number.parse().ok());
+        number.ok_or_else(|| Error::malformed(path, format!("no number of a system call in {text:?}")))
+    }
+
     /// Waits until the thread has stopped.
     fn wait(&mut self) -> Result<()> {
         match waitpid(self.thread, Some(WaitPidFlag::__WALL)).map_err(failed("waitpid", self.thread))? {
             // It stopped as it was told to.
-            WaitStatus::PtraceEvent(..) | WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
+            WaitStatus::PtraceEvent(..) | WaitStatus::PtraceSyscall(_) | WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
             WaitStatus::Stopped(_, signal) => self.signal = Some(signal),
             ended => return Err(Error::malformed(format!("thread {}", self.thread), format!("it ended: {ended:?}"))),
         }
@@ -68,8 +88,11 @@ fn failed(call: &str, thread: Pid) -> impl FnOnce(Errno) -> Error {
 
 impl Drop for Halt {
     fn drop(&mut self) {
-        // This fails if the process was killed meanwhile.
-        let _ = ptrace::detach(self.thread, self.signal);
+        let is_gone = ptrace::detach(self.thread, self.signal).is_err();
+        if is_gone && self.thread.as_raw() as u32 != self.process {
+            // The process was killed meanwhile, and ends once the end of this thread has been waited for.
+            let _ = waitpid(self.thread, Some(WaitPidFlag::__WALL));
+        }
     }
 }
 
@@ -79,8 +102,12 @@ fn find(pid: u32, name: &str) -> Result<Pid> {
     // A thread that ends meanwhile has no name.
     let named =
         |task: &fs::DirEntry| fs::read_to_string(task.path().join("comm")).is_ok_and(|it| it.trim_end() == name);
-    let found = tasks.flatten().find(named).and_then(|task| task.file_name().to_str()?.parse().ok());
-    found.map(Pid::from_raw).ok_or_else(|| Error::malformed(path, format!("there is no thread {name}")))
+    let mut found = tasks.flatten().filter(named).filter_map(|task| task.file_name().to_str()?.parse().ok());
+    match (found.next(), found.next()) {
+        (Some(thread), None) => Ok(Pid::from_raw(thread)),
+        (None, _) => Err(Error::malformed(path, format!("there is no thread {name}"))),
+        (Some(_), Some(_)) => Err(Error::malformed(path, format!("there are several threads {name}"))),
+    }
 }
 
 #[cfg(test)]
@@ -125,6 +152,25 @@ mod tests {
             let halt = daemon.halt(name).unwrap();
             drop(daemon);
             drop(halt);
+        }
+    }
+
+    #[test]
+    fn a_system_call_is_not_made_if_the_process_is_killed_before_it() {
+        for is_killed in [true, false] {
+            let mut command = Command::new("sh");
+            command.args(["-c", "read go; echo made"]);
+            let mut daemon = super::super::Launch::new("sh").interactive().spawn(command).unwrap();
+            wait_for_state(daemon.pid(), &["S"]);
+            let mut halt = daemon.halt("sh").unwrap();
+            daemon.send_line("go").unwrap();
+            while halt.next_call().unwrap() != nix::libc::SYS_write {}
+            if is_killed {
+                daemon.signal(rustix::process::Signal::KILL).unwrap();
+            }
+            drop(halt);
+            assert_eq!(daemon.wait(Duration::from_secs(60)).unwrap().success(), !is_killed);
+            assert_eq!(daemon.log().since(0).len(), usize::from(!is_killed));
         }
     }
 

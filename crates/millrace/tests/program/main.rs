@@ -4,6 +4,7 @@ mod capabilities;
 mod confinement;
 mod descriptors;
 mod events;
+mod kills;
 mod mirror;
 mod outputs;
 mod parts;

@@ -18,7 +18,7 @@ const FILE: &str = "[[port]]\nname = \"wan\"\ndriver = \"sink\"\nbridge = \"br0\
                     [confinement]\ndirectories = [\"pods\"]\n";
 
 /// Starts a switch that keeps added ports.
-fn start_keeping(home: &Path) -> Millrace {
+pub(super) fn start_keeping(home: &Path) -> Millrace {
     fs::create_dir_all(home.join("ports.d")).unwrap();
     let files = files(home);
     files.configure(FILE).unwrap();
@@ -27,7 +27,7 @@ fn start_keeping(home: &Path) -> Millrace {
     Start::new(Path::new(env!("CARGO_BIN_EXE_millrace"))).start(files).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn ports(switch: &Millrace) -> Vec<PortSummary> {
+pub(super) fn ports(switch: &Millrace) -> Vec<PortSummary> {
     serde_json::from_slice(&ctl(switch, &["port", "list", "--json"]).stdout).unwrap()
 }
 

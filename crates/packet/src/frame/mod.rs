@@ -40,13 +40,16 @@ pub const MIN_FRAME: u32 = 14;
 pub const MAX_FRAME: u32 = 65_535 + 14 + 2 * 4;
 
 /// One Ethernet frame: a first segment here, further ones (rare) in its burst.
+///
+/// In this order, the fields that are zero of most frames are written at once.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub struct Frame<'a> {
     first: Segment<'a>,
     len: u32,
+    origin: Origin,
     more_start: u16,
     more_len: u16,
-    origin: Origin,
     offload: Offload,
 }
 

@@ -16,9 +16,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Time without a frame after which those that are missing are lost.
-const SILENCE: Duration = Duration::from_secs(2);
-
 /// Time to see frames of somebody unknown.
 const LISTEN: Duration = Duration::from_secs(2);
 
@@ -140,7 +137,7 @@ fn part<'t>(text: &'t str, begin: &str) -> Option<&'t str> {
 fn frames(rig: &mut Rig, report: &mut Report, near: Guest, far: Option<Guest>) -> Result<(Option<Guest>, bool)> {
     let patience = match rig.place().far {
         Far::Nobody => LISTEN,
-        _ => Duration::from_secs(rig.options().patience),
+        _ => rig.patience(),
     };
     let flow = Flow::begin(rig, near, far);
     let (mut flow, arrives) = flow.arrives(rig, patience)?;
@@ -160,12 +157,13 @@ fn frames(rig: &mut Rig, report: &mut Report, near: Guest, far: Option<Guest>) -
     Ok((flow.part().1, arrives))
 }
 
-/// Has frames flow until so many have come in each direction, or none come any more; those of others for a while only.
+/// Has frames flow until so many have come in each direction, or none come any more: then those that are missing are lost. Those of
+/// others flow for a while only.
 fn exchange(rig: &Rig, flow: &mut Flow, goal: u64) -> Result<()> {
     let began = Instant::now();
     let (mut before, mut last) = (flow.tally(), began);
     let is_over = |flow: &Flow| flow.wrong().is_some() || !flow.is_checked() && began.elapsed() > LISTEN;
-    while !is_over(flow) && before.least < goal && last.elapsed() < SILENCE {
+    while !is_over(flow) && before.least < goal && last.elapsed() < rig.patience() {
         rig.interrupt().check()?;
         flow.step(goal);
         let now = flow.tally();

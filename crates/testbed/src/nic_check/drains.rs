@@ -15,9 +15,6 @@ const FRAMES: u64 = 50;
 /// Steps of a flow between two looks at the counters.
 const STEPS: usize = 64;
 
-/// Time for frames to flow, and for buffers to come back.
-const LIMIT: Duration = Duration::from_secs(10);
-
 /// Time without a known source of frames after which a guest leaves.
 const QUIET: Duration = Duration::from_millis(200);
 
@@ -38,7 +35,7 @@ pub struct Drains {
 
 /// Ends guests, one after the other. Frames are waited for only if they `arrive`.
 pub fn run(rig: &mut Rig, far: Option<Guest>, arrive: bool) -> Result<Drains> {
-    let limit = if arrive { LIMIT } else { QUIET };
+    let limit = if arrive { rig.patience() } else { QUIET };
     let mut drains = Drains { all: Vec::new(), far, trouble: None, wrong: None };
     for _ in 0..rig.options().guests {
         if let Err(down) = rig.open()? {
@@ -70,7 +67,7 @@ pub fn run(rig: &mut Rig, far: Option<Guest>, arrive: bool) -> Result<Drains> {
 fn fill(rig: &mut Rig, flow: Flow, before: u64, limit: Duration) -> Result<(Flow, bool)> {
     let (mut flow, arrives) = flow.arrives(rig, limit)?;
     let began = Instant::now();
-    while arrives && began.elapsed() < limit {
+    while arrives && flow.wrong().is_none() && began.elapsed() < limit {
         (0..STEPS).for_each(|_| flow.step(u64::MAX));
         if rig.mapping()?.in_place > before + FRAMES {
             return Ok((flow, true));
@@ -91,7 +88,7 @@ fn leave(rig: &mut Rig, near: Guest, far: &mut Option<Guest>, flowed: bool) -> R
         if mapping.on_loan == 0 && !mapping.zero_copy {
             break true;
         }
-        if began.elapsed() > LIMIT {
+        if began.elapsed() > rig.patience() {
             break false;
         }
     };

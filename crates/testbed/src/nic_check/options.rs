@@ -64,7 +64,7 @@ pub struct NicCheck {
     /// Memory of DPDK, as `memory` of `[dpdk]`
     #[arg(long, default_value = "256M")]
     pub memory: String,
-    /// Seconds to wait for the link
+    /// Seconds to wait for what may be late: the link, the mapping, the next frame, and buffers to come back
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub patience: u64,
     /// Processors of the switch, its guest, the load and the peer [default: the first four, or as many as there are]

@@ -27,9 +27,6 @@ const FAR: &str = "far";
 /// Name of the port at the other end.
 const CABLE: &str = "cable";
 
-/// Time for a port to open again after it has failed, and for a mapping to begin: a device that can't is not waited for any longer.
-const OPENS: Duration = Duration::from_secs(3);
-
 /// Descriptors of a ring, if the switch chooses their number.
 const USUAL_RING: u16 = 128;
 
@@ -128,6 +125,11 @@ impl Rig {
         &self.options
     }
 
+    /// Returns the time to wait for what may be late.
+    pub fn patience(&self) -> Duration {
+        Duration::from_secs(self.options.patience)
+    }
+
     /// Returns where the device is.
     pub fn place(&self) -> &Place {
         &self.place
@@ -181,15 +183,14 @@ impl Rig {
     }
 
     fn wait_port(&self, switch: &Millrace, name: &str) -> Result<std::result::Result<String, String>> {
-        let (began, patience) = (Instant::now(), Duration::from_secs(self.options.patience));
+        let began = Instant::now();
         loop {
             let port = switch.port(name)?.0;
             if port.up {
                 return Ok(Ok(port.detail));
             }
             // Links take their time, and so does an interface that appears again.
-            let limit = if is_link(&port.detail) || name == CABLE { patience } else { patience.min(OPENS) };
-            if began.elapsed() > limit {
+            if began.elapsed() > self.patience() {
                 return Ok(Err(port.detail));
             }
             self.interrupt.sleep(LOOK)?;
@@ -201,7 +202,7 @@ impl Rig {
         let began = Instant::now();
         loop {
             let mapping = self.switch.mapping()?;
-            if mapping.zero_copy && mapping.on_loan > 0 || began.elapsed() > OPENS {
+            if mapping.zero_copy && mapping.on_loan > 0 || began.elapsed() > self.patience() {
                 return Ok(mapping);
             }
             self.interrupt.sleep(LOOK)?;

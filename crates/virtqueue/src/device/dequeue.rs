@@ -92,13 +92,19 @@ impl<L: DirtyLog> Dequeue<L> {
 
     /// Fills `burst` with the frames that the guest sends, in order, as far as there is room. Frames longer than 2048
     /// bytes or in many pieces make the burst shorter. Returns the number of chains taken; if that exceeds the frames
-    /// added, [`Dequeue::dropped`] tells why.
+    /// added, [`Dequeue::dropped`] tells why. [`Dequeue::read_headers`] comes next.
     #[inline]
     pub fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> Result<usize, Fatal> {
-        let first = burst.len();
-        let taken = each!(&self.ring, ring => self.receive_from(ring, burst))?;
-        self.intake.read_headers(burst, first);
-        Ok(taken)
+        each!(&self.ring, ring => self.receive_from(ring, burst))
+    }
+
+    /// Finds the work that the guest left on the frames that were just received, and drops those on which it must not leave that:
+    /// the ones of `burst` from `first` on. Apart from [`Dequeue::receive`], whose loop has no register left for it.
+    #[inline]
+    pub fn read_headers(&self, burst: &mut Burst<'_, '_>, first: usize) {
+        if self.intake.reads_headers() {
+            self.intake.read_headers(burst, first);
+        }
     }
 
     /// Receives a burst. Compiled once with and once without keeping, to avoid a check for every frame.

@@ -61,16 +61,8 @@ impl Intake {
     }
 
     /// Reads the headers of the frames of `burst` from the one at `first` on, and drops those that leave what they must not.
-    #[inline(always)]
-    pub(super) fn read_headers(&self, burst: &mut Burst<'_, '_>, first: usize) {
-        if self.reads_headers() {
-            self.read_each(burst, first);
-        }
-    }
-
-    /// After all frames were found, as their prefetched headers may have arrived meanwhile.
     #[cold]
-    fn read_each(&self, burst: &mut Burst<'_, '_>, first: usize) {
+    pub(super) fn read_headers(&self, burst: &mut Burst<'_, '_>, first: usize) {
         burst.describe(first, |frame| {
             // The header of a frame in several buffers was read with them.
             if frame.is_spread() {

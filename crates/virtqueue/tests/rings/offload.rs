@@ -87,6 +87,7 @@ proptest! {
         }
         let mut burst = storage.start();
         prop_assert_eq!(dequeue.receive(&mut burst).unwrap(), messages.len());
+        dequeue.read_headers(&mut burst, 0);
         let frames = burst.frames();
         prop_assert_eq!(frames.len(), messages.len());
         let needs = messages.iter().fold(Offloads::NONE, |all, (kind, len, _)| all | left(*kind, *len).needs());
@@ -123,6 +124,7 @@ fn work_that_a_driver_must_not_leave_costs_it_the_frame() {
             let mut storage = Box::<BurstStorage>::default();
             let mut burst = storage.start();
             assert_eq!(dequeue.receive(&mut burst).unwrap(), bad.len() + 2);
+            dequeue.read_headers(&mut burst, 0);
             let works: Vec<_> = burst.frames().as_slice().iter().map(|frame| frame.offload()).collect();
             assert_eq!(works, [left(2, 600); 2], "{packed} {cuts:?}");
             assert_eq!(burst.bytes(), 1200);
@@ -142,6 +144,7 @@ fn headers_count_only_where_that_was_negotiated() {
     let mut storage = Box::<BurstStorage>::default();
     let mut burst = storage.start();
     assert_eq!(dequeue.receive(&mut burst).unwrap(), 2);
+    dequeue.read_headers(&mut burst, 0);
     assert!(burst.frames().as_slice().iter().all(|frame| frame.offload().work() == Work::Nothing));
     assert!(enqueue.takes().is_none());
 }

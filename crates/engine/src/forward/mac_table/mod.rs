@@ -241,22 +241,49 @@ impl MacTable {
         entry.inspect(|entry| entry.write(key, Value::fixed(port))).is_some()
     }
 
+    /// Forgets everything learned behind the ports that are `gone`, and leaves the rest as it is. Waits for writers; control side only.
+    pub fn forget(&self, gone: &[u16]) {
+        let learned = |port: &u16| self.shares[usize::from(*port)].learned.load(Ordering::Relaxed);
+        self.as_writer(|| {
+            // The table may be large, and most ports that leave have learned little or nothing.
+            let mut left: u32 = gone.iter().map(learned).sum();
+            let mut entries = self.buckets.iter().flat_map(|bucket| &bucket.0);
+            while left > 0
+                && let Some(entry) = entries.next()
+            {
+                let learned = entry.get().filter(|(_, value)| !value.is_static() && gone.contains(&value.port()));
+                if let Some((_, value)) = learned {
+                    self.count(value.port(), -1);
+                    entry.clear();
+                    left -= 1;
+                }
+            }
+        });
+    }
+
     /// Forgets everything learned behind ports that are `gone`, and entries that are too old at `now`. Waits for writers;
     /// control side only.
     pub fn sweep(&self, now: u32, gone: impl Fn(u16) -> bool) {
+        self.as_writer(|| {
+            // Most tables of most switches are empty most of the time.
+            let has_learned = self.shares.iter().any(|share| share.learned.load(Ordering::Relaxed) > 0);
+            for entry in self.buckets.iter().flat_map(|bucket| &bucket.0).take_while(|_| has_learned) {
+                let Some((_, value)) = entry.get().filter(|(_, value)| !value.is_static()) else { continue };
+                if value.is_old(now, self.ageing_seconds) || gone(value.port()) {
+                    self.count(value.port(), -1);
+                    entry.clear();
+                }
+            }
+        });
+    }
+
+    /// Waits until nobody else writes, and keeps others from it meanwhile.
+    fn as_writer(&self, act: impl FnOnce()) {
         // Workers write one entry at a time, and never wait meanwhile.
         while self.writing.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
-        // Most tables of most switches are empty most of the time.
-        let has_learned = self.shares.iter().any(|share| share.learned.load(Ordering::Relaxed) > 0);
-        for entry in self.buckets.iter().flat_map(|bucket| &bucket.0).take_while(|_| has_learned) {
-            let Some((_, value)) = entry.get().filter(|(_, value)| !value.is_static()) else { continue };
-            if value.is_old(now, self.ageing_seconds) || gone(value.port()) {
-                self.count(value.port(), -1);
-                entry.clear();
-            }
-        }
+        act();
         self.writing.store(false, Ordering::Release);
     }
 

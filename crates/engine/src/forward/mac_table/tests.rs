@@ -28,6 +28,18 @@ fn addresses_are_learned_moved_and_forgotten() {
 }
 
 #[test]
+fn what_ports_have_learned_is_forgotten_when_they_leave() {
+    let table = table(3, 100, 300);
+    (0..30).for_each(|n| table.learn(key(n), n as u16 % 3, 100));
+    table.forget(&[]);
+    table.forget(&[1, 2]);
+    let known: Vec<_> = (0..30).map(|n| table.find(key(n), 100)).collect();
+    let expected: Vec<_> = (0..30).map(|n| (n % 3 == 0).then_some(0)).collect();
+    assert_eq!(known, expected);
+    assert_eq!([0, 1, 2].map(|port| table.learning(port).learned), [10, 0, 0]);
+}
+
+#[test]
 fn a_worker_whose_clock_is_behind_finds_fresh_addresses() {
     let table = table(1, 16, 10);
     table.learn(key(1), 0, 100);

@@ -239,12 +239,12 @@ impl Device {
                  an IOMMU, or set `unsafe-map-without-iommu` of the port"
             ));
         }
-        if let Some(why) = &self.info.own_only {
-            return Err(format!("{name} gets no buffers of guests: {why}"));
-        }
         let most = LEND_ROOM - NET_HEADER - OVERHEAD;
         if self.mtu > most {
             return Err(format!("the MTU of {name} is {}; lower it to {most}", self.mtu));
+        }
+        if let Some(why) = &self.info.own_only {
+            return Err(format!("{name} gets no buffers of guests: {why}"));
         }
         // Frames for others could land in the guest's buffers.
         if let Some((_, why)) =

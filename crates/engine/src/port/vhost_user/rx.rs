@@ -33,8 +33,10 @@ impl RxQueue for VhostReceive {
         if !self.common.may_continue(self.ring.memory()) {
             return false;
         }
+        let first = burst.len();
         match self.ring.receive(burst) {
             Ok(taken) => {
+                self.ring.read_headers(burst, first);
                 if taken != burst.len() {
                     self.common.count_dropped(self.ring.dropped());
                 }

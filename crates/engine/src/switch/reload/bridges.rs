@@ -56,7 +56,7 @@ impl Topology {
             if !bridge.table.is(&known.table) {
                 return bridge.table.adopt(&known.table, now, place);
             }
-            forget(bridge, now, gone);
+            bridge.table.forget(gone);
             // In one table, ports that stay keep their places.
             (0..bridge.places() as u16).filter(|port| place(*port).is_none()).for_each(|port| bridge.table.begin(port));
         });
@@ -71,7 +71,7 @@ impl Topology {
             }
             match bridge.table.is(&known.table) {
                 // Until a moment ago, workers learned behind ports that have left.
-                true => forget(bridge, now, gone),
+                true => bridge.table.forget(gone),
                 false => bridge.table.adopt(&known.table, now, place),
             }
             bridge.count_on_from(known, place);
@@ -101,13 +101,6 @@ impl Topology {
             let place = |place: u16| moved.get(usize::from(place)).copied().flatten();
             act(bridge, known, clock::seconds(), (&place, &gone));
         }
-    }
-}
-
-/// Forgets what was learned at places whose ports are gone.
-fn forget(bridge: &Bridge, now: u32, gone: &[u16]) {
-    if !gone.is_empty() {
-        bridge.table.sweep(now, |place| gone.contains(&place));
     }
 }
 

@@ -1,0 +1,93 @@
+//! A switch that is killed before each step of a change.
+
+use super::parts::{ports, start_keeping};
+use client::Client;
+use lab::millrace::Millrace;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::os::unix::net::UnixStream;
+
+/// System calls that are no steps: all that they do ends with the process.
+const INSIDE: [i64; 10] = [
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mprotect,
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_futex,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_statx,
+    libc::SYS_fcntl,
+    libc::SYS_rt_sigprocmask,
+];
+
+/// A call of the API.
+type Call = (&'static str, Value);
+
+fn add() -> Call {
+    ("port.add", json!({"keys": {"name": "web", "driver": "vhost-user", "socket": "pods/w.sock", "bridge": "br0"}}))
+}
+
+fn remove() -> Call {
+    ("port.del", json!({"name": "web"}))
+}
+
+fn connect(switch: &Millrace) -> Client {
+    Client::connect(&switch.files().control).unwrap()
+}
+
+/// Makes a call, and kills the switch before this step of it. Returns whether it has answered, and the step's system call, if the
+/// call has that many.
+fn kill_before(step: usize, switch: &mut Millrace, (method, params): Call) -> (bool, Option<i64>) {
+    let mut client = connect(switch);
+    client.ask_by_name("version", &json!({})).unwrap();
+    // The connection by which the start was waited for may not have ended yet.
+    let halted = switch.wait_for("one connection", || Ok(switch.daemon.halt("control").ok()));
+    let mut halt = halted.unwrap_or_else(|error| panic!("{error}"));
+    // It stays connected when it has the answer.
+    let caller = std::thread::spawn(move || (client.ask_by_name(method, &params).is_ok(), client));
+    // It waits for the call, and reads it.
+    for awaited in [libc::SYS_ppoll, libc::SYS_read] {
+        while halt.next_call().unwrap() != awaited {}
+    }
+    let steps = std::iter::from_fn(|| Some(halt.next_call().unwrap())).filter(|call| !INSIDE.contains(call));
+    // When it has answered, it waits for the next call.
+    let call = steps.take_while(|&call| call != libc::SYS_ppoll).nth(step);
+    switch.daemon.signal(Signal::KILL).unwrap();
+    drop(halt);
+    (caller.join().unwrap().0, call)
+}
+
+#[test]
+fn a_port_is_there_or_not_whichever_step_of_a_change_the_switch_was_killed_before() {
+    let home = tempfile::tempdir().unwrap();
+    let socket = home.path().join("pods/w.sock");
+    for (changes, before, after) in [(add(), remove(), true), (remove(), add(), false)] {
+        let mut fates = Vec::new();
+        let mut switch = start_keeping(home.path());
+        loop {
+            let (method, params) = before.clone();
+            connect(&switch).ask_by_name(method, &params).unwrap();
+            let (answered, call) = kill_before(fates.len(), &mut switch, changes.clone());
+            drop(switch);
+            switch = start_keeping(home.path());
+            assert_eq!(switch.daemon.log().find(0, |line| line.contains("left out")), None);
+            let is_there = ports(&switch).iter().any(|port| port.name == "web");
+            assert!(!answered || is_there == after, "it was answered before {call:?}");
+            assert_eq!(UnixStream::connect(&socket).is_ok(), is_there, "{call:?}");
+            fates.push(is_there);
+            if call.is_none() {
+                break;
+            }
+        }
+        let kept: Vec<_> = std::fs::read_dir(home.path().join("ports.d")).unwrap().collect();
+        assert!(kept.len() == usize::from(after), "{kept:?}");
+        println!("{}: {fates:?}", changes.0);
+        // One step makes the change, and the last one is the answer.
+        let done = fates.iter().position(|&is_there| is_there == after).unwrap();
+        assert!(
+            done > 0 && done < fates.len() - 1 && fates[done..].iter().all(|&is_there| is_there == after),
+            "{fates:?}"
+        );
+    }
+}
