@@ -62,8 +62,17 @@ impl Client {
     ///
     /// The switch refuses it, does not answer, or answers with something else.
     pub fn ask<R: Request>(&mut self, request: &R) -> Result<Value, ClientError> {
+        self.ask_by_name(R::METHOD, &json!(request))
+    }
+
+    /// Does a call by the name of its method, with an object of parameters, and returns its result as the switch wrote it.
+    ///
+    /// # Errors
+    ///
+    /// The switch refuses it, does not answer, or answers with something else.
+    pub fn ask_by_name(&mut self, method: &str, params: &Value) -> Result<Value, ClientError> {
         self.last_id += 1;
-        self.lines.send(&json!({"jsonrpc": "2.0", "id": self.last_id, "method": R::METHOD, "params": request}))?;
+        self.lines.send(&json!({"jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params}))?;
         let mut reply = self.lines.next()?;
         if let Some(error) = reply.get("error") {
             let message = error["message"].as_str().unwrap_or("no reason given").to_owned();

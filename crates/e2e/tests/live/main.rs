@@ -5,6 +5,7 @@ mod bridge;
 mod calls;
 mod control;
 mod controllers;
+mod events;
 mod flipped;
 mod floods;
 mod go;
