@@ -50,12 +50,11 @@ fn kill_before(step: usize, switch: &mut Millrace, change: Call) -> (bool, Optio
     // The connection by which the start was waited for may not have ended yet.
     let halted = switch.wait_for("one connection", || Ok(switch.daemon.halt("control").ok()));
     let mut halt = halted.unwrap_or_else(|error| panic!("{error}"));
-    // It stays connected when it has the answer.
+    // It has read all that there is, and waits.
+    while halt.next_call().unwrap() != libc::SYS_ppoll {}
+    // The client stays connected when it has the answer.
     let caller = std::thread::spawn(move || (change.make(&mut client).is_ok(), client));
-    // It waits for the call, and reads it.
-    for awaited in [libc::SYS_ppoll, libc::SYS_read] {
-        while halt.next_call().unwrap() != awaited {}
-    }
+    while halt.next_call().unwrap() != libc::SYS_read {}
     let steps = std::iter::from_fn(|| Some(halt.next_call().unwrap())).filter(|call| !INSIDE.contains(call));
     // When it has answered, it waits for the next call.
     let call = steps.take_while(|&call| call != libc::SYS_ppoll).nth(step);
