@@ -34,6 +34,11 @@ fn two_machines(home: &Home, millrace: &Millrace, nics: [Nic; 2]) -> Result<(Vm,
     guest::move_file(&a, &b, "192.0.2.2", FILE, guest::PATIENCE)?;
     guest::move_file(&b, &a, "192.0.2.1", FILE, guest::PATIENCE)?;
     println!("4 MiB there and back in {:?}", moved.elapsed());
+    for port in ["a", "b"] {
+        let offloads = millrace.port(port).0.offloads.expect("what the port offers");
+        assert!(offloads.received > 0 && offloads.passed_on > 0, "{port}: {offloads:?}");
+        assert_eq!(offloads.completed, 0, "no guest needs complete frames");
+    }
     let mut learned: Vec<_> = millrace.macs().into_iter().map(|entry| (entry.port, entry.mac)).collect();
     learned.sort();
     let [first, second] = addresses;
@@ -105,6 +110,10 @@ fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
     let mut learned: Vec<_> = millrace.macs().into_iter().map(|entry| (entry.port, entry.mac)).collect();
     learned.sort();
     assert_eq!(learned, [("a".to_owned(), mac), ("host".to_owned(), tap_mac.trim_end().to_owned())]);
+    for port in ["a", "host"] {
+        let offloads = millrace.port(port).0.offloads.expect("what the port offers");
+        assert!(offloads.received > 0 && offloads.passed_on > 0 && offloads.completed == 0, "{port}: {offloads:?}");
+    }
     drop(vm);
     millrace.stop();
     Ok(())

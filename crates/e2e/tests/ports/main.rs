@@ -3,5 +3,6 @@
 mod crew;
 mod kinds;
 mod mirror;
+mod offloads;
 mod sharing;
 mod vxlan;

@@ -1,0 +1,217 @@
+//! Hosts with the kernel's default settings, behind ports of every kind and with every choice of offloads, that talk to each other: checksums are
+//! right, segments have the right lengths, and nothing is dropped.
+
+use e2e::{Home, Millrace, SOON, wait_for};
+use engine::port::offloads::OffloadsKey;
+use lab::Result;
+use lab::millrace::config::*;
+use lab::netns::Namespace;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::thread;
+
+/// Bytes of a stream: several messages of the longest.
+const STREAM: usize = 300_000;
+
+/// Payload of a datagram, and datagrams of a message.
+const DATAGRAM: usize = 1400;
+const DATAGRAMS: usize = 20;
+
+/// A VLAN, and its interface in a host that sends tagged frames.
+const VLAN: i64 = 10;
+const TAGGED: &str = "eth0.10";
+
+/// A port, and the interface by which its host reaches it.
+struct Kind {
+    name: &'static str,
+    port: fn(&str) -> RawPort,
+    is_tap: bool,
+}
+
+fn tap_with(name: &str, offloads: Option<OffloadsKey>) -> RawPort {
+    port(name, Tap { interface: name.into(), offloads: offloads.into(), ..Tap::default() })
+}
+
+fn packet_with(name: &str, offloads: Option<OffloadsKey>) -> RawPort {
+    port(name, AfPacket { interface: name.into(), offloads: offloads.into() })
+}
+
+const KINDS: [Kind; 6] = [
+    Kind { name: "tap", port: |name| tap_with(name, None), is_tap: true },
+    Kind { name: "tapsum", port: |name| tap_with(name, Some(OffloadsKey::Checksum)), is_tap: true },
+    Kind { name: "tapnone", port: |name| tap_with(name, Some(OffloadsKey::None)), is_tap: true },
+    Kind { name: "pkt", port: |name| packet_with(name, None), is_tap: false },
+    Kind { name: "pktnone", port: |name| packet_with(name, Some(OffloadsKey::None)), is_tap: false },
+    Kind { name: "xdp", port: |name| af_xdp(name, name), is_tap: false },
+];
+
+/// A host: its namespace, and the last byte of its addresses.
+struct Host {
+    namespace: Namespace,
+    number: u8,
+}
+
+impl Host {
+    fn addresses(&self) -> [IpAddr; 2] {
+        let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into());
+        [Ipv4Addr::new(192, 0, 2, self.number).into(), v6.into()]
+    }
+
+    /// Gives its interface addresses.
+    fn set_up(&self, interface: &str) -> Result<()> {
+        let ip = |args: &[&str]| self.namespace.run("ip", args).map(drop);
+        ip(&["link", "set", interface, "up"])?;
+        for (address, len) in self.addresses().iter().zip([24, 64]) {
+            ip(&["address", "add", &format!("{address}/{len}"), "dev", interface, "nodad"])?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many segments and datagrams with wrong checksums its kernel got.
+    fn wrong(&self) -> Result<u64> {
+        let counters = self.namespace.run("sh", &["-c", "cat /proc/net/snmp /proc/net/snmp6"])?;
+        let mut wrong = 0;
+        let mut names: Vec<&str> = Vec::new();
+        for line in counters.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                [name, count] if name.ends_with("InCsumErrors") => wrong += count.parse::<u64>().unwrap(),
+                _ if names.first() == words.first() => {
+                    let counts = names.iter().zip(&words).filter(|(name, _)| **name == "InCsumErrors");
+                    wrong += counts.map(|(_, count)| count.parse::<u64>().unwrap()).sum::<u64>();
+                }
+                _ => names = words,
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+fn content(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|at| (at / 7) as u8 ^ seed.wrapping_mul(at as u8)).collect()
+}
+
+/// Moves a stream of TCP from one host to an address of another.
+fn stream(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
+    let listener = to.namespace.within(move || TcpListener::bind((address, 5001)).expect("a listener"))?;
+    let sent = content(STREAM, from.number);
+    let received = thread::scope(|scope| -> Result<_> {
+        let receiver = scope.spawn(|| {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream.set_read_timeout(Some(SOON)).expect("a timeout");
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).expect("the stream");
+            received
+        });
+        let mut stream = from
+            .namespace
+            .within(move || TcpStream::connect_timeout(&(address, 5001).into(), SOON).expect("a connection"))?;
+        stream.write_all(&sent).expect("room");
+        drop(stream);
+        Ok(receiver.join().expect("no panic"))
+    })?;
+    assert!(received == sent, "the stream changed from {} to {address}", from.number);
+    Ok(())
+}
+
+/// Sends datagrams, which the kernel hands over as one message, from one host to an address of another.
+fn datagrams(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
+    let receiver = to.namespace.within(move || UdpSocket::bind((address, 5002)).expect("a socket"))?;
+    receiver.set_read_timeout(Some(SOON)).expect("a timeout");
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let sender = from.namespace.within(move || UdpSocket::bind((any, 0)).expect("a socket"))?;
+    setsockopt(&sender, sockopt::UdpGsoSegment, &(DATAGRAM as i32)).expect("a kernel that segments UDP");
+    let sent = content(DATAGRAM * DATAGRAMS - 100, to.number);
+    sender.send_to(&sent, (address, 5002)).expect("room");
+    for part in sent.chunks(DATAGRAM) {
+        let mut received = vec![0; 2 * DATAGRAM];
+        let len = receiver.recv(&mut received).expect("a datagram, with a right checksum");
+        assert!(received[..len] == *part, "a datagram changed from {} to {address}", from.number);
+    }
+    Ok(())
+}
+
+/// Starts a switch with a port of each kind in a bridge, and a host behind each. Every other host sends tagged frames if there is a `vlan`.
+fn hosts(home: &Home, here: &Namespace, vlan: bool) -> Result<(Millrace, Vec<Host>)> {
+    let mut hosts = Vec::new();
+    for (kind, number) in KINDS.iter().zip(1..) {
+        let namespace = Namespace::create()?;
+        if !kind.is_tap {
+            let add = ["link", "add", kind.name, "type", "veth", "peer", "name", "eth0", "netns", namespace.name()];
+            here.run("ip", &add)?;
+            here.run("ip", &["link", "set", kind.name, "up"])?;
+        }
+        hosts.push(Host { namespace, number });
+    }
+    // No program that bypasses the kernel's network stack is told of such frames.
+    hosts[5].namespace.run("ethtool", &["-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
+    let is_tagged = |host: &Host| vlan && host.number.is_multiple_of(2);
+    let ports: Vec<_> = KINDS
+        .iter()
+        .zip(&hosts)
+        .map(|(kind, host)| match (kind.port)(kind.name) {
+            port if is_tagged(host) => trunk(&[VLAN], port),
+            port if vlan => access(VLAN, port),
+            port => port,
+        })
+        .collect();
+    let millrace = home.start_inside(here, (ports, bridge("br0", KINDS.map(|kind| kind.name)), sleeper()));
+    for (kind, host) in KINDS.iter().zip(&hosts) {
+        if kind.is_tap {
+            here.run("ip", &["link", "set", kind.name, "netns", host.namespace.name(), "name", "eth0"])?;
+        }
+        let eth0 = |args: &[&str]| host.namespace.run("ip", args).map(drop);
+        if is_tagged(host) {
+            eth0(&["link", "set", "eth0", "up"])?;
+            eth0(&["link", "add", "link", "eth0", "name", TAGGED, "type", "vlan", "id", "10"])?;
+            host.set_up(TAGGED)?;
+        } else {
+            host.set_up("eth0")?;
+        }
+        wait_for("the port", || millrace.port(kind.name).0.up.then_some(()));
+    }
+    Ok((millrace, hosts))
+}
+
+/// Has each host send to each other, by TCP and UDP, over both versions of IP.
+fn all_talk(millrace: &Millrace, hosts: &[Host]) -> Result<()> {
+    for (from, to) in hosts.iter().flat_map(|from| hosts.iter().map(move |to| (from, to))) {
+        if from.number != to.number {
+            for address in to.addresses() {
+                stream(from, to, address)?;
+                datagrams(from, to, address)?;
+            }
+        }
+    }
+    for (host, kind) in hosts.iter().zip(KINDS) {
+        let port = millrace.port(kind.name);
+        assert_eq!(host.wrong()?, 0, "checksums that {} got", kind.name);
+        let drops: Vec<_> = port.0.drops.keys().filter(|reason| *reason != "hairpin").collect();
+        assert!(drops.is_empty(), "{}: {:?}", kind.name, port.0.drops);
+    }
+    Ok(())
+}
+
+/// Returns the frames of a port that came with work, went with it, and were completed.
+fn counts(millrace: &Millrace, port: &str) -> [bool; 3] {
+    let offloads = millrace.port(port).0.offloads.unwrap_or_default();
+    [offloads.received, offloads.passed_on, offloads.completed].map(|frames| frames > 0)
+}
+
+#[test]
+fn every_kind_of_port_talks_to_every_other() -> Result<()> {
+    for vlan in [false, true] {
+        let (home, here) = (Home::new(), Namespace::create()?);
+        let (millrace, hosts) = hosts(&home, &here, vlan)?;
+        all_talk(&millrace, &hosts)?;
+        // Frames that neither port wants changed are passed on; a port that takes less gets them completed.
+        assert_eq!(counts(&millrace, "tap"), [true, true, false]);
+        assert_eq!(counts(&millrace, "tapsum"), [true, true, true]);
+        for port in ["tapnone", "pktnone", "xdp"] {
+            assert_eq!(counts(&millrace, port), [false, false, true], "{port}");
+        }
+        millrace.stop();
+    }
+    Ok(())
+}
