@@ -76,7 +76,7 @@ impl End {
             End::Packet(rx, _) => {
                 let received = rx.next_frame().map(|frame| {
                     assert!(!frame.is_truncated());
-                    let (bytes, left) = (frame.bytes(), frame.offload().unwrap());
+                    let (bytes, left) = (frame.bytes(), frame.offload());
                     match frame.vlan() {
                         Some(vlan) => {
                             let whole = [&bytes[..12], &vlan.to_bytes(), &bytes[12..]].concat();
