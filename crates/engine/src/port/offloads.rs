@@ -36,14 +36,17 @@ pub(crate) struct Chosen {
     why: &'static str,
 }
 
+/// The reason for which an interface offers less than was chosen.
+pub(crate) const KERNEL: &str = "the kernel knows no more";
+
 impl Chosen {
-    /// Chooses the offloads of a port: those that its section `asks` for, else `by_default`. None if what the port does with frames
-    /// requires complete ones.
-    pub(crate) fn new(site: &dyn Site, asks: Option<OffloadsKey>, by_default: OffloadsKey) -> Chosen {
+    /// Chooses the offloads of a port: those that its section `asks` for, else all. None if what the port does with frames requires
+    /// complete ones.
+    pub(crate) fn new(site: &dyn Site, asks: Option<OffloadsKey>) -> Chosen {
         let (offloads, why) = match (site.needs_complete(), asks) {
             (Some(reason), _) => (Offloads::NONE, reason),
             (None, Some(asked)) => (asked.offloads(), "as the port's section says"),
-            (None, None) => (by_default.offloads(), "by default"),
+            (None, None) => (Offloads::ALL, "by default"),
         };
         Chosen { offloads, why }
     }

@@ -75,7 +75,10 @@ mod tests {
 
     /// Returns a mapping of `wan` to `fw`, which are in a bridge with `others`.
     fn mapping(tenancy: Tenancy, fw: PortSpec, others: Vec<PortSpec>) -> (Spec, MappingSpec) {
-        let wan = PortSpec::new("wan", Driver::AfPacket(af_packet::Settings { interface: "up0".into(), queues: 1 }));
+        let wan = PortSpec::new(
+            "wan",
+            Driver::AfPacket(af_packet::Settings { interface: "up0".into(), queues: 1, offloads: None }),
+        );
         let ports: Vec<_> = [wan, fw].into_iter().chain(others).collect();
         let known = |end, port: &str| StaticEntry { mac: MacAddr([2, 0, 0, 0, 0, end]), vlan: 0, port: port.into() };
         let statics = vec![known(1, "fw"), known(2, "other")];
@@ -112,7 +115,9 @@ mod tests {
 
     #[test]
     fn a_port_that_is_not_trusted_is_named() {
-        let tap = || PortSpec::new("tap", Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 1 }));
+        let tap = || {
+            PortSpec::new("tap", Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 1, offloads: None }))
+        };
         let others = || vec![guest("other"), guest("third"), tap()];
         let trust = |names: &[&str]| Tenancy::Trust(names.iter().map(|&name| name.into()).collect());
         let Verdict::Copied(why) = judged(trust(&["third"]), others()) else { panic!("it is not safe") };

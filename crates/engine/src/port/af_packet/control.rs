@@ -3,8 +3,8 @@
 use super::{LongFrames, PacketReceive, PacketTransmit, Settings};
 use crate::port::Site;
 use crate::port::interface::{Interface, Session};
+use crate::port::offloads::Chosen;
 use netdev::{Link, Links, PacketRx, PacketTx, RxConfig, RxMonitor, TxConfig, TxState};
-use packet::offload::Offloads;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,10 +19,12 @@ impl Interface for Settings {
     fn open(&self, links: &Links, site: &Arc<dyn Site>) -> Result<Box<dyn Session>, String> {
         let text = |error: netdev::Error| error.to_string();
         let link = links.get(&self.interface).and_then(|link| links.bring_up(&link)).map_err(text)?;
-        let rings = PacketRx::open(&link, self.queues.into(), &RxConfig::of(Offloads::NONE)).map_err(text)?;
+        let chosen = Chosen::new(&**site, self.offloads);
+        let rings = PacketRx::open(&link, self.queues.into(), &RxConfig::of(chosen.offloads)).map_err(text)?;
         let monitors = rings.iter().map(PacketRx::monitor).collect();
-        let both = |ring| Ok(Some((ring, PacketTx::open(&link, &TxConfig::of(Offloads::NONE))?)));
+        let both = |ring| Ok(Some((ring, PacketTx::open(&link, &TxConfig::of(chosen.offloads))?)));
         let queues: Vec<_> = rings.into_iter().map(both).collect::<Result<_, _>>().map_err(text)?;
+        site.set_offloads(chosen.stats());
         let states = queues.iter().flatten().map(|(_, transmit)| transmit.state()).collect();
         let long = Arc::new(LongFrames::default());
         long.set_mtu(link.mtu);

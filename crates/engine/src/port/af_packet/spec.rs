@@ -5,6 +5,7 @@ use crate::port::interface::Watcher;
 use crate::port::keys::Section;
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
+use crate::port::offloads::OffloadsKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::written::Field;
@@ -25,13 +26,17 @@ pub struct Keys {
     /// Name of the interface. The port is down while there is no such interface.
     #[schemars(extend("x-default" = "required"))]
     pub interface: Field<String>,
+    /// Work on frames that the kernel may leave to the switch, and takes over from it (docs/offloads.md).
+    #[schemars(extend("x-default" = "segmentation; none if the port changes frames"))]
+    pub offloads: Field<OffloadsKey>,
 }
 
 impl KindKeys for Keys {
     type Settings = Settings;
 
     fn build(&self, section: &mut Section<'_>) -> Settings {
-        Settings { interface: section.interface(&self.interface), queues: 1 }
+        let offloads = self.offloads.as_ref().map(|at| at.value);
+        Settings { interface: section.interface(&self.interface), queues: 1, offloads }
     }
 }
 
@@ -42,6 +47,8 @@ pub struct Settings {
     pub interface: String,
     /// Number of queue pairs.
     pub queues: u16,
+    /// Work on frames that the kernel may leave to the switch; as much as possible if `None`.
+    pub offloads: Option<OffloadsKey>,
 }
 
 impl Kind for Settings {

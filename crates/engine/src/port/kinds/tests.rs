@@ -201,8 +201,8 @@ fn ports(directory: &Path) -> Vec<Driver> {
         Driver::Loopback(loopback::Settings),
         pcap(Some(replayed), None),
         pcap(None, Some(recorded)),
-        Driver::Tap(tap::Settings { interface: Some(interface.clone()), mtu: None, queues: 1 }),
-        Driver::AfPacket(af_packet::Settings { interface: interface.clone(), queues: 1 }),
+        Driver::Tap(tap::Settings { interface: Some(interface.clone()), mtu: None, queues: 1, offloads: None }),
+        Driver::AfPacket(af_packet::Settings { interface: interface.clone(), queues: 1, offloads: None }),
         Driver::AfXdp(af_xdp::Settings {
             interface,
             queues: 1,

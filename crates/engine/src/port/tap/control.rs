@@ -3,8 +3,8 @@
 use super::{Settings, TapReceive, TapTransmit};
 use crate::port::Site;
 use crate::port::interface::{Interface, Session};
+use crate::port::offloads::{Chosen, KERNEL};
 use netdev::{Link, Links, Tap, TapQueue};
-use packet::offload::Offloads;
 use std::sync::Arc;
 
 /// Name of the interface where the configuration names none.
@@ -19,10 +19,12 @@ impl Interface for Settings {
         false
     }
 
-    fn open(&self, links: &Links, _: &Arc<dyn Site>) -> Result<Box<dyn Session>, String> {
+    fn open(&self, links: &Links, site: &Arc<dyn Site>) -> Result<Box<dyn Session>, String> {
         let text = |error: netdev::Error| error.to_string();
         let name = self.interface.as_deref().unwrap_or(TEMPLATE);
-        let queues = Tap::open(name, self.queues.into(), Offloads::NONE).map_err(text)?;
+        let chosen = Chosen::new(&**site, self.offloads);
+        let queues = Tap::open(name, self.queues.into(), chosen.offloads).map_err(text)?;
+        site.set_offloads(chosen.limited(queues[0].offloads(), KERNEL).stats());
         let mut link = links.get(queues[0].name()).map_err(text)?;
         if let Some(mtu) = self.mtu {
             link = links.set_mtu(&link, mtu as usize).map_err(text)?;

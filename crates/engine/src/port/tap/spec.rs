@@ -5,6 +5,7 @@ use crate::port::interface::Watcher;
 use crate::port::keys::{QUEUES, Section};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
+use crate::port::offloads::OffloadsKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use settings::written::Field;
@@ -38,6 +39,9 @@ pub struct Keys {
     /// Queue pairs.
     #[schemars(range(min = QUEUES.start, max = QUEUES.end - 1), extend("default" = 1))]
     pub queues: Field<i64>,
+    /// Work on frames that the kernel may leave to the switch, and takes over from it (docs/offloads.md).
+    #[schemars(extend("x-default" = "segmentation; none if the port changes frames"))]
+    pub offloads: Field<OffloadsKey>,
 }
 
 impl KindKeys for Keys {
@@ -48,6 +52,7 @@ impl KindKeys for Keys {
             interface: self.interface.as_ref().map(|at| section.checks.interface(at)),
             mtu: Some(section.number("mtu", &self.mtu, &MTUS, DEFAULT_MTU) as u32),
             queues: section.queues(&self.queues),
+            offloads: self.offloads.as_ref().map(|at| at.value),
         }
     }
 }
@@ -61,6 +66,8 @@ pub struct Settings {
     pub mtu: Option<u32>,
     /// Number of queue pairs.
     pub queues: u16,
+    /// Work on frames that the kernel may leave to the switch; as much as possible if `None`.
+    pub offloads: Option<OffloadsKey>,
 }
 
 impl Kind for Settings {

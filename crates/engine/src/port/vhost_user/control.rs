@@ -2,9 +2,10 @@
 
 use super::{Call, Settings, VhostReceive, VhostTransmit};
 use crate::port::kind::{Kind, PathUse, Queues};
-use crate::port::offloads::{Chosen, OffloadsKey};
+use crate::port::offloads::Chosen;
 use crate::port::zero_copy::{Direction, Guest, GuestEnd};
 use crate::port::{ExchangeMember, ExchangePart, MAX_QUEUES, Opened, PortControl, Site};
+use packet::offload::Offloads;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -62,9 +63,10 @@ struct Backend {
 impl Backend {
     fn spawn(settings: &Settings, site: &Arc<dyn Site>) -> Result<Backend, String> {
         let Settings { socket, mode, access, queues, mtu, offers, offloads, any_memory, holes } = settings;
-        // The first version had no offloads.
-        let by_default = if *offers == 1 { OffloadsKey::None } else { OffloadsKey::Segmentation };
-        let chosen = Chosen::new(&**site, *offloads, by_default);
+        let mut chosen = Chosen::new(&**site, *offloads);
+        if *offers == 1 && offloads.is_none() {
+            chosen = chosen.limited(Offloads::NONE, "the first version of what guests are offered has none");
+        }
         site.set_offloads(chosen.stats());
         // Lent buffers come back in another order than they were posted in.
         let withheld = if site.is_mapped() { features::IN_ORDER } else { 0 };

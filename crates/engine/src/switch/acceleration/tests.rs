@@ -31,7 +31,7 @@ fn virtio(name: &str) -> PortSpec {
 }
 
 fn other(name: &str) -> PortSpec {
-    PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 1 }))
+    PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 1, offloads: None }))
 }
 
 fn of_group(group: &str, port: PortSpec) -> PortSpec {

@@ -36,7 +36,9 @@ fn senders(layout: &Layout, to: QueueId) -> usize {
 
 #[test]
 fn queues_are_spread_evenly_around_those_that_are_named() {
-    let port = |name| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
+    let port = |name| {
+        PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2, offloads: None }))
+    };
     let pinned = WorkerSpec { queues: vec![PortQueues::one("b", 1)], ..WorkerSpec::default() };
     let spec = Spec {
         ports: vec![port("a"), port("b")],
@@ -54,7 +56,9 @@ fn queues_are_spread_evenly_around_those_that_are_named() {
 /// Two queues of a NIC are patched with two guests, the second with one queue of its guest.
 #[test]
 fn queues_of_a_port_are_patched_with_different_ports() {
-    let tap = |name: &str| PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2 }));
+    let tap = |name: &str| {
+        PortSpec::new(name, Driver::Tap(tap::Settings { interface: None, mtu: None, queues: 2, offloads: None }))
+    };
     let mapping = |queue, to| MappingSpec {
         from: PortQueues::one("wan", queue),
         to,

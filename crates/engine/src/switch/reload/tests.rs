@@ -377,7 +377,12 @@ fn a_port_that_is_opened_again_says_so_beside_other_changes() {
 #[test]
 fn an_interface_is_let_go_of_before_it_is_opened_again() {
     let spec = |mtu| {
-        let driver = Driver::Tap(tap::Settings { interface: Some("mrtap-reload".into()), mtu: Some(mtu), queues: 1 });
+        let driver = Driver::Tap(tap::Settings {
+            interface: Some("mrtap-reload".into()),
+            mtu: Some(mtu),
+            queues: 1,
+            offloads: None,
+        });
         Spec { ports: vec![PortSpec::new("tap", driver)], ..Spec::default() }
     };
     let switch = Switch::start(spec(1500)).unwrap_or_else(|error| panic!("this test needs CAP_NET_ADMIN: {error}"));

@@ -37,7 +37,7 @@ pub fn tap(name: &str, interface: &str) -> RawPort {
 
 /// Returns a port at an interface, by packet sockets.
 pub fn af_packet(name: &str, interface: &str) -> RawPort {
-    port(name, AfPacket { interface: interface.into() })
+    port(name, AfPacket { interface: interface.into(), ..AfPacket::default() })
 }
 
 /// Returns a port at an interface, by AF_XDP.

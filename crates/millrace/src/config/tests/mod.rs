@@ -92,7 +92,10 @@ fn every_driver_takes_its_options() {
         "#,
     );
     let drivers: Vec<&Driver> = config.spec.ports.iter().map(|port| &port.driver).collect();
-    assert_eq!(*drivers[0], Driver::Tap(tap::Settings { interface: Some("t0".into()), mtu: Some(9000), queues: 2 }));
+    assert_eq!(
+        *drivers[0],
+        Driver::Tap(tap::Settings { interface: Some("t0".into()), mtu: Some(9000), queues: 2, offloads: None })
+    );
     let (replay, record) = (Some("/etc/in.pcap".into()), Some("/etc/out.pcap".into()));
     assert_eq!(
         *drivers[1],
