@@ -17,7 +17,7 @@ use super::vlan::Vlan;
 use crate::error::{Error, Result};
 use crate::link::Link;
 use packet::header_len::{ETHERNET, VLAN_TAG};
-use packet::offload::{Offload, Offloads, Refused, header};
+use packet::offload::{Offload, Offloads, header};
 use packet::{MAX_FRAME, MappedMemory};
 
 /// A receive ring on an interface: it receives every frame that arrives, for any address, and none that leaves.
@@ -74,7 +74,7 @@ pub struct RxFrame<'a> {
     wire_len: u32,
     status: u32,
     vlan: Vlan,
-    left: Result<Offload, Refused>,
+    left: Offload,
 }
 
 /// The kernel's counts for a period.
@@ -287,7 +287,7 @@ impl PacketRx {
         let length = header.tp_snaplen as usize;
         let start = offset + usize::from(header.tp_mac);
         let at: *mut u8 = self.ring.at(start, length);
-        let mut left = Ok(Offload::NONE);
+        let mut left = Offload::NONE;
         if header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
             let asked: *const [u8; header::LEN] = self.ring.at(start - header::LEN, header::LEN);
             // SAFETY: with PACKET_VNET_HDR that header lies right before the frame, inside the block. The kernel writes
@@ -355,11 +355,8 @@ impl<'a> RxFrame<'a> {
         self.bytes
     }
 
-    /// Returns the work that its sender left to others, of those allowed, as it is without the VLAN tag that was removed.
-    ///
-    /// # Errors
-    /// If what the kernel says is not work on such a frame.
-    pub const fn offload(&self) -> Result<Offload, Refused> {
+    /// Returns the work that its sender left to others, of that allowed, as it is without the VLAN tag that was removed.
+    pub const fn offload(&self) -> Offload {
         self.left
     }
 

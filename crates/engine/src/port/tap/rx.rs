@@ -129,11 +129,13 @@ impl LifeCycle for TapReceive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::port::TxQueue;
+    use crate::port::af_packet::PacketTransmit;
     use crate::port::frames::to_vec;
     use netdev::{Links, PacketTx, Tap, TxConfig};
     use nix::sched::{CloneFlags, unshare};
-    use packet::offload::Offloads;
-    use packet::{BurstStorage, LeasedFrames};
+    use packet::offload::{Cut, Message, Offloads};
+    use packet::{BurstStorage, LeasedFrames, Segment};
     use std::time::{Duration, Instant};
 
     /// Reads bursts of one frame until all buffers are held, and gives them back in another order: no frame changes before.
@@ -191,5 +193,48 @@ mod tests {
         }
         half.share(false);
         assert_eq!(half.buffers(), MAX_BURST);
+    }
+
+    /// Messages of the longest kind come whole with their description, as many in a burst as have 64 KB together.
+    #[test]
+    fn long_messages_share_the_room_of_a_burst() {
+        // In a network namespace of this thread.
+        unshare(CloneFlags::CLONE_NEWNET).expect("this test needs to run as root");
+        let queue = Arc::new(Tap::open("tap0", 1, Offloads::ALL).unwrap().remove(0));
+        let links = Links::open().unwrap();
+        let link = links.bring_up(&links.get("tap0").unwrap()).unwrap();
+        let sender = PacketTransmit::new(PacketTx::open(&link, &TxConfig::of(Offloads::ALL)).unwrap());
+        let drops = Arc::<Drops>::default();
+        let half = TapReceive::new(queue, drops.clone());
+        let mut frame =
+            [&[2; 12][..], &[8, 0, 0x45, 0], &30_040u16.to_be_bytes(), &[0, 1, 0x40, 0, 64, 6, 0, 0]].concat();
+        frame.extend([10, 9, 0, 1, 10, 9, 0, 2, 0, 80, 0x30, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0x50, 0x10, 2, 0]);
+        frame.resize(14 + 30_040, 7);
+        let cut = Cut { message: Message::Tcp4, size: 1000, start: 34, header: 20, ecn: false };
+        let left = Offload::cut(cut).unwrap();
+        let count = 7;
+        let (mut storage, mut bursts) = (Box::<BurstStorage>::default(), Vec::new());
+        let mut burst = storage.start();
+        (0..count).for_each(|_| {
+            burst.push(Segment::from(&frame[..]));
+            burst.leave(left);
+        });
+        assert_eq!(sender.transmit(burst.frames()).frames as usize, count);
+        let end = Instant::now() + Duration::from_secs(60);
+        while bursts.iter().sum::<usize>() < count {
+            assert!(Instant::now() < end, "no frame came");
+            let mut burst = storage.start();
+            half.receive(&mut burst);
+            // The kernel itself sends to a new interface, too.
+            burst.retain(|_, other| other.len() as usize == frame.len());
+            for got in burst.frames().as_slice() {
+                assert_eq!(got.offload(), left);
+                assert!(to_vec(&burst.frames(), got) == frame, "another frame");
+            }
+            bursts.push(burst.len());
+            half.recycle();
+        }
+        assert!(bursts.iter().all(|frames| *frames <= 3), "bursts of {bursts:?}");
+        assert!(drops.named().is_empty());
     }
 }

@@ -79,7 +79,7 @@ proptest! {
 #[test]
 fn the_longest_message_is_cut_as_the_sender_asks_and_not_by_any_mtu() {
     let sample = Sample::of(Message::Tcp4, false);
-    let payload = payload(65_535 - 20 - 32);
+    let payload = payload(if cfg!(miri) { 1000 } else { 65_535 - 20 - 32 });
     for size in [MIN_SEGMENT, 1448, 9000, u16::MAX] {
         let segments = cut(&sample.unfinished(&payload), &[], sample.cut(size, false)).unwrap();
         assert_eq!(segments.len(), payload.len().div_ceil(size.into()));
