@@ -4,7 +4,8 @@
 use arbitrary::Arbitrary;
 use packet::checksum::{self, Sum};
 use packet::offload::header::{read, write};
-use packet::offload::{Cut, MAX_HEADERS, Offload, Offloads, Segmenter, Work};
+use packet::offload::{Cut, Offload, Offloads, Work};
+use packet::segmenter::{MAX_HEADERS, Segmenter};
 use packet::{Cursor, HEAD, Segment, unfinished};
 
 /// A frame and its description.

@@ -13,7 +13,8 @@ use std::time::Duration;
 use common::{Netns, wait_for};
 use netdev::{Links, PacketRx, PacketTx, PushError, RawSegment, RxConfig, Tap, TapQueue, TapWrite, TxConfig};
 use packet::checksum::{self, Sum};
-use packet::offload::{Cut, MAX_HEADERS, Message, Offload, Offloads, Segmenter, Work, header};
+use packet::offload::{Cut, Message, Offload, Offloads, Work, header};
+use packet::segmenter::{MAX_HEADERS, Segmenter};
 use packet::{Cursor, HEAD, MAX_FRAME, Segment, unfinished};
 
 const MTU: usize = 1500;

@@ -7,6 +7,7 @@
 //! - [`Buffers`]: memory of this process for frames that do not come from a ring;
 //! - [`MacAddr`]: a MAC address;
 //! - [`offload`]: work on a frame that its sender left to others;
+//! - [`segmenter`]: such a message cut into frames;
 //! - [`checksum`]: the Internet checksum, computed over parts or updated after a change;
 //! - [`unfinished`]: checksums that a sender left to hardware;
 //! - [`ethertype`], [`ip_protocol`] and [`header_len`]: numbers of the standards.
@@ -27,6 +28,7 @@ pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
 pub mod offload;
+pub mod segmenter;
 mod transport;
 pub mod unfinished;
 

@@ -5,7 +5,8 @@
 
 use crate::port::Sent;
 use packet::checksum::Sum;
-use packet::offload::{Cut, MAX_HEADERS, Offloads, Segmenter, Work};
+use packet::offload::{Cut, Offloads, Work};
+use packet::segmenter::{MAX_HEADERS, Segmenter};
 use packet::{BurstStorage, Cursor, Frame, Frames, MAX_BURST, Origin, Segment, unfinished};
 use std::cell::RefCell;
 use std::iter::once;

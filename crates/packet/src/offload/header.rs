@@ -23,7 +23,7 @@ const GSO_ECN: u8 = 0x80;
 const SCTP_FIELD: u16 = 8;
 
 /// Returns the offset of the checksum in the transport header.
-pub(super) const fn field(message: Message) -> u8 {
+pub(crate) const fn field(message: Message) -> u8 {
     match message {
         Message::Tcp4 | Message::Tcp6 => 16,
         Message::Udp => 6,

@@ -9,10 +9,10 @@ const TCP: u8 = 20;
 const UDP: u8 = crate::header_len::UDP as u8;
 
 /// A TCP or UDP packet that is no fragment, with its headers.
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Where the IP header begins.
-    pub(super) ip: usize,
-    pub(super) transport: Transport,
+    pub(crate) ip: usize,
+    pub(crate) transport: Transport,
     message: Message,
     /// Length of the transport header in bytes.
     header: u8,
@@ -20,7 +20,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Finds it in a frame of `len` bytes, of which these are the first.
-    pub(super) fn find(head: &[u8], len: u32) -> Result<Found, Refused> {
+    pub(crate) fn find(head: &[u8], len: u32) -> Result<Found, Refused> {
         Found::parse(head, len).ok_or(Refused::Headers)
     }
 
@@ -41,18 +41,18 @@ impl Found {
     }
 
     /// Returns the bytes behind the headers.
-    pub(super) fn payload(&self) -> usize {
+    pub(crate) fn payload(&self) -> usize {
         self.transport.len - usize::from(self.header)
     }
 
     /// Returns this message cut so.
-    pub(super) fn cut(&self, size: u16, ecn: bool) -> Result<Cut, Refused> {
+    pub(crate) fn cut(&self, size: u16, ecn: bool) -> Result<Cut, Refused> {
         let start = u8::try_from(self.transport.start).map_err(|_| Refused::Headers)?;
         Ok(Cut { message: self.message, size, start, header: self.header, ecn })
     }
 
     /// Checks that the packet ends where the frame does, of `len` bytes: else the rest would be cut, too.
-    pub(super) fn fills(&self, len: u32) -> Result<(), Refused> {
+    pub(crate) fn fills(&self, len: u32) -> Result<(), Refused> {
         if self.transport.start + self.transport.len == len as usize { Ok(()) } else { Err(Refused::Length) }
     }
 }

@@ -3,17 +3,15 @@
 //! A sender may leave the transport checksum to its device, and the division of a long TCP or UDP message into segments
 //! (virtio 1.2 §5.1.6.2; `CHECKSUM_PARTIAL` and GSO in Linux). Who receives such a frame needs the description; nobody else may.
 //! A description is four bytes, checked when it is made, and travels with its frame ([`crate::Frame::offload`]). The headers of virtio
-//! and of the kernel are read and written by [`header`]. A message for a receiver that cannot cut is cut by [`Segmenter`].
+//! and of the kernel are read and written by [`header`]. A message for a receiver that cannot cut is cut by [`crate::segmenter`].
 
 pub mod header;
-mod message;
+pub(crate) mod message;
 mod refused;
 #[cfg(test)]
-mod sample;
-mod segmenter;
+pub(crate) mod sample;
 
 pub use refused::Refused;
-pub use segmenter::{MAX_HEADERS, Segmenter};
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 

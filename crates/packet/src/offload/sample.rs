@@ -4,29 +4,29 @@ use super::{Cut, Message};
 use proptest::prelude::*;
 
 /// Flags of TCP.
-pub(super) const FIN: u8 = 1;
-pub(super) const ACK: u8 = 16;
-pub(super) const PSH: u8 = 8;
-pub(super) const CWR: u8 = 128;
+pub(crate) const FIN: u8 = 1;
+pub(crate) const ACK: u8 = 16;
+pub(crate) const PSH: u8 = 8;
+pub(crate) const CWR: u8 = 128;
 
 /// What a message's headers say.
 #[derive(Clone, Debug)]
-pub(super) struct Sample {
-    pub(super) message: Message,
-    pub(super) is_version_6: bool,
-    pub(super) tags: usize,
+pub(crate) struct Sample {
+    pub(crate) message: Message,
+    pub(crate) is_version_6: bool,
+    pub(crate) tags: usize,
     /// Whether there is an IP option, or a hop-by-hop header.
-    pub(super) with_options: bool,
+    pub(crate) with_options: bool,
     /// Words of options in the TCP header.
-    pub(super) tcp_options: usize,
-    pub(super) id: u16,
-    pub(super) sequence: u32,
-    pub(super) flags: u8,
+    pub(crate) tcp_options: usize,
+    pub(crate) id: u16,
+    pub(crate) sequence: u32,
+    pub(crate) flags: u8,
 }
 
 impl Sample {
     /// Returns a plain message.
-    pub(super) fn of(message: Message, is_version_6: bool) -> Sample {
+    pub(crate) fn of(message: Message, is_version_6: bool) -> Sample {
         Sample {
             message,
             is_version_6,
@@ -40,7 +40,7 @@ impl Sample {
     }
 
     /// Returns any message.
-    pub(super) fn any() -> impl Strategy<Value = Sample> {
+    pub(crate) fn any() -> impl Strategy<Value = Sample> {
         let message = prop::sample::select(vec![Message::Tcp4, Message::Tcp6, Message::Udp]);
         let options = (0..3usize, any::<bool>(), 0..=10usize);
         (message, any::<bool>(), options, any::<u16>(), any::<u32>(), any::<u8>()).prop_map(
@@ -58,7 +58,7 @@ impl Sample {
     }
 
     /// Returns the description of its division into segments of this size.
-    pub(super) fn cut(&self, size: u16, ecn: bool) -> Cut {
+    pub(crate) fn cut(&self, size: u16, ecn: bool) -> Cut {
         let ip = match (self.is_version_6, self.with_options) {
             (false, false) => 20,
             (false, true) => 24,
@@ -70,12 +70,12 @@ impl Sample {
     }
 
     /// Returns the message: its transport checksum is the sum of the pseudo-header.
-    pub(super) fn unfinished(&self, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn unfinished(&self, payload: &[u8]) -> Vec<u8> {
         self.frame(self.id, self.sequence, self.flags, payload, false)
     }
 
     /// Returns the frames that the message is to become.
-    pub(super) fn segments(&self, payload: &[u8], size: usize, ecn: bool) -> Vec<Vec<u8>> {
+    pub(crate) fn segments(&self, payload: &[u8], size: usize, ecn: bool) -> Vec<Vec<u8>> {
         let chunks: Vec<&[u8]> = payload.chunks(size).collect();
         let segment = |(index, chunk): (usize, &&[u8])| {
             let mut flags = self.flags;
@@ -162,7 +162,7 @@ impl Sample {
 }
 
 /// RFC 1071, Section 4.1, taken literally.
-pub(super) fn naive(bytes: &[u8]) -> u16 {
+pub(crate) fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {
         sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));

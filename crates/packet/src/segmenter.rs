@@ -1,11 +1,11 @@
 //! Segmentation: a message becomes frames of its own, each complete, as its sender's device would have sent them.
 
-use super::header::field;
-use super::message::Found;
-use super::{Cut, Message, Refused};
 use crate::checksum::{self, Sum, never_zero};
 use crate::frame::Segment;
 use crate::header_len::{IPV4, IPV6, UDP};
+use crate::offload::header::field;
+use crate::offload::message::Found;
+use crate::offload::{Cut, Message, Refused};
 use std::ops::Range;
 
 /// Maximum length of the headers of a segment, in bytes: those that a [`Cut`] can name.

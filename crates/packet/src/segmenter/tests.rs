@@ -1,5 +1,6 @@
 use crate::offload::sample::{ACK, CWR, FIN, PSH, Sample, naive};
-use crate::offload::{Cut, MAX_HEADERS, MIN_SEGMENT, Message, Refused, Segmenter};
+use crate::offload::{Cut, MIN_SEGMENT, Message, Refused};
+use crate::segmenter::{MAX_HEADERS, Segmenter};
 use crate::{Cursor, Segment, checksum::Sum};
 use proptest::prelude::*;
 
