@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Events that are kept, together with the actions in them.
-const KEPT: usize = 4096;
+const KEPT: usize = 1024;
 
 /// Followers at a time.
 const MOST_FOLLOWERS: usize = 32;

@@ -70,7 +70,7 @@ fn oddities() -> Vec<Vec<u8>> {
         ipv6(60),
         ipv6(9014),
         ipv6(8964),
-        ipv6(65_535),
+        ipv6(65_557),
         frame([b, a], 0x0800, &[], 14),
         frame([b, a], 0x8100, &[], 14),
         tagged(4095, &frame([b, a], 0x0800, &[2], 60)),
@@ -80,7 +80,7 @@ fn oddities() -> Vec<Vec<u8>> {
         // Not for bridges, too short, too long, and to its own sender.
         frame([[1, 0x80, 0xc2, 0, 0, 0x0e], a], 0x88cc, &[], 60),
         frame([b, a], 0x0800, &[], 13),
-        ipv6(65_536),
+        ipv6(65_558),
         frame([a, a], 0x0800, &[4], 60),
     ]
 }
@@ -155,9 +155,9 @@ fn every_frame_comes_out_of_every_path_that_can_carry_it() {
         ("patch", json!({ "runt": 1, "too-long": 1 })),
         ("bridge", json!({ "hairpin": 1, "reserved": 1, "runt": 1, "too-long": 1 })),
         ("flows", json!({ "runt": 1, "too-long": 1 })),
-        // Of 9014, 65535 and 65536 bytes.
+        // Of 9014, 65557 and 65558 bytes.
         ("vxlan", json!({ "runt": 1, "too-long": 3 })),
-        // With a tag, 65535 bytes are too long.
+        // With a tag, 65557 bytes are too long.
         ("aggregation", json!({ "runt": 1, "too-long": 2 })),
     ];
     let paths = report["paths"].as_array().unwrap();

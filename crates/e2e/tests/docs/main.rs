@@ -152,6 +152,7 @@ pages! {
     sharing: "docs/sharing.md",
     simulation: "docs/simulation.md",
     openflow: "docs/openflow.md",
+    offloads: "docs/offloads.md",
     papers: "docs/papers.md",
     performance: "docs/performance.md",
     proxy: "docs/proxy.md",

@@ -194,15 +194,6 @@ impl Ovs {
         Ok(cycles)
     }
 
-    /// Returns the cycles of an iteration of the forwarding thread, with frames or without, since the last call of this or of
-    /// [`Ovs::take_cycles`].
-    pub fn take_iteration_cycles(&mut self) -> Result<Option<f64>> {
-        let call = |method| self.control.call(method, &[]).map_err(Error::io("asking Open vSwitch for its counters"));
-        let cycles = output::iteration_cycles(&call("dpif-netdev/pmd-perf-show")?);
-        call("dpif-netdev/pmd-stats-clear")?;
-        Ok(cycles)
-    }
-
     /// Returns a command that runs `ovs-vsctl`: it changes the database, and waits until the switch is as the database says.
     pub fn settings(&self) -> Command {
         let mut command = Command::new("ovs-vsctl");

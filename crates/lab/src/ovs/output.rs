@@ -17,15 +17,6 @@ pub(super) fn cycles(text: &str) -> Option<f64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Returns the cycles of an iteration of the forwarding thread.
-pub(super) fn iteration_cycles(text: &str) -> Option<f64> {
-    let number = |name: &str| {
-        let line = text.lines().find_map(|line| line.trim().trim_start_matches("- ").strip_prefix(name))?;
-        line.split_ascii_whitespace().next()?.parse::<f64>().ok()
-    };
-    Some(number("Used TSC cycles:")? / number("Iterations:").filter(|&iterations| iterations > 0.0)?)
-}
-
 /// Reports whether `ports` ports have links, in the output of `ovs-ofctl show`. The bridge's own port is not counted.
 pub(super) fn have_links(text: &str, ports: usize) -> bool {
     let mut linked = 0;
@@ -55,12 +46,6 @@ mod tests {
 main thread:
   packets received: 0";
         assert_eq!((cycles(text), cycles("main thread:")), (Some(179.58), None));
-        let text = "pmd thread numa_id 0 core_id 1:
-
-  Iterations:              500  (0.11 us/it)
-  - Used TSC cycles:    115000  (100.1 % of total cycles)
-  - idle iterations:       500  (100.0 % of used cycles)";
-        assert_eq!((iteration_cycles(text), iteration_cycles("  Iterations: 0")), (Some(230.0), None));
         let log = ["T|00005|dpdk|INFO|Using DPDK 22.11.11", "T|00081|bridge|INFO|ovs-vswitchd (Open vSwitch) 3.1.0"];
         let log = log.map(str::to_owned);
         assert_eq!(version(&log).as_deref(), Some("Open vSwitch 3.1.0, DPDK 22.11.11"));

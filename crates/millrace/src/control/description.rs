@@ -91,7 +91,7 @@ in one line. The names of events and of their fields stay the same; later versio
 
 - **Numbers.** `seq` counts the events. A client that comes back asks for those `since` the last one that it has seen. The numbers of a switch that was
   started again are greater, and such a client gets all of its events, from `started` on.
-- **Losses.** The switch keeps the last 4096 events (actions in an event count as events, too). A client that reads more slowly than they come holds
+- **Losses.** The switch keeps the last 1024 events (actions in an event count as events, too). A client that reads more slowly than they come holds
   up nobody: it misses some, and `lost` tells it how many. One that does not read at all is disconnected after an hour. 32 clients can follow at a
   time.
 - **Ports that change all the time** have eight events a second at most, and the last one has the state that the port is in then: no guest can

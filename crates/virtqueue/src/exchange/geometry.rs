@@ -25,11 +25,14 @@ pub struct Geometry {
     inverse: u64,
 }
 
+/// Longest frame that a buffer of a group may be for, in bytes: longer ones are only messages that others have to cut, which are copied.
+const LONGEST: u32 = 65_535;
+
 impl Geometry {
     /// Returns the geometry of `count` buffers, each with room for a frame of `size` bytes. `None` if there are no buffers or
-    /// more than [`MAX_BUFFERS`], or if a frame is longer than [`packet::MAX_FRAME`].
+    /// more than [`MAX_BUFFERS`], or if a frame is longer than 65,535 bytes.
     pub fn new(count: u16, size: u32) -> Option<Geometry> {
-        if !(1..=MAX_BUFFERS).contains(&count) || size > packet::MAX_FRAME {
+        if !(1..=MAX_BUFFERS).contains(&count) || size > LONGEST {
             return None;
         }
         let lines = (u64::from(HEADROOM + size).div_ceil(LINE) + 1) | 1;

@@ -93,9 +93,9 @@ mod tests {
 
         let cut = whole[..whole.len() - 1].to_vec();
         let (survey, frames) = Survey::with_frames(Reader::new(Cursor::new(cut)).unwrap()).unwrap();
-        let cut = Cut { offset: (whole.len() - 65_552) as u64, bytes: 65_551 };
+        let cut = Cut { offset: (whole.len() - 65_574) as u64, bytes: 65_573 };
         assert_eq!((survey, frames.len()), (Survey { frames: 4, snapped: 1, unfit: 2, cut: Some(cut) }, 4));
-        assert!(survey.remarks()[2].contains("its last 65551 bytes, from offset"), "{:?}", survey.remarks());
+        assert!(survey.remarks()[2].contains("its last 65573 bytes, from offset"), "{:?}", survey.remarks());
         assert!(Survey::of(Reader::new(Cursor::new(file(&[60]))).unwrap()).unwrap().remarks().is_empty());
     }
 }
