@@ -29,7 +29,7 @@ pub enum Dropped {
     Short,
     /// The frame is longer than [`packet::MAX_FRAME`].
     TooLong,
-    /// The virtio header leaves work that it must not leave ([`packet::offload::header::Refused`]).
+    /// The virtio header leaves work that it must not leave ([`packet::offload::Refused`]).
     BadOffload,
 }
 

@@ -35,7 +35,7 @@ fn tcpdump(path: &Path) -> u64 {
 fn skipped_packets_are_counted_and_reported() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("in.pcap");
-    let mut bytes = packets(&[60, 61, 13, 14, 65_536, 0, 1514]);
+    let mut bytes = packets(&[60, 61, 13, 14, 65_558, 0, 1514]);
     bytes.truncate(bytes.len() - 100);
     fs::write(&path, &bytes).unwrap();
     let cut =
