@@ -112,9 +112,9 @@ type FollowOptions struct {
 
 // Follower gets the events of a switch.
 type Follower struct {
-	// Events is closed when the context has ended, or the connection. Whoever
-	// does not read from it loses events, and gets one of the name Lost with
-	// their number.
+	// Events is closed when the context has ended, or the connection. A program
+	// that does not read from it loses events, and gets one of the name Lost
+	// with their number.
 	Events <-chan Event
 	// Since is the number of the newest event when this began: FollowOptions
 	// take it, or that of the last event, to go on.

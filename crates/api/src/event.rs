@@ -14,12 +14,12 @@ pub struct Event {
     pub seq: u64,
     /// Time, in seconds since the beginning of 1970 (UTC).
     pub time: f64,
-    /// What has happened.
+    /// The kind of event, with its details.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What has happened.
+/// Kinds of events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "event", rename_all = "kebab-case")]

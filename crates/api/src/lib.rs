@@ -1,4 +1,4 @@
-//! What a switch and its clients say to each other at the control socket: calls ([`request`]), their results, errors ([`code`]) and
+//! Messages of a switch and its clients at the control socket: calls ([`request`]), their results, errors ([`code`]) and
 //! events ([`event`]).
 //!
 //! The switch makes its answers of these types, and clients read them, so that neither has a form of its own. All are JSON by

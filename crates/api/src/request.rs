@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub trait Request: Serialize + DeserializeOwned {
     /// Name of the method.
     const METHOD: &'static str;
-    /// What it is for.
+    /// Its purpose, in a sentence.
     const ABOUT: &'static str;
     /// Reasons for which the switch may refuse it.
     const ERRORS: &'static [Code];

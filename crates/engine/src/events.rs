@@ -1,8 +1,8 @@
-//! The log of events. The newest ones are kept, and any number of followers read them, each at its own pace: who is too slow
-//! misses some, and is told how many.
+//! The log of events. The newest ones are kept, and any number of followers read them, each at its own pace: a follower that is
+//! too slow misses some, and is told how many.
 //!
-//! All of this runs on control threads. Whoever tells of an event waits for nobody: the lock is held for moments only, and
-//! followers take copies.
+//! All of this runs on control threads. A thread that adds an event waits for no follower: the lock is held for moments only,
+//! and followers take copies.
 
 use api::event::{Event, EventKind};
 use handover::EventNotifier;

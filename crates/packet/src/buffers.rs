@@ -60,7 +60,7 @@ impl Buffers {
             Some(len) if self.is_packed => len.next_multiple_of(PACKED).min(self.room),
             Some(_) => self.room,
         };
-        // What a nested call got stays.
+        // A nested call keeps the buffer that it got.
         if self.lent.get() == end {
             self.lent.set(at + taken);
         }

@@ -20,7 +20,7 @@ fn followers_hear_of_guests_and_of_addresses() {
     let millrace = home.start((vhost_user("a"), vhost_user("b"), bridge("br0", ["a", "b"])));
     let client = Client::connect(&millrace.files().control).unwrap();
     let mut events = client.follow(&EventsFollow { learned: true, ..EventsFollow::default() }).unwrap();
-    // What else happens does not matter.
+    // Other events do not matter.
     let mut wait = |what: &str, is_wanted: &dyn Fn(&EventKind) -> bool| loop {
         let event = events.next_within(SOON).unwrap().unwrap_or_else(|| panic!("no event: {what}"));
         assert!(!matches!(event.kind, EventKind::Lost { .. }), "{event:?}");

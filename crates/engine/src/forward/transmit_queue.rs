@@ -100,14 +100,7 @@ impl TransmitQueue {
 
     #[inline(always)]
     fn count(&self, sent: Sent) -> Sent {
-        if sent.frames > 0 {
-            self.counters.sent.packets.add(sent.frames.into());
-            self.counters.sent.bytes.add(sent.bytes);
-        }
-        if sent.passed_on | sent.completed != 0 {
-            self.counters.sent.offloaded.add(sent.passed_on.into());
-            self.counters.completed.add(sent.completed.into());
-        }
+        sent.count(&self.counters);
         sent
     }
 

@@ -114,6 +114,7 @@ pub(crate) use kind::{Opened, PortControl};
 pub use session_fault::{Ending, SessionFault};
 pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 
+use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use packet::offload::Offloads;
 use packet::{Burst, BurstStorage, Frames, Judged};
@@ -289,6 +290,19 @@ impl Sent {
     /// Returns an outcome in which no frame was sent, for one reason.
     pub fn none(reason: Reason) -> Sent {
         Sent { rest: Some(reason), ..Sent::default() }
+    }
+
+    /// Counts what was sent.
+    #[inline(always)]
+    pub(crate) fn count(&self, counters: &QueueCounters) {
+        if self.frames > 0 {
+            counters.sent.packets.add(self.frames.into());
+            counters.sent.bytes.add(self.bytes);
+        }
+        if self.passed_on | self.completed != 0 {
+            counters.sent.offloaded.add(self.passed_on.into());
+            counters.completed.add(self.completed.into());
+        }
     }
 
     /// Counts the drops among `wanted` frames.

@@ -18,7 +18,7 @@ pub(crate) struct Completer(RefCell<Box<Room>>);
 /// Room for a burst.
 struct Room {
     storage: BurstStorage,
-    /// What replaces bytes of each frame: a checksum, or headers.
+    /// For each frame, the bytes in place of others: a checksum, or headers.
     parts: [[u8; MAX_HEADERS]; MAX_BURST],
 }
 
@@ -31,13 +31,8 @@ impl Default for Room {
 impl Completer {
     /// Passes frames to `send`, in order, so that a receiver that `can` do so much needs to do no more. Returns what became of these
     /// frames: a message that was cut counts as one, and as sent if all of its segments were.
-    #[inline(always)]
     pub(crate) fn complete(&self, frames: Frames<'_>, can: Offloads, mut send: impl FnMut(Frames<'_>) -> Sent) -> Sent {
-        if can.has(frames.offloads()) { send(frames) } else { self.complete_some(frames, can, &mut send) }
-    }
-
-    #[inline(never)]
-    fn complete_some(&self, frames: Frames<'_>, can: Offloads, send: &mut dyn FnMut(Frames<'_>) -> Sent) -> Sent {
+        let send: &mut dyn FnMut(Frames<'_>) -> Sent = &mut send;
         let mut room = self.0.borrow_mut();
         let mut sent = Sent::default();
         let mut left = frames.as_slice();

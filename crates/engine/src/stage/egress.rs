@@ -42,7 +42,7 @@ impl Outgoing<'_, '_> {
             Outgoing::Frames(frames) => *frames,
             Outgoing::Judged(judged, _) => judged.frames(),
         };
-        frames.as_slice().iter().filter(|frame| !frame.offload().is_none()).count() as u32
+        frames.left() as u32
     }
 
     /// Passes the frames to `send` as they are sent.
@@ -82,7 +82,7 @@ pub(crate) struct Egress {
     pub(crate) half: Box<dyn TxQueue>,
     pub(super) stages: List<dyn EgressStage>,
     /// Made when the first frame comes that is to be completed: few ports ever get one.
-    completer: OnceCell<Box<Completer>>,
+    completer: OnceCell<Completer>,
 }
 
 impl Egress {
@@ -112,7 +112,7 @@ impl Egress {
             let sent = self.send(frames, more, watch);
             return Sent { passed_on: left.min(sent.frames), ..sent };
         }
-        let completer = self.completer.get_or_init(Box::default);
+        let completer = self.completer.get_or_init(Completer::default);
         frames.put_together(|frames| {
             completer.complete(frames, takes, |frames| self.send(Outgoing::Frames(frames), more, watch))
         })

@@ -42,9 +42,8 @@ impl Probe {
         let sent = match shared.lock() {
             Ok(egress) => egress.as_ref().map_or(Sent::none(Reason::Down), |egress| {
                 let sent = egress.transmit(Outgoing::Frames(frames), false, watch);
+                sent.count(counters);
                 if sent.frames > 0 {
-                    counters.sent.packets.add(sent.frames.into());
-                    counters.sent.bytes.add(sent.bytes);
                     // The queue is not one of the worker's outputs, which the end of its round notifies.
                     ordering::before_asking();
                     egress.half.notify();

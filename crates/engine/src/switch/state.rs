@@ -38,8 +38,8 @@ impl PortState {
     }
 }
 
-/// What followers of the events know of a port. Changes are told at once, unless the port changes all the time: then it is told
-/// of at intervals, in the state that it has then. So a guest cannot push others' events out of the log.
+/// The state of a port as the log of events has it. A change is logged at once, unless the port changes all the time: then its present
+/// state is logged at intervals. So a guest cannot push others' events out of the log.
 pub(super) struct Told {
     events: Arc<Events>,
     /// Whether the port is up; `None` if nothing was told of it yet.

@@ -41,6 +41,6 @@ fn print(event: &Event, json: bool, out: &mut dyn Write) -> io::Result<()> {
         let time = UNIX_EPOCH + Duration::try_from_secs_f64(event.time).unwrap_or_default();
         writeln!(out, "{}  {}", humantime::format_rfc3339_millis(time), event.kind)?;
     }
-    // Whoever reads it wants each one at once.
+    // A program that reads the output gets each event at once.
     out.flush()
 }

@@ -108,7 +108,7 @@ fn events_are_listed_and_followed() {
     followed.child.wait().unwrap();
 }
 
-/// What happens between the two calls is not missed.
+/// The client gets the events between its two calls, too.
 #[test]
 fn a_client_that_lists_and_follows_misses_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -91,6 +91,11 @@ impl<'b> Frames<'b> {
         self.offloads
     }
 
+    /// Returns the number of frames that leave work to their receiver.
+    pub fn left(&self) -> usize {
+        self.frames.iter().filter(|frame| !frame.offload.is_none()).count()
+    }
+
     /// Returns other frames with the same segments: a selection in an order of the caller's choice.
     #[inline(always)]
     pub fn select(&self, frames: &'b [Frame<'b>]) -> Frames<'b> {

@@ -15,7 +15,7 @@ pub use refused::Refused;
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
-/// Shortest and longest segments of a message, in bytes of payload: a shorter one would cost more in headers than it carries.
+/// Shortest segments that a message is cut into, in bytes of payload: shorter ones would cost more in headers than they carry.
 pub const MIN_SEGMENT: u16 = 32;
 
 /// Kinds of work, as a set: what a frame needs, or a receiver can do.

@@ -41,7 +41,7 @@ pub(crate) struct FlowPlan {
     clock: Cycles,
     lookups: RefCell<Lookups>,
     /// Made when the first frame comes that leaves work.
-    completer: OnceCell<Box<Completer>>,
+    completer: OnceCell<Completer>,
     /// Storage for a packet of a controller.
     injected: RefCell<Box<BurstStorage>>,
 }
@@ -128,14 +128,12 @@ impl FlowPlan {
     /// Forwards frames of which some leave work. Flows may change what that depends on, so that it is done first.
     #[cold]
     fn forward_left(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
-        let completer = self.completer.get_or_init(Box::default);
+        let completer = self.completer.get_or_init(Completer::default);
         let done = completer.complete(arrival.frames, Offloads::NONE, |frames| {
             self.forward_complete(bridge, Arrival { frames, ..arrival }, scratch);
             Sent { frames: frames.len() as u32, ..Sent::default() }
         });
-        if done.bad_offload > 0 {
-            arrival.drops.add(Reason::BadOffload, done.bad_offload.into());
-        }
+        done.count_drops(arrival.frames.len(), arrival.drops);
     }
 
     #[inline(always)]

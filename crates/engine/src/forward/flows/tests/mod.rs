@@ -17,7 +17,8 @@ use ::openflow::{
     PortConfig, Program, Rule, Rules, Slot, Tally, To, TokenBucket, WantedPackets,
 };
 use handover::{EventNotifier, Punt};
-use packet::{BurstStorage, Segment};
+use packet::offload::{Cut, Message, Offload};
+use packet::{BurstStorage, MAX_SEGMENTS, Segment, unfinished};
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -443,6 +444,32 @@ fn normal_learns_and_forwards_changed_frames() {
     let mut answer = udp(3, 60);
     answer[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
     assert_eq!(rig.send(0, std::slice::from_ref(&answer), 60)[2], [answer]);
+}
+
+/// Each frame that is not sent has a reason.
+#[test]
+fn frames_are_complete_before_they_meet_flows() {
+    let mut rig = Rig::new(false);
+    rig.set(&[(1, Match::any(), &[output(2)])]);
+    let (checksum, frame) = (Offload::checksum(34, 6), udp(1, 60));
+    let mut finished = frame.clone();
+    unfinished::as_asked([Segment::from(&frame[..])].into_iter(), 34, 6).unwrap().apply(&mut finished);
+    let tcp = Cut { message: Message::Tcp4, size: 100, start: 34, header: 20, ecn: false };
+    let rest = [0; MAX_SEGMENTS];
+    let mut storage = Box::<BurstStorage>::default();
+    let mut burst = storage.start();
+    for left in [checksum, Offload::cut(tcp).unwrap()] {
+        burst.push(Segment::from(&frame[..]));
+        burst.leave(left);
+    }
+    // With the checksum in a piece of its own, it is in more pieces than a burst takes.
+    assert!(burst.push_segments([&frame[..]].into_iter().chain(rest.chunks(1)).map(Segment::from)));
+    burst.leave(checksum);
+    let arrival =
+        Arrival { frames: burst.frames(), from: 0, queue: 0, now: 0, outputs: &rig.outputs, drops: &rig.drops };
+    rig.plan.forward(arrival, &mut rig.scratch);
+    assert_eq!(rig.taken()[1], [finished]);
+    assert_eq!(rig.drops.named(), [("bad-offload".to_owned(), 1), ("too-long".to_owned(), 1)].into());
 }
 
 /// The guest changes the frame as soon as the first output gets it.
