@@ -4,7 +4,6 @@ use std::fs;
 use std::marker::PhantomData;
 
 use nix::errno::Errno;
-use nix::libc::PTRACE_SYSCALL_INFO_ENTRY;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -20,6 +19,8 @@ pub struct Halt {
     process: u32,
     /// A signal that arrived as the thread stopped. It is delivered when the thread continues.
     signal: Option<Signal>,
+    /// It stopped before a system call that it has not made yet.
+    is_before_call: bool,
     /// ptrace(2) ties the thread to the one that stopped it, so this stays there.
     _here: PhantomData<*const ()>,
 }
@@ -37,7 +38,7 @@ impl Halt {
         // Stops at system calls differ from all others (ptrace(2), "Syscall-stops").
         ptrace::seize(thread, Options::PTRACE_O_TRACESYSGOOD).map_err(failed("PTRACE_SEIZE", thread))?;
         // From here on, dropping it detaches.
-        let mut halt = Halt { thread, process: pid, signal: None, _here: PhantomData };
+        let mut halt = Halt { thread, process: pid, signal: None, is_before_call: false, _here: PhantomData };
         ptrace::interrupt(thread).map_err(failed("PTRACE_INTERRUPT", thread))?;
         halt.wait()?;
         Ok(halt)
@@ -48,6 +49,7 @@ impl Halt {
         for _ in 0..instructions {
             ptrace::step(self.thread, self.signal.take()).map_err(failed("PTRACE_SINGLESTEP", self.thread))?;
             self.wait()?;
+            self.is_before_call = false;
         }
         Ok(())
     }
@@ -57,10 +59,12 @@ impl Halt {
     pub fn next_call(&mut self) -> Result<i64> {
         loop {
             ptrace::syscall(self.thread, self.signal.take()).map_err(failed("PTRACE_SYSCALL", self.thread))?;
-            self.wait()?;
-            let stop = ptrace::syscall_info(self.thread).map_err(failed("PTRACE_GET_SYSCALL_INFO", self.thread))?;
-            if stop.op == PTRACE_SYSCALL_INFO_ENTRY {
-                break;
+            if let WaitStatus::PtraceSyscall(_) = self.wait()? {
+                // Stops before and after a call alternate.
+                self.is_before_call = !self.is_before_call;
+                if self.is_before_call {
+                    break;
+                }
             }
         }
         let path = format!("/proc/{}/syscall", self.thread);
@@ -69,15 +73,16 @@ impl Halt {
         number.ok_or_else(|| Error::malformed(path, format!("no number of a system call in {text:?}")))
     }
 
-    /// Waits until the thread has stopped.
-    fn wait(&mut self) -> Result<()> {
-        match waitpid(self.thread, Some(WaitPidFlag::__WALL)).map_err(failed("waitpid", self.thread))? {
+    /// Waits until the thread has stopped, and returns why it did.
+    fn wait(&mut self) -> Result<WaitStatus> {
+        let status = waitpid(self.thread, Some(WaitPidFlag::__WALL)).map_err(failed("waitpid", self.thread))?;
+        match status {
             // It stopped as it was told to.
             WaitStatus::PtraceEvent(..) | WaitStatus::PtraceSyscall(_) | WaitStatus::Stopped(_, Signal::SIGTRAP) => {}
             WaitStatus::Stopped(_, signal) => self.signal = Some(signal),
             ended => return Err(Error::malformed(format!("thread {}", self.thread), format!("it ended: {ended:?}"))),
         }
-        Ok(())
+        Ok(status)
     }
 }
 
