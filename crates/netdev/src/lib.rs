@@ -6,7 +6,7 @@
 //! - [`Link`], [`Links`] and [`Monitor`]: interface state, settings that a port needs (MTU, up), and notifications of
 //!   changes, by netlink; [`ethtool`]: information that only drivers have.
 //! - [`Tap`] and [`TapQueue`]: a tap device with one or more queues.
-//! - [`PacketRx`]: a `TPACKET_V3` receive ring; it lends frames in place until they are released.
+//! - [`PacketRx`]: a receive ring; it lends frames in place until they are released.
 //! - [`PacketTx`]: a `TPACKET_V2` transmit ring; it gathers a frame into its slot (one copy) and sends a burst with one
 //!   system call.
 //! - [`packet_socket`] and [`Messages`]: frames, or other messages of a socket, by system calls.

@@ -9,8 +9,8 @@ use packet::offload::Offloads;
 /// Longest frame.
 const ROOM: usize = 2048;
 
-/// Receive ring: in small blocks, as the kernel hands over whole ones, and waits up to milliseconds for one to become full.
-const RECEIVE: RxConfig = RxConfig { block_bytes: 8 << 10, blocks: 512, offloads: Offloads::NONE };
+/// Receive ring.
+const RECEIVE: RxConfig = RxConfig { bytes: 4 << 20, offloads: Offloads::NONE };
 /// Transmit ring.
 const TRANSMIT: TxConfig = TxConfig { slots: 512, frame_bytes: ROOM, bypass_qdisc: false, offloads: Offloads::NONE };
 

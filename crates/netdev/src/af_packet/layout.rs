@@ -1,20 +1,15 @@
 //! Sizes and offsets of the rings, without any system call.
 
-use libc::{sockaddr_ll, tpacket_block_desc, tpacket_req, tpacket_req3, tpacket2_hdr};
+use libc::{sockaddr_ll, tpacket_req, tpacket2_hdr};
 use packet::MAX_FRAME;
 use packet::header_len::{ETHERNET, VLAN_TAG};
 use packet::offload::{Offloads, header};
 
-/// Milliseconds after which the kernel hands over a block that is not full: the kernel's minimum.
-const RETIRE_MS: u32 = 1;
-
-/// Offset of the frame from its `tpacket3_hdr` on an Ethernet interface: `tpacket_rcv` aligns the IP header to 16 bytes
-/// after header and address (48 + 20) and at least 16 bytes for the link header, adds the virtio header, and puts the
+/// Offset of a received frame from its `tpacket2_hdr` on an Ethernet interface: `tpacket_rcv` aligns the IP header to 16 bytes
+/// after header and address (32 + 20) and at least 16 bytes for the link header, adds the virtio header, and puts the
 /// frame 14 bytes before that.
-const RX_FRAME_OFFSET: usize = (size_of::<libc::tpacket3_hdr>() + size_of::<sockaddr_ll>() + 16)
-    .next_multiple_of(libc::TPACKET_ALIGNMENT)
-    + header::LEN
-    - ETHERNET;
+const RX_FRAME_OFFSET: usize =
+    (libc::TPACKET2_HDRLEN + 16).next_multiple_of(libc::TPACKET_ALIGNMENT) + header::LEN - ETHERNET;
 
 /// Offset at which the kernel looks for the frame from its `tpacket2_hdr` (`tpacket_parse_header`, without
 /// `PACKET_TX_HAS_OFF`).
@@ -23,37 +18,31 @@ pub(super) const TX_FRAME_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sock
 /// Alignment of slots, a cache line: the kernel may complete one while its neighbour is being filled.
 const CACHE_LINE: usize = 64;
 
-/// Size of the receive ring.
-///
-/// A larger block holds more before it changes hands, a smaller one changes hands earlier: frames become visible when
-/// their block is full, or after the block retire timeout.
+/// The usual MTU, and the longest whose frames have a slot each.
+const ETH_DATA: usize = 1500;
+const JUMBO: usize = 9000;
+
+/// The receive ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RxConfig {
-    /// Bytes per block: a multiple of the page size, with room for the longest frame.
-    pub block_bytes: usize,
-    /// Number of blocks.
-    pub blocks: usize,
+    /// Bytes of the ring. A slot has room for a frame of the interface's MTU, if that is 9000 or less.
+    pub bytes: usize,
     /// The work that frames may leave to who receives them ([`RxFrame::offload`](super::RxFrame::offload)). Other checksums are
     /// finished.
     pub offloads: Offloads,
 }
 
 impl Default for RxConfig {
-    /// 4 MiB in blocks of 64 KiB: each holds seven jumbo frames of 9018 bytes, or about forty of 1518.
+    /// 4 MiB: 2560 frames of 1518 bytes, or 448 of 9018.
     fn default() -> Self {
-        Self { block_bytes: 64 << 10, blocks: 64, offloads: Offloads::NONE }
+        Self { bytes: 4 << 20, offloads: Offloads::NONE }
     }
 }
 
 impl RxConfig {
-    /// Returns the default, or, if messages may be left uncut, 8 MiB in blocks that hold three of the longest.
+    /// Returns the default with these offloads.
     pub fn of(offloads: Offloads) -> RxConfig {
-        let config = RxConfig { offloads, ..RxConfig::default() };
-        if offloads.segmentation().is_none() {
-            config
-        } else {
-            RxConfig { block_bytes: 256 << 10, blocks: 32, ..config }
-        }
+        RxConfig { offloads, ..RxConfig::default() }
     }
 }
 
@@ -90,79 +79,84 @@ impl TxConfig {
     }
 }
 
-/// Layout of the blocks of a receive ring.
+/// The slots of a ring. They never straddle blocks, so a block may have unused bytes at its end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RxLayout {
+pub(super) struct Slots {
+    pub(super) slot_bytes: usize,
     block_bytes: usize,
-    pub(super) blocks: usize,
+    per_block: usize,
+    pub(super) count: usize,
 }
 
-impl RxLayout {
-    /// Checks the configuration for frames of up to `longest` bytes; the error describes its fault.
-    pub(super) fn new(config: &RxConfig, page: usize, longest: usize) -> Result<Self, String> {
-        let RxConfig { block_bytes, blocks, .. } = *config;
-        if block_bytes == 0 || !block_bytes.is_multiple_of(page) {
-            return Err(format!("receive blocks of {block_bytes} bytes are not a multiple of the page size {page}"));
-        }
-        if blocks < 2 {
-            return Err(format!("a receive ring needs 2 blocks or more, not {blocks}"));
-        }
-        if blocks.checked_mul(block_bytes).is_none_or(|bytes| u32::try_from(bytes).is_err()) {
-            return Err(format!("a receive ring of {blocks} blocks of {block_bytes} bytes is over 4 GiB"));
-        }
-        let layout = Self { block_bytes, blocks };
-        if layout.max_frame() < longest {
-            return Err(format!(
-                "receive blocks of {block_bytes} bytes hold frames of up to {} bytes, and the MTU asks for {longest}; \
-                 make the blocks larger",
-                layout.max_frame()
-            ));
-        }
-        Ok(layout)
-    }
-
-    /// Returns the longest frame that fits (`max_frame_len` of the kernel); longer ones are truncated.
-    pub(super) const fn max_frame(&self) -> usize {
-        (self.block_bytes - size_of::<tpacket_block_desc>()).saturating_sub(RX_FRAME_OFFSET)
+impl Slots {
+    /// Lays out slots of `room` bytes or more; `blocks` tells the number of blocks from the slots of a block, and their bytes.
+    fn new(room: usize, page: usize, blocks: impl FnOnce(usize, usize) -> usize) -> Option<Self> {
+        const MIN_BLOCK: usize = 64 << 10;
+        let slot_bytes = room.next_multiple_of(CACHE_LINE);
+        // Of four slots or more, so that little is left at the end.
+        let block_bytes = (4 * slot_bytes).next_power_of_two().max(MIN_BLOCK).max(page);
+        let per_block = block_bytes / slot_bytes;
+        let blocks = blocks(per_block, block_bytes);
+        let is_possible = blocks > 0 && blocks.checked_mul(block_bytes).is_some_and(|all| u32::try_from(all).is_ok());
+        is_possible.then(|| Self { slot_bytes, block_bytes, per_block, count: blocks * per_block })
     }
 
     pub(super) const fn bytes(&self) -> usize {
-        self.block_bytes * self.blocks
+        self.count / self.per_block * self.block_bytes
     }
 
-    pub(super) const fn block_bytes(&self) -> usize {
-        self.block_bytes
+    pub(super) const fn offset(&self, slot: usize) -> usize {
+        slot / self.per_block * self.block_bytes + slot % self.per_block * self.slot_bytes
     }
 
-    pub(super) const fn block_offset(&self, block: usize) -> usize {
-        block * self.block_bytes
-    }
-
-    pub(super) const fn request(&self) -> tpacket_req3 {
-        // Version 3 packs frames by their length; the kernel only checks that these numbers agree. 2048 divides every
-        // page size.
-        const FRAME: usize = 2048;
-        tpacket_req3 {
+    pub(super) const fn request(&self) -> tpacket_req {
+        tpacket_req {
             tp_block_size: self.block_bytes as u32,
-            tp_block_nr: self.blocks as u32,
-            tp_frame_size: FRAME as u32,
-            tp_frame_nr: (self.block_bytes / FRAME * self.blocks) as u32,
-            tp_retire_blk_tov: RETIRE_MS,
-            tp_sizeof_priv: 0,
-            tp_feature_req_word: 0,
+            tp_block_nr: (self.count / self.per_block) as u32,
+            tp_frame_size: self.slot_bytes as u32,
+            tp_frame_nr: self.count as u32,
         }
     }
 }
 
-/// Layout of the slots of a transmit ring. Slots never straddle blocks, so a block may have unused bytes at its end.
+/// A place in a ring, which moves from slot to slot without a division.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub(super) slot: usize,
+    /// Bytes from the start of the ring.
+    pub(super) offset: usize,
+    in_block: usize,
+}
+
+impl Place {
+    #[inline(always)]
+    pub(super) const fn next(self, slots: &Slots) -> Place {
+        let Place { slot, offset, in_block } = self;
+        if in_block + 1 < slots.per_block {
+            return Place { slot: slot + 1, offset: offset + slots.slot_bytes, in_block: in_block + 1 };
+        }
+        let offset = offset - in_block * slots.slot_bytes + slots.block_bytes;
+        if slot + 1 < slots.count { Place { slot: slot + 1, offset, in_block: 0 } } else { FIRST }
+    }
+}
+
+const FIRST: Place = Place { slot: 0, offset: 0, in_block: 0 };
+
+/// Lays out the receive ring of an interface with this MTU; the error describes the configuration's fault.
+pub(super) fn receive_slots(config: &RxConfig, page: usize, mtu: usize) -> Result<Slots, String> {
+    /// Numbers of slots are told in 16 bits.
+    const MOST: usize = u16::MAX as usize;
+    let room = RX_FRAME_OFFSET + mtu.clamp(ETH_DATA, JUMBO) + ETHERNET + VLAN_TAG;
+    let slots = Slots::new(room, page, |per_block, block| (config.bytes / block).min(MOST / per_block));
+    slots.ok_or_else(|| format!("a receive ring of {} bytes is too small, or over 4 GiB", config.bytes))
+}
+
+/// Layout of a transmit ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TxLayout {
-    slot_bytes: usize,
+    pub(super) slots: Slots,
     /// Offset of the frame in its slot; a virtio header may precede it.
     frame_offset: usize,
-    block_bytes: usize,
-    per_block: usize,
-    pub(super) slots: usize,
 }
 
 impl TxLayout {
@@ -170,60 +164,33 @@ impl TxLayout {
     pub(super) fn new(config: &TxConfig, page: usize) -> Result<Self, String> {
         // The kernel's length field could hold more, but no Ethernet interface sends more.
         const MAX_FRAME: usize = 1 << 17;
-        const MIN_BLOCK: usize = 64 << 10;
         if !(ETHERNET..=MAX_FRAME).contains(&config.frame_bytes) {
             return Err(format!(
                 "transmit slots for frames of {} bytes are not possible; choose {} to {MAX_FRAME}",
                 config.frame_bytes, ETHERNET
             ));
         }
+        // The slot starts with its header, which must end before the frame.
+        const { assert!(TX_FRAME_OFFSET >= size_of::<tpacket2_hdr>()) };
         let frame_offset = TX_FRAME_OFFSET + if config.offloads.is_none() { 0 } else { header::LEN };
-        let slot_bytes = (frame_offset + config.frame_bytes).next_multiple_of(CACHE_LINE);
-        // Of four slots or more, so that little is left at the end.
-        let block_bytes = (4 * slot_bytes).next_power_of_two().max(MIN_BLOCK).max(page);
-        let per_block = block_bytes / slot_bytes;
-        let blocks = config.slots.div_ceil(per_block);
-        if blocks == 0 || blocks.checked_mul(block_bytes).is_none_or(|bytes| u32::try_from(bytes).is_err()) {
-            return Err(format!("a transmit ring of {} slots is empty or over 4 GiB", config.slots));
-        }
-        Ok(Self { slot_bytes, frame_offset, block_bytes, per_block, slots: blocks * per_block })
+        let slots =
+            Slots::new(frame_offset + config.frame_bytes, page, |per_block, _| config.slots.div_ceil(per_block));
+        let slots = slots.ok_or_else(|| format!("a transmit ring of {} slots is empty or over 4 GiB", config.slots))?;
+        Ok(Self { slots, frame_offset })
     }
 
     /// Returns the longest frame that a slot can hold.
     pub(super) const fn max_frame(&self) -> usize {
-        self.slot_bytes - self.frame_offset
+        self.slots.slot_bytes - self.frame_offset
     }
 
     pub(super) const fn frame_offset(&self) -> usize {
         self.frame_offset
     }
 
-    pub(super) const fn slot_bytes(&self) -> usize {
-        self.slot_bytes
-    }
-
-    pub(super) const fn bytes(&self) -> usize {
-        self.slots / self.per_block * self.block_bytes
-    }
-
-    pub(super) const fn slot_offset(&self, slot: usize) -> usize {
-        slot / self.per_block * self.block_bytes + slot % self.per_block * self.slot_bytes
-    }
-
     /// Returns the send buffer size: every slot, with the kernel's own bookkeeping for each.
     pub(super) const fn send_buffer(&self) -> usize {
-        self.slots * (self.slot_bytes + 2048)
-    }
-
-    pub(super) const fn request(&self) -> tpacket_req {
-        // The slot starts with its header, which must end before the frame.
-        const { assert!(TX_FRAME_OFFSET >= size_of::<tpacket2_hdr>()) };
-        tpacket_req {
-            tp_block_size: self.block_bytes as u32,
-            tp_block_nr: (self.slots / self.per_block) as u32,
-            tp_frame_size: self.slot_bytes as u32,
-            tp_frame_nr: self.slots as u32,
-        }
+        self.slots.count * (self.slots.slot_bytes + 2048)
     }
 }
 
@@ -235,68 +202,57 @@ mod tests {
 
     #[test]
     fn offsets_are_those_of_the_kernel() {
-        assert_eq!(RX_FRAME_OFFSET, 92);
+        assert_eq!(RX_FRAME_OFFSET, 76);
         assert_eq!(TX_FRAME_OFFSET, 32);
-        assert_eq!(size_of::<tpacket_block_desc>(), 48);
     }
 
     #[test]
-    fn default_rings_hold_jumbo_frames() {
-        let rx = RxLayout::new(&RxConfig::default(), PAGE, 9018).unwrap();
-        assert_eq!(rx.bytes(), 4 << 20);
-        assert_eq!(rx.block_offset(63) + rx.block_bytes(), rx.bytes());
-        assert_eq!(TxLayout::new(&TxConfig::default(), PAGE).unwrap().max_frame(), 9056);
+    fn a_receive_slot_holds_a_frame_of_the_mtu() {
+        for (mtu, slots) in [(68, 2560), (1500, 2560), (9000, 448), (65_535, 448)] {
+            let ring = receive_slots(&RxConfig::default(), PAGE, mtu).unwrap();
+            assert_eq!((ring.count, ring.bytes()), (slots, 4 << 20), "{mtu}");
+            assert!(ring.slot_bytes >= RX_FRAME_OFFSET + mtu.min(9000) + 18);
+        }
+        let many = receive_slots(&RxConfig { bytes: 1 << 30, ..RxConfig::default() }, PAGE, 1500).unwrap();
+        assert!((60_000..1 << 16).contains(&many.count));
     }
 
     #[test]
     fn rings_for_messages_hold_the_longest() {
-        let rx = RxLayout::new(&RxConfig::of(Offloads::ALL), PAGE, MAX_FRAME as usize).unwrap();
-        assert!(rx.bytes() == 8 << 20 && rx.max_frame() > 3 * MAX_FRAME as usize);
         let tx = TxLayout::new(&TxConfig::of(Offloads::ALL), PAGE).unwrap();
-        assert!(tx.slots == 133 && tx.bytes() < 10 << 20 && tx.max_frame() >= MAX_FRAME as usize);
+        assert!(tx.slots.count == 133 && tx.slots.bytes() < 10 << 20 && tx.max_frame() >= MAX_FRAME as usize);
         assert_eq!(tx.frame_offset(), TX_FRAME_OFFSET + 10);
         assert_eq!(TxConfig::of(Offloads::CHECKSUM).slots, TxConfig::default().slots);
-    }
-
-    #[test]
-    fn receive_request_satisfies_the_kernel() {
-        for (block_bytes, blocks) in [(16 << 10, 2), (64 << 10, 64), (12 << 10, 5)] {
-            let request = RxLayout::new(&RxConfig { block_bytes, blocks, offloads: Offloads::NONE }, PAGE, 1518)
-                .unwrap()
-                .request();
-            assert_eq!(request.tp_block_size / request.tp_frame_size * request.tp_block_nr, request.tp_frame_nr);
-            assert_eq!(request.tp_frame_size as usize % libc::TPACKET_ALIGNMENT, 0);
-        }
+        assert_eq!(TxLayout::new(&TxConfig::default(), PAGE).unwrap().max_frame(), 9056);
     }
 
     #[test]
     fn unusable_receive_rings_are_refused() {
-        let refused = |block_bytes, blocks, longest| {
-            RxLayout::new(&RxConfig { block_bytes, blocks, offloads: Offloads::NONE }, PAGE, longest).unwrap_err();
-        };
-        refused(0, 64, 1518);
-        refused(6000, 64, 1518);
-        refused(64 << 10, 1, 1518);
-        refused(8 << 10, 64, 9018);
-        refused(64 << 10, 1 << 16, 1518);
-        refused(usize::MAX - 4095, 64, 1518);
+        for bytes in [0, 4096, (64 << 10) - 1] {
+            let error = receive_slots(&RxConfig { bytes, ..RxConfig::default() }, PAGE, 1500).unwrap_err();
+            assert!(error.contains(&format!("{bytes} bytes is too small")), "{error}");
+        }
     }
 
     #[test]
     fn slots_stay_in_their_block_and_apart() {
         for frame_bytes in [60, 1518, 2016, 9018, 65_535, 1 << 17] {
             let layout = TxLayout::new(&TxConfig { slots: 100, frame_bytes, ..TxConfig::default() }, PAGE).unwrap();
-            assert!(layout.slots >= 100);
             assert!(layout.max_frame() >= frame_bytes);
-            let mut end = 0;
-            for slot in 0..layout.slots {
-                let start = layout.slot_offset(slot);
+            let slots = layout.slots;
+            assert!(slots.count >= 100);
+            let (mut end, mut place) = (0, FIRST);
+            for slot in 0..slots.count {
+                let start = slots.offset(slot);
+                assert_eq!((place.slot, place.offset), (slot, start));
+                place = place.next(&slots);
                 assert!(start >= end && start.is_multiple_of(CACHE_LINE));
-                end = start + layout.slot_bytes;
-                assert_eq!(start / layout.block_bytes, (end - 1) / layout.block_bytes, "straddles a block");
+                end = start + slots.slot_bytes;
+                assert_eq!(start / slots.block_bytes, (end - 1) / slots.block_bytes, "straddles a block");
             }
-            assert!(end <= layout.bytes());
-            let request = layout.request();
+            assert_eq!((place.slot, place.offset), (0, 0));
+            assert!(end <= slots.bytes());
+            let request = slots.request();
             assert_eq!(request.tp_block_size / request.tp_frame_size * request.tp_block_nr, request.tp_frame_nr);
             assert_eq!(request.tp_block_size as usize % PAGE, 0);
         }

@@ -1,14 +1,14 @@
 //! `AF_PACKET` sockets with memory-mapped rings (kernel Documentation/networking/packet_mmap.rst).
 //!
-//! Receiving and transmitting use one socket each, because a socket has one ring format and the best one differs.
-//! Receiving uses `TPACKET_V3`: frames of any size lie densely in blocks, and a block changes hands with one word.
-//! Transmitting uses `TPACKET_V2`: in version 3 the transmit ring has the same fixed slots, but with a larger header
-//! and no gain. Two sockets also let two workers serve the two directions, and the transmit socket is bound to no
-//! protocol, so that the kernel never hands it a received frame.
+//! Both directions use `TPACKET_V2`, whose slots change hands frame by frame. Version 3 packs received frames more densely, but keeps each
+//! for a millisecond or until its block is full, and its transmit ring has the same slots with a larger header. Receiving and transmitting
+//! use one socket each: two workers can serve the two directions, and the transmit socket is bound to no protocol, so that the kernel
+//! never hands it a received frame.
 
 mod kernel;
 mod layout;
 mod left;
+mod long;
 mod plain;
 mod promiscuous;
 mod ring_memory;

@@ -6,9 +6,10 @@ use std::ptr::{self, NonNull};
 use std::{ffi, io};
 
 use packet::MappedMemory;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-/// A shared mapping of a packet socket's ring, unmapped on drop. The kernel keeps the socket open as long as it is mapped.
+/// A shared mapping of a packet socket's ring, or memory of this process beside it, unmapped on drop. The kernel keeps the socket open
+/// as long as its ring is mapped.
 #[derive(Debug)]
 pub(super) struct RingMemory {
     base: NonNull<u8>,
@@ -35,6 +36,18 @@ impl RingMemory {
         // SAFETY: without MAP_FIXED a new mapping replaces no existing one.
         let base =
             unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, socket, 0)? };
+        Self::mapped(base, bytes)
+    }
+
+    /// Maps memory of this process only, which costs none until it is used.
+    pub(super) fn anonymous(bytes: usize) -> io::Result<Self> {
+        // SAFETY: as above.
+        let base =
+            unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)? };
+        Self::mapped(base, bytes)
+    }
+
+    fn mapped(base: *mut ffi::c_void, bytes: usize) -> io::Result<Self> {
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { base, bytes })
     }

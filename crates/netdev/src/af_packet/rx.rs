@@ -1,77 +1,90 @@
 //! The receive ring.
 
 use std::cell::Cell;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::{ptr, slice};
+use std::{mem, ptr, slice};
 
-use libc::{sockaddr_ll, tpacket_block_desc, tpacket_hdr_v1, tpacket3_hdr};
+use libc::{sockaddr_ll, tpacket2_hdr};
 
-use super::layout::{RxConfig, RxLayout};
+use super::layout::{Place, RxConfig, Slots, receive_slots};
 use super::left;
+use super::long::LongRoom;
 use super::ring_memory::RingMemory;
 use super::socket::{EVERY_PROTOCOL, Socket, get};
 use super::vlan::Vlan;
 use crate::error::{Error, Result};
 use crate::link::Link;
-use packet::header_len::{ETHERNET, VLAN_TAG};
+use packet::copy::prefetch;
 use packet::offload::{Offload, Offloads, header};
 use packet::{MAX_FRAME, MappedMemory};
+
+/// Bytes of frames longer than a slot that wait in the kernel; it doubles this. A TCP sender has up to 6 MiB on its way.
+const LONG_WAITING: usize = 4 << 20;
 
 /// A receive ring on an interface: it receives every frame that arrives, for any address, and none that leaves.
 ///
 /// Frames are lent out of the ring: [`next_frame`](Self::next_frame) lends one after the other, and
-/// [`release`](Self::release) returns all that were lent since. The kernel gets a block of the ring back once all its
-/// frames have been lent and released; frames that arrive while it has no block are dropped and counted.
-///
-/// # Latency
-/// The kernel hands over a block when it is full, or 1 ms after it was opened (if the kernel's timer counts ticks,
-/// after one to two of them: up to 8 ms at 250 Hz). At low rates a frame waits that long, with or without busy polling;
-/// at high rates, until the block is full.
+/// [`release`](Self::release) returns all that were lent since. Each lies in a slot; frames that arrive while the kernel has no slot are
+/// dropped and counted.
 ///
 /// # Checksums
 /// A sender on this host leaves checksums to its (virtual) hardware. Unless they may be left ([`RxConfig::offloads`]), the ring
 /// completes them before it lends the frame, which costs a pass over its payload.
 ///
-/// # Frames longer than the MTU
+/// # Frames longer than a slot
 /// The host may merge received segments (GRO, LRO), or a veth peer may send segments that it left for the hardware to
-/// cut (TSO). Such frames arrive unchanged, longer than the MTU; one longer than a block is truncated. A port that
+/// cut (TSO). The kernel keeps such a frame whole beside the ring, from where it is read with a system call in its turn.
+/// It is lent unchanged, longer than the MTU. A port that
 /// forwards frames either takes over to have them cut ([`RxFrame::offload`]), or wants these features off (`ethtool -K`): receive
 /// offloads on this interface, send offloads on the veth peer.
 #[derive(Debug)]
 pub struct PacketRx {
     // First, because fields are dropped in this order and the mapping does not keep the socket open.
     ring: Arc<RingMemory>,
-    socket: Arc<OwnedFd>,
-    layout: RxLayout,
+    socket: Arc<Kernel>,
+    slots: Slots,
+    long: LongRoom,
     /// The work that frames may leave.
     allowed: Offloads,
-    /// The block that is returned first.
-    oldest: Cell<usize>,
-    /// Blocks taken from the kernel and not yet returned, from `oldest` on. While `remaining` is not 0, frames come
-    /// from the last of them.
-    held: Cell<usize>,
-    /// How many of these have frames that were lent since the last release or hold: the last ones.
+    /// The slot that is returned first.
+    oldest: Cell<Place>,
+    /// The slot of the next frame.
+    next: Cell<Place>,
+    /// Slots taken from the kernel and not yet returned, from `oldest` to `next`.
+    taken: Cell<usize>,
+    /// How many of these were taken since the last release or hold: the last ones.
     recent: Cell<usize>,
-    /// By block: how often it was held ([`PacketRx::hold`]).
-    holds: Box<[Cell<u16>]>,
-    /// Offset in the ring of the next frame, while `remaining` is not 0.
-    next: Cell<usize>,
-    /// Frames of the last held block not lent yet.
-    remaining: Cell<u32>,
+    /// By slot.
+    uses: Box<[Cell<Use>]>,
+}
+
+/// How a slot that was taken from the kernel is used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    /// End of its frame in the room for long ones; 0 if it lies in the slot.
+    long_end: u32,
+    /// A release does not return it ([`PacketRx::hold`]).
+    is_held: bool,
+}
+
+/// The socket, and frames that were lost since the last count though the kernel had a slot for them.
+#[derive(Debug)]
+struct Kernel {
+    fd: OwnedFd,
+    lost: AtomicU64,
 }
 
 /// Statistics of a ring, for use while another thread takes frames out of it.
 #[derive(Debug)]
-pub struct RxMonitor(Weak<OwnedFd>);
+pub struct RxMonitor(Weak<Kernel>);
 
 /// A frame on loan from the receive ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RxFrame<'a> {
     bytes: &'a [u8],
-    wire_len: u32,
     status: u32,
     vlan: Vlan,
     left: Offload,
@@ -82,10 +95,8 @@ pub struct RxFrame<'a> {
 pub struct RxStatistics {
     /// Frames that arrived, including dropped ones.
     pub packets: u64,
-    /// Frames dropped because the ring was full.
+    /// Frames dropped because the ring was full, or the kernel had no memory for a long one.
     pub drops: u64,
-    /// Number of times that the ring became full.
-    pub freezes: u64,
 }
 
 impl PacketRx {
@@ -102,9 +113,7 @@ impl PacketRx {
             return Err(problem(format!("{queues} receive rings are not possible; choose 1 to {MAX_QUEUES}")));
         }
         link.require_ethernet()?;
-        let may_be_uncut = !config.offloads.segmentation().is_none();
-        let longest = if may_be_uncut { MAX_FRAME as usize } else { link.mtu + ETHERNET + VLAN_TAG };
-        let layout = RxLayout::new(config, rustix::param::page_size(), longest).map_err(problem)?;
+        let slots = receive_slots(config, rustix::param::page_size(), link.mtu).map_err(problem)?;
 
         let mut group = None;
         let mut opened = Vec::with_capacity(queues);
@@ -113,12 +122,10 @@ impl PacketRx {
             // All before the bind, so that no frame arrives that an option or the ring would have kept out.
             socket.set(libc::PACKET_IGNORE_OUTGOING, 1, "leave out the frames it sends")?;
             socket.set(libc::PACKET_VNET_HDR, 1, "ask for what is left to do in a frame")?;
-            let ring = socket.map_ring(
-                libc::tpacket_versions::TPACKET_V3,
-                libc::PACKET_RX_RING,
-                layout.request(),
-                layout.bytes(),
-            )?;
+            socket.set(libc::PACKET_COPY_THRESH, 1, "keep frames that are longer than a slot")?;
+            socket.set_receive_buffer(LONG_WAITING)?;
+            let version = libc::tpacket_versions::TPACKET_V2;
+            let ring = socket.map_ring(version, libc::PACKET_RX_RING, slots.request(), slots.bytes())?;
             socket.set_promiscuous()?;
             if queues > 1 {
                 // Between bind and joining the group, a socket would see every flow.
@@ -134,39 +141,70 @@ impl PacketRx {
             // Only now does each flow go to the queue that it will stay with.
             opened.iter().try_for_each(|(socket, _)| socket.receive_again())?;
         }
-        let allowed = config.offloads;
-        Ok(opened.into_iter().map(|(socket, ring)| Self::new(socket.into_fd(), ring, layout, allowed)).collect())
+        let opened = opened.into_iter().map(|(socket, ring)| Self::new(socket.into_fd(), ring, slots, config.offloads));
+        opened.collect::<io::Result<_>>().map_err(Error::system(
+            &link.name,
+            "map memory for long frames",
+            "free memory",
+        ))
     }
 
-    fn new(socket: OwnedFd, ring: RingMemory, layout: RxLayout, allowed: Offloads) -> Self {
-        Self {
+    fn new(fd: OwnedFd, ring: RingMemory, slots: Slots, allowed: Offloads) -> io::Result<Self> {
+        Ok(Self {
             ring: Arc::new(ring),
-            socket: Arc::new(socket),
-            holds: (0..layout.blocks).map(|_| Cell::new(0)).collect(),
-            layout,
+            socket: Arc::new(Kernel { fd, lost: AtomicU64::new(0) }),
+            uses: (0..slots.count).map(|_| Cell::default()).collect(),
+            long: LongRoom::new()?,
+            slots,
             allowed,
-            oldest: Cell::new(0),
-            held: Cell::new(0),
+            oldest: Cell::default(),
+            next: Cell::default(),
+            taken: Cell::new(0),
             recent: Cell::new(0),
-            next: Cell::new(0),
-            remaining: Cell::new(0),
-        }
+        })
     }
 
-    /// Lends the next frame, without a system call; `None` if there is none, or if all blocks are on loan.
+    /// Lends the next frame, without a system call unless it is longer than a slot; `None` if there is none, or if all slots are on loan.
     #[inline]
     pub fn next_frame(&self) -> Option<RxFrame<'_>> {
-        loop {
-            if self.remaining.get() == 0 && !self.take_block() {
+        // When all are taken, the next one would be the oldest again, whose frame was already lent.
+        while self.taken.get() < self.slots.count {
+            let place = self.next.get();
+            let status = self.status(place).load(Ordering::Acquire);
+            if status & libc::TP_STATUS_USER == 0 {
                 return None;
             }
-            if let Some(frame) = self.take_frame() {
-                return Some(frame);
+            let next = place.next(&self.slots);
+            prefetch(self.ring.at::<u8>(next.offset, 0));
+            let header: *const tpacket2_hdr = self.ring.at(place.offset, self.slots.slot_bytes);
+            // SAFETY: the header lies at the start of a slot, aligned. The kernel has handed the slot over, which was acquired
+            // above, and does not write to it until it is returned. The address follows the header.
+            let (header, kind) = unsafe {
+                let address: *const sockaddr_ll = header.add(1).cast();
+                (ptr::read(header), ptr::read(&raw const (*address).sll_pkttype))
+            };
+            let frame = if status & libc::TP_STATUS_COPY == 0 {
+                self.in_slot(place, &header)
+            } else {
+                // Without room, it stays the next one.
+                self.long_frame(place, &header)?
+            };
+            self.next.set(next);
+            self.taken.set(self.taken.get() + 1);
+            self.recent.set(self.recent.get() + 1);
+            // Kernels older than the fanout flag for that let outgoing frames through.
+            if kind != libc::PACKET_OUTGOING
+                && let Some((bytes, left)) = frame
+            {
+                // Both are 16 bits wide.
+                let vlan = Vlan { tpid: header.tp_vlan_tpid, tci: header.tp_vlan_tci };
+                return Some(RxFrame { bytes, status, vlan, left });
             }
         }
+        None
     }
 
-    /// Lends at most `max` frames. The next call continues where this one stopped, even within a block.
+    /// Lends at most `max` frames. The next call continues where this one stopped.
     #[inline]
     pub fn burst(&self, max: usize) -> impl Iterator<Item = RxFrame<'_>> {
         std::iter::from_fn(|| self.next_frame()).take(max)
@@ -183,53 +221,55 @@ impl PacketRx {
     /// use has ended.
     ///
     /// # Safety
-    /// No frame lent before is used after this call, by reference or by address, unless its block is held.
+    /// No frame lent before is used after this call, by reference or by address, unless its slot is held.
     pub unsafe fn release_shared(&self) {
-        // Keep the last block while it has frames left to lend.
-        let keep = usize::from(self.remaining.get() > 0);
-        let mut held = self.held.get();
-        let mut oldest = self.oldest.get();
-        while held > keep && self.holds[oldest].get() == 0 {
-            self.block_status(oldest).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            oldest += 1;
-            if oldest == self.layout.blocks {
-                oldest = 0;
+        let (mut oldest, mut taken) = (self.oldest.get(), self.taken.get());
+        while taken > 0 {
+            let Use { long_end, is_held } = self.uses[oldest.slot].get();
+            if is_held {
+                break;
             }
-            held -= 1;
+            if long_end > 0 {
+                self.uses[oldest.slot].take();
+                self.long.release(long_end as usize);
+            }
+            self.status(oldest).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+            oldest = oldest.next(&self.slots);
+            taken -= 1;
         }
         self.oldest.set(oldest);
-        self.held.set(held);
-        self.recent.set(keep);
+        self.taken.set(taken);
+        self.recent.set(0);
     }
 
-    /// Holds the blocks of all frames lent since the last release or hold: a release does not return them, nor those after them.
-    /// Appends their numbers to `blocks`.
-    pub fn hold(&self, blocks: &mut Vec<u16>) {
-        for newer in (0..self.recent.get()).rev() {
-            let block = self.block(self.held.get() - 1 - newer);
-            self.holds[block].set(self.holds[block].get() + 1);
-            blocks.push(block as u16);
+    /// Holds the slots of all frames lent since the last release or hold: a release does not return them, nor those after them.
+    /// Appends their numbers to `slots`.
+    pub fn hold(&self, slots: &mut Vec<u16>) {
+        let end = self.next.get().slot + self.slots.count;
+        for slot in end - self.recent.replace(0)..end {
+            let slot = slot % self.slots.count;
+            self.uses[slot].set(Use { is_held: true, ..self.uses[slot].get() });
+            slots.push(slot as u16);
         }
-        self.recent.set(usize::from(self.remaining.get() > 0));
     }
 
-    /// Ends holds, each of one block: frames lent before may be used until the next release only.
-    pub fn give_back(&self, blocks: &[u16]) {
-        for &block in blocks {
-            if let Some(holds) = self.holds.get(usize::from(block)) {
-                holds.set(holds.get().saturating_sub(1));
+    /// Ends holds of slots: their frames may be used until the next release only.
+    pub fn give_back(&self, slots: &[u16]) {
+        for &slot in slots {
+            if let Some(usage) = self.uses.get(usize::from(slot)) {
+                usage.set(Use { is_held: false, ..usage.get() });
             }
         }
     }
 
-    /// Returns the number of blocks.
-    pub fn blocks(&self) -> usize {
-        self.layout.blocks
+    /// Returns the number of slots.
+    pub fn slots(&self) -> usize {
+        self.slots.count
     }
 
-    /// Returns the memory that its frames lie in.
-    pub fn memory(&self) -> Arc<dyn MappedMemory> {
-        self.ring.clone()
+    /// Returns the memories that its frames lie in.
+    pub fn memories(&self) -> [Arc<dyn MappedMemory>; 2] {
+        [self.ring.clone(), self.long.memory().clone()]
     }
 
     /// Returns a monitor. One is enough: each count is reported to one only.
@@ -240,90 +280,83 @@ impl PacketRx {
     /// Takes the pending error of the socket, such as `ENETDOWN` when the interface went down. Until then poll and
     /// epoll report it. The ring resumes by itself when the interface is up again.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(rustix::net::sockopt::socket_error(&self.socket)?.err().map(Into::into))
+        Ok(rustix::net::sockopt::socket_error(&self.socket.fd)?.err().map(Into::into))
     }
 
-    /// Takes the next block that has frames from the kernel, if there is one.
-    fn take_block(&self) -> bool {
-        // When all are held, the next one would be the oldest again, whose frames were already lent.
-        while self.held.get() < self.layout.blocks {
-            let block = self.block(self.held.get());
-            if self.block_status(block).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-                return false;
-            }
-            self.held.set(self.held.get() + 1);
-            self.recent.set(self.recent.get() + 1);
-            let header: *const tpacket_hdr_v1 = self.block_header(block);
-            // SAFETY: the header lies inside the mapping and is aligned (blocks are pages). The kernel has handed the
-            // block over, which was acquired above, and does not write to it until it is returned.
-            let (frames, first) = unsafe {
-                (ptr::read(&raw const (*header).num_pkts), ptr::read(&raw const (*header).offset_to_first_pkt))
-            };
-            self.next.set(self.layout.block_offset(block) + first as usize);
-            self.remaining.set(frames);
-            if frames > 0 {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Takes the next frame of the last held block. Skips an outgoing frame, which kernels older than the fanout flag
-    /// for that let through.
-    fn take_frame(&self) -> Option<RxFrame<'_>> {
-        let offset = self.next.get();
-        let header: *const tpacket3_hdr = self.ring.at(offset, size_of::<tpacket3_hdr>() + size_of::<sockaddr_ll>());
-        // SAFETY: `remaining` says that a frame starts here, in a block that the kernel has handed over and does not
-        // write to; its header lies inside the mapping and is aligned to TPACKET_ALIGNMENT. The address follows it.
-        let (header, kind) = unsafe {
-            let address: *const sockaddr_ll = header.add(1).cast();
-            (ptr::read(header), ptr::read(&raw const (*address).sll_pkttype))
-        };
-        self.next.set(offset + header.tp_next_offset as usize);
-        self.remaining.set(self.remaining.get() - 1);
-        if kind == libc::PACKET_OUTGOING {
+    /// Returns the frame in a slot that was taken, and the work left on it; `None` if it is not whole.
+    #[inline(always)]
+    fn in_slot(&self, place: Place, header: &tpacket2_hdr) -> Option<(&[u8], Offload)> {
+        let len = header.tp_snaplen as usize;
+        if header.tp_snaplen < header.tp_len {
+            self.lose();
             return None;
         }
-        let length = header.tp_snaplen as usize;
-        let start = offset + usize::from(header.tp_mac);
-        let at: *mut u8 = self.ring.at(start, length);
+        let start = place.offset + usize::from(header.tp_mac);
+        let at: *mut u8 = self.ring.at(start, len);
+        prefetch(at);
+        let asked: *const [u8; header::LEN] = self.ring.at(start - header::LEN, header::LEN);
+        // SAFETY: with PACKET_VNET_HDR that header lies right before the frame, inside the slot. The kernel writes
+        // to neither until the slot is returned, and no frame is lent twice: this is the only reference. To return the slot
+        // takes an exclusive borrow of `self`, or the promise of the caller of `release_shared`.
+        Some(unsafe { self.lent(header.tp_status, asked, at, len) })
+    }
+
+    /// Reads a frame that the kernel keeps beside the ring, as there is one for each slot that says so. `None` if there is no room;
+    /// no frame if it is lost.
+    #[cold]
+    fn long_frame(&self, place: Place, header: &tpacket2_hdr) -> Option<Option<(&[u8], Offload)>> {
+        let len = header.tp_len as usize;
+        let (start, end) = self.long.take(len.min(MAX_FRAME as usize))?;
+        self.uses[place.slot].set(Use { long_end: end as u32, is_held: false });
+        let at: *mut u8 = self.long.memory().at(start, end - start);
+        let mut asked = [0; header::LEN];
+        // SAFETY: this part of the room was just taken, so that no one else has a reference into it.
+        let room = unsafe { slice::from_raw_parts_mut(at, end - start) };
+        let mut read = || rustix::io::readv(&self.socket.fd, &mut [IoSliceMut::new(&mut asked), IoSliceMut::new(room)]);
+        // An error of the interface is told before the frame.
+        let read = read().or_else(|_| read());
+        if read != Ok(header::LEN + len) {
+            self.lose();
+            return Some(None);
+        }
+        // SAFETY: as above; the room is given back when the slot is.
+        Some(Some(unsafe { self.lent(header.tp_status, &raw const asked, at, len) }))
+    }
+
+    /// Returns a frame to lend, and the work that its sender left: completes it if that may not be left.
+    ///
+    /// # Safety
+    /// The memory of the frame stays as it is while it is lent, and no other reference to it exists. The header can be read.
+    #[inline(always)]
+    unsafe fn lent(
+        &self,
+        status: u32,
+        asked: *const [u8; header::LEN],
+        frame: *mut u8,
+        len: usize,
+    ) -> (&[u8], Offload) {
         let mut left = Offload::NONE;
-        if header.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-            let asked: *const [u8; header::LEN] = self.ring.at(start - header::LEN, header::LEN);
-            // SAFETY: with PACKET_VNET_HDR that header lies right before the frame, inside the block. The kernel writes
-            // to neither until the block is returned, and no frame is lent twice: this is the only reference.
-            let (asked, frame) = unsafe { (asked.read(), slice::from_raw_parts_mut(at, length)) };
+        if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
+            // SAFETY: the caller vouches for both.
+            let (asked, frame) = unsafe { (asked.read(), slice::from_raw_parts_mut(frame, len)) };
             left = left::read(asked, self.allowed, frame);
         }
-        Some(RxFrame {
-            // SAFETY: the kernel has put this many bytes there, inside the block, and writes no more until the block is
-            // returned. That takes an exclusive borrow of `self`, which the slice's lifetime excludes, or the promise
-            // of the caller of `release_shared`.
-            bytes: unsafe { slice::from_raw_parts(at, length) },
-            wire_len: header.tp_len,
-            status: header.tp_status,
-            // Both are 16 bits wide; the TCI's field in the header is wider.
-            vlan: Vlan { tpid: header.hv1.tp_vlan_tpid, tci: header.hv1.tp_vlan_tci as u16 },
-            left,
-        })
+        // SAFETY: the caller vouches for it.
+        (unsafe { slice::from_raw_parts(frame, len) }, left)
     }
 
-    /// Returns the number of the block at this place behind the oldest.
-    fn block(&self, place: usize) -> usize {
-        let block = self.oldest.get() + place;
-        if block >= self.layout.blocks { block - self.layout.blocks } else { block }
+    /// Counts a frame that the kernel had no memory for, or whose end it lost.
+    #[cold]
+    fn lose(&self) {
+        self.socket.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn block_header(&self, block: usize) -> *mut tpacket_hdr_v1 {
-        let block: *mut tpacket_block_desc = self.ring.at(self.layout.block_offset(block), self.layout.block_bytes());
-        block.wrapping_byte_add(std::mem::offset_of!(tpacket_block_desc, hdr)).cast()
-    }
-
-    fn block_status(&self, block: usize) -> &AtomicU32 {
-        let status = self.block_header(block).wrapping_byte_add(std::mem::offset_of!(tpacket_hdr_v1, block_status));
+    #[inline(always)]
+    fn status(&self, place: Place) -> &AtomicU32 {
+        let status = self.ring.at(place.offset + mem::offset_of!(tpacket2_hdr, tp_status), size_of::<u32>());
         // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. Both sides access it
         // only as a whole; no other reference to it exists.
-        unsafe { AtomicU32::from_ptr(status.cast()) }
+        unsafe { AtomicU32::from_ptr(status) }
     }
 }
 
@@ -331,21 +364,18 @@ impl RxMonitor {
     /// Returns the kernel's counts since the last call (one system call); `None` once the ring is closed.
     pub fn take(&self) -> Option<io::Result<RxStatistics>> {
         let socket = self.0.upgrade()?;
-        // The three members of tpacket_stats_v3. Reading resets the kernel's counters.
-        let counted = get::<[u32; 3]>(socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        Some(counted.map(|[packets, drops, freezes]| RxStatistics {
-            packets: packets.into(),
-            drops: drops.into(),
-            freezes: freezes.into(),
-        }))
+        // The two members of tpacket_stats. Reading resets the kernel's counters.
+        let counted = get::<[u32; 2]>(socket.fd.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        let lost = socket.lost.swap(0, Ordering::Relaxed);
+        Some(counted.map(|[packets, drops]| RxStatistics { packets: packets.into(), drops: lost + u64::from(drops) }))
     }
 }
 
-/// For poll and epoll: readable while there is a block to take, and also while the newest one is on loan, so release
+/// For poll and epoll: readable while there is a frame to take, and also while the newest one is on loan, so release
 /// everything before waiting (or wait for edges).
 impl AsFd for PacketRx {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.socket.fd.as_fd()
     }
 }
 
@@ -373,15 +403,5 @@ impl<'a> RxFrame<'a> {
     /// Reports whether the kernel or the NIC verified the transport checksum.
     pub const fn checksum_valid(&self) -> bool {
         self.status & libc::TP_STATUS_CSUM_VALID != 0
-    }
-
-    /// Reports whether the frame was longer than a block and is truncated.
-    pub const fn is_truncated(&self) -> bool {
-        (self.wire_len as usize) > self.bytes.len()
-    }
-
-    /// Returns the frame's length on arrival, without the VLAN tag that was removed.
-    pub const fn wire_len(&self) -> usize {
-        self.wire_len as usize
     }
 }

@@ -170,7 +170,7 @@ pub(super) unsafe trait Plain: Copy + Default {}
 unsafe impl Plain for u32 {}
 
 // SAFETY: an array of integers.
-unsafe impl Plain for [u32; 3] {}
+unsafe impl Plain for [u32; 2] {}
 
 pub(super) fn get<T: Plain>(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
     let mut value = T::default();

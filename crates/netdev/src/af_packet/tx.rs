@@ -123,8 +123,8 @@ impl PacketTx {
         let ring = socket.map_ring(
             libc::tpacket_versions::TPACKET_V2,
             libc::PACKET_TX_RING,
-            layout.request(),
-            layout.bytes(),
+            layout.slots.request(),
+            layout.slots.bytes(),
         )?;
         // The ring should be the limit, not the socket's default of about 200 KiB.
         socket.set_send_buffer(layout.send_buffer())?;
@@ -144,7 +144,7 @@ impl PacketTx {
     /// Returns the number of frames that can be pushed now.
     pub fn space(&self) -> usize {
         self.reclaim();
-        self.layout.slots - (self.pushed.get() - self.done.get())
+        self.layout.slots.count - (self.pushed.get() - self.done.get())
     }
 
     /// Counts frames not yet handed to the kernel.
@@ -254,9 +254,9 @@ impl PacketTx {
             return Err(PushError::TooLong { len, max: untagged });
         }
         let frame = self.pushed.get();
-        if frame - self.done.get() == self.layout.slots {
+        if frame - self.done.get() == self.layout.slots.count {
             self.reclaim();
-            if frame - self.done.get() == self.layout.slots {
+            if frame - self.done.get() == self.layout.slots.count {
                 return Err(PushError::Full);
             }
         }
@@ -346,7 +346,8 @@ impl PacketTx {
     }
 
     fn slot(&self, frame: usize) -> *mut tpacket2_hdr {
-        self.ring.at(self.layout.slot_offset(frame % self.layout.slots), self.layout.slot_bytes())
+        let slots = &self.layout.slots;
+        self.ring.at(slots.offset(frame % slots.count), slots.slot_bytes)
     }
 
     /// Returns where the kernel finds a frame, or its header if they have some.

@@ -14,7 +14,6 @@ use packet::{Buffers, Burst, MAX_BURST, MIN_FRAME, MappedMemory, Segment};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
 
 /// Receive half of an interface.
 pub struct PacketReceive {
@@ -64,11 +63,12 @@ impl RxQueue for PacketReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         let mut any = false;
         let limit = self.long.limit.load(Ordering::Relaxed);
-        for frame in self.ring.burst(burst.room()) {
+        while burst.room() > 0
+            && let Some(frame) = self.ring.next_frame()
+        {
             any = true;
             let bytes = Segment::from(frame.bytes());
-            if frame.is_truncated() || bytes.len() < MIN_FRAME {
-                self.drops.add(Reason::TooLong, 1);
+            if bytes.len() < MIN_FRAME {
                 continue;
             }
             let left = frame.offload();
@@ -101,7 +101,7 @@ impl RxQueue for PacketReceive {
 
     fn recycle(&self) {
         self.tags.release();
-        // SAFETY: the burst that borrowed the ring's frames has ended, as `recycle` requires. Other workers read frames of blocks that
+        // SAFETY: the burst that borrowed the ring's frames has ended, as `recycle` requires. Other workers read frames of slots that
         // are held.
         unsafe { self.ring.release_shared() };
     }
@@ -111,12 +111,9 @@ impl RxQueue for PacketReceive {
     }
 
     fn arm(&self) -> Wait {
-        // The kernel wakes the worker when it retires a block, at most a millisecond after the block's first frame.
-        match readable(self.ring.as_fd()) {
-            Wait::Event => Wait::Time(Duration::from_millis(1)),
-            wait => wait,
-        }
+        readable(self.ring.as_fd())
     }
+
     fn holds(&self) -> Option<&dyn HoldBursts> {
         Some(self)
     }
@@ -125,12 +122,11 @@ impl RxQueue for PacketReceive {
 /// Tags lie outside the ring, and are copied when they are leased.
 impl HoldBursts for PacketReceive {
     fn memories(&self) -> Vec<Arc<dyn MappedMemory>> {
-        vec![self.ring.memory()]
+        self.ring.memories().into()
     }
 
-    /// A burst holds whole blocks: mostly one or two.
     fn buffers(&self) -> usize {
-        self.ring.blocks() * MAX_BURST
+        self.ring.slots()
     }
 
     fn hold(&self, held: &mut Vec<u16>) {
@@ -152,7 +148,7 @@ mod tests {
     use nix::sched::{CloneFlags, unshare};
     use packet::BurstStorage;
     use packet::offload::{Offload, Offloads};
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     /// The kernel takes a tag out of a frame, and the description that it gives is of the rest.
     #[test]
