@@ -14,7 +14,7 @@ fn receiver(name: &str) -> PacketRx {
 
 /// Opens the smallest ring: 40 slots.
 fn small_receiver(name: &str) -> PacketRx {
-    let config = RxConfig { bytes: 64 << 10, ..RxConfig::default() };
+    let config = RxConfig { slots: 40, ..RxConfig::default() };
     let rx = PacketRx::open(&Link::named(name).unwrap(), 1, &config).unwrap().remove(0);
     assert_eq!(rx.slots(), 40);
     rx
@@ -408,11 +408,11 @@ fn a_link_that_goes_down_and_up() {
 #[test]
 fn errors_of_opening_name_their_cause() {
     Netns::with_veth(1500).run(|| {
-        let open = |queues, bytes| {
-            let config = RxConfig { bytes, ..RxConfig::default() };
+        let open = |queues, slots| {
+            let config = RxConfig { slots, ..RxConfig::default() };
             PacketRx::open(&Link::named("a").unwrap(), queues, &config).unwrap_err().to_string()
         };
-        assert!(open(1, 4096).contains("a receive ring of 4096 bytes is too small"));
-        assert!(open(0, 4 << 20).contains("0 receive rings are not possible"));
+        assert!(open(1, 100_000).contains("a receive ring of 100000 slots is not possible"));
+        assert!(open(0, 1024).contains("0 receive rings are not possible"));
     });
 }

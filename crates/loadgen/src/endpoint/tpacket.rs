@@ -10,7 +10,7 @@ use packet::offload::Offloads;
 const ROOM: usize = 2048;
 
 /// Receive ring.
-const RECEIVE: RxConfig = RxConfig { bytes: 4 << 20, offloads: Offloads::NONE };
+const RECEIVE: RxConfig = RxConfig { slots: 2048, offloads: Offloads::NONE };
 /// Transmit ring.
 const TRANSMIT: TxConfig = TxConfig { slots: 512, frame_bytes: ROOM, bypass_qdisc: false, offloads: Offloads::NONE };
 
