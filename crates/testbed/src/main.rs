@@ -6,6 +6,7 @@ mod compare;
 mod corpus;
 mod draw;
 mod exchange_model;
+mod hosts;
 mod latency;
 mod list;
 mod machine;
@@ -26,6 +27,7 @@ mod simulate;
 mod statistics;
 mod surroundings;
 mod switches;
+mod tcp;
 mod transfer;
 
 use clap::{Args, Parser, Subcommand};
@@ -83,6 +85,11 @@ enum Command {
     ///
     /// Needs root, for namespaces, and Debian's packages redis-server and redis-tools. docs/proxy.md explains the proxies.
     Redis(redis::Redis),
+    /// Measure a TCP stream between two hosts of the kernel's, over one switch after the other: its speed, and what it costs
+    ///
+    /// Needs root, for namespaces, and Debian's package iperf3; for Open vSwitch, openvswitch-switch-dpdk and huge pages.
+    /// docs/measured/tcp.md has the published results.
+    Tcp(tcp::Tcp),
     /// Send one frame at a time through Millrace: measures its latency, and the processor time of the idle switch
     Latency(compare::LoneFrames),
     /// Change the configuration of Millrace again and again: how long the frames of a port wait that is not concerned
@@ -172,6 +179,7 @@ fn main() -> ExitCode {
         Command::Analyse(analyse) => analysis::run(&analyse).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Aggregation(measured) => aggregation::run(&measured).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Redis(options) => redis::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
+        Command::Tcp(options) => tcp::run(&options).map(|()| ExitCode::SUCCESS).map_err(Into::into),
         Command::Latency(arguments) => {
             compare::run_lone_frames(&arguments).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

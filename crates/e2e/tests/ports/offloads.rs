@@ -131,23 +131,52 @@ fn datagrams(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// Returns the bridges of the ports: one, or two that a cable joins, whose frames are tagged.
-fn bridges(here: &Namespace, cabled: bool) -> Result<RawFile> {
+/// The way between the first three ports and the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// They are in one bridge.
+    Bridge,
+    /// Two bridges with a cable between them, on which frames are tagged.
+    Tagged,
+    /// Two bridges with a VXLAN tunnel between them.
+    Tunnel,
+}
+
+/// Returns one end of the tunnel.
+fn tunnel_end(name: &str) -> RawPort {
+    let ends = [("02:00:00:00:01:01", "198.51.100.1"), ("02:00:00:00:01:02", "198.51.100.2")];
+    let [here, there] = ends.map(|(mac, ip)| RawTunnelEnd { mac: mac.into(), ip: ip.into() }.into());
+    let (local, remote) = if name == "up0" { (here, there) } else { (there, here) };
+    RawPort {
+        vxlan: RawVxlan { vni: 100.into(), local, remote, ..RawVxlan::default() }.into(),
+        ..af_packet(name, name)
+    }
+}
+
+/// Returns the bridges of the ports.
+fn bridges(here: &Namespace, way: Way) -> Result<RawFile> {
     let names = KINDS.map(|kind| kind.name);
-    if !cabled {
-        return Ok(file((KINDS.map(|kind| (kind.port)(kind.name)), bridge("br0", names), sleeper())));
+    let ports = KINDS.map(|kind| (kind.port)(kind.name));
+    if way == Way::Bridge {
+        return Ok(file((ports, bridge("br0", names), sleeper())));
     }
     here.run("ip", &["link", "add", "up0", "type", "veth", "peer", "name", "up1"])?;
-    let trunks = ["up0", "up1"].map(|name| trunk_of_all(af_packet(name, name)));
-    let ports = KINDS.map(|kind| access(VLAN, (kind.port)(kind.name)));
     let (near, far) = names.split_at(3);
     let bridges = [("br0", near, "up0"), ("br1", far, "up1")];
     let bridges = bridges.map(|(name, ports, up)| bridge(name, ports.iter().copied().chain([up])));
-    Ok(file((ports, trunks, bridges, sleeper())))
+    if way == Way::Tagged {
+        let trunks = ["up0", "up1"].map(|name| trunk_of_all(af_packet(name, name)));
+        return Ok(file((ports.map(|port| access(VLAN, port)), trunks, bridges, sleeper())));
+    }
+    for name in ["up0", "up1"] {
+        // The tunnel's headers come on top.
+        here.run("ip", &["link", "set", name, "mtu", "1600", "up"])?;
+    }
+    Ok(file((ports, ["up0", "up1"].map(tunnel_end), bridges, sleeper())))
 }
 
 /// Starts a switch with a port of each kind, and a host behind each.
-fn hosts(home: &Home, here: &Namespace, cabled: bool) -> Result<(Millrace, Vec<Host>)> {
+fn hosts(home: &Home, here: &Namespace, way: Way) -> Result<(Millrace, Vec<Host>)> {
     let mut hosts = Vec::new();
     for (kind, number) in KINDS.iter().zip(1..) {
         let namespace = Namespace::create()?;
@@ -161,7 +190,7 @@ fn hosts(home: &Home, here: &Namespace, cabled: bool) -> Result<(Millrace, Vec<H
     for host in &hosts[4..] {
         host.namespace.run("ethtool", &["-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
     }
-    let millrace = home.start_inside(here, bridges(here, cabled)?);
+    let millrace = home.start_inside(here, bridges(here, way)?);
     for (kind, host) in KINDS.iter().zip(&hosts) {
         if kind.is_tap {
             here.run("ip", &["link", "set", kind.name, "netns", host.namespace.name(), "name", "eth0"])?;
@@ -201,9 +230,9 @@ fn counts(millrace: &Millrace, port: &str) -> [bool; 3] {
 
 #[test]
 fn every_kind_of_port_talks_to_every_other() -> Result<()> {
-    for cabled in [false, true] {
+    for way in [Way::Bridge, Way::Tagged, Way::Tunnel] {
         let (home, here) = (Home::new(), Namespace::create()?);
-        let (millrace, hosts) = hosts(&home, &here, cabled)?;
+        let (millrace, hosts) = hosts(&home, &here, way)?;
         all_talk(&millrace, &hosts)?;
         // Frames that neither port wants changed are passed on; a port that takes less gets them completed.
         assert_eq!(counts(&millrace, "tap"), [true, true, false]);
@@ -211,8 +240,11 @@ fn every_kind_of_port_talks_to_every_other() -> Result<()> {
         for port in ["tapnone", "pktnone", "xdp0"] {
             assert_eq!(counts(&millrace, port), [false, false, true], "{port}");
         }
-        if cabled {
-            assert_eq!(counts(&millrace, "up0"), [true, true, false]);
+        match way {
+            Way::Bridge => {}
+            Way::Tagged => assert_eq!(counts(&millrace, "up0"), [true, true, false]),
+            // What is in a tunnel is complete.
+            Way::Tunnel => assert_eq!(counts(&millrace, "up0"), [false, false, true]),
         }
         millrace.stop();
     }

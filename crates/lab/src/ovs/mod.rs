@@ -153,7 +153,7 @@ impl Ovs {
         let mut settings = ["--no-wait", "init"].map(str::to_owned).to_vec();
         if with_dpdk {
             settings.extend(["--", "set", "Open_vSwitch", "."].map(str::to_owned));
-            settings.extend(ports::dpdk_settings(lcores));
+            settings.extend(ports::dpdk_settings(ports, lcores));
         }
         programs.run("ovs-vsctl", &settings)?;
 

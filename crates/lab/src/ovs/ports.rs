@@ -12,6 +12,9 @@ pub enum Port {
     Dpdk(AnyPort),
     /// An interface of the kernel, by packet sockets: those of DPDK, or its own without DPDK.
     Interface(String),
+    /// An interface of the kernel, by sockets of its own also with DPDK. Long messages pass between such ports uncut
+    /// (`userspace-tso-enable`, which takes DPDK).
+    Uncut(String),
 }
 
 /// Forwarding of frames.
@@ -25,7 +28,7 @@ pub enum Forwarding {
 
 /// Returns the settings of DPDK, required before the switch starts: the processor that forwards, and the one for all other
 /// threads. The manual says so, too (intro/install/dpdk.rst, "Setup OVS").
-pub(super) fn dpdk_settings(lcores: Lcores) -> Vec<String> {
+pub(super) fn dpdk_settings(ports: &[Port], lcores: Lcores) -> Vec<String> {
     let dpdk = [&["--no-pci", "--no-telemetry"], Pages::Huge.arguments()].concat().join(" ");
     vec![
         "other_config:dpdk-init=true".to_owned(),
@@ -33,6 +36,7 @@ pub(super) fn dpdk_settings(lcores: Lcores) -> Vec<String> {
         format!("other_config:dpdk-lcore-mask={}", mask(lcores.others.unwrap_or(lcores.forwarding))),
         format!("other_config:pmd-cpu-mask={}", mask(lcores.forwarding)),
         format!("other_config:dpdk-extra=\"{dpdk}\""),
+        format!("other_config:userspace-tso-enable={}", ports.iter().any(|port| matches!(port, Port::Uncut(_)))),
     ]
 }
 
@@ -58,13 +62,14 @@ pub(super) fn pairs(ports: usize) -> Vec<String> {
 }
 
 impl Port {
-    /// Returns its name. A vhost-user port's socket has the name of the port, and an interface without DPDK is named.
+    /// Returns its name. A vhost-user port's socket has the name of the port, and an interface that it has by its own sockets is named.
     fn name(&self, index: usize, with_dpdk: bool) -> String {
         match self {
             Port::Dpdk(port) if let Some(socket) = port.socket() => {
                 socket.file_name().unwrap_or_default().to_string_lossy().into_owned()
             }
             Port::Interface(interface) if !with_dpdk => interface.clone(),
+            Port::Uncut(interface) => interface.clone(),
             Port::Dpdk(_) | Port::Interface(_) => format!("port{index}"),
         }
     }
@@ -82,7 +87,7 @@ impl Port {
             Port::Interface(interface) if with_dpdk => {
                 dpdk(format!("net_af_packet{index},iface={interface},qdisc_bypass=1"))
             }
-            Port::Interface(_) => Vec::new(),
+            Port::Interface(_) | Port::Uncut(_) => Vec::new(),
         }
     }
 

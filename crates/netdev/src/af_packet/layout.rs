@@ -25,8 +25,9 @@ const JUMBO: usize = 9000;
 /// Size of the receive ring.
 #[derive(Clone, Copy, Debug)]
 pub struct RxConfig {
-    /// Slots, each for a frame of the interface's MTU, if that is 9000 or less; rounded up to fill whole blocks. With more of
-    /// them, the kernel drops fewer frames while nobody receives, and the processor's caches have fewer of them.
+    /// Slots, each for a frame of the interface's MTU, or of 9000 bytes if that is less or messages may be left uncut; rounded up to
+    /// fill whole blocks. With more of them, the kernel drops fewer frames while nobody receives, and the processor's caches have
+    /// fewer of them.
     pub slots: usize,
     /// The work that frames may leave to who receives them ([`RxFrame::offload`](super::RxFrame::offload)). Other checksums are
     /// finished.
@@ -145,7 +146,9 @@ const FIRST: Place = Place { slot: 0, offset: 0, in_block: 0 };
 
 /// Lays out the receive ring of an interface with this MTU; the error describes the configuration's fault.
 pub(super) fn receive_slots(config: &RxConfig, page: usize, mtu: usize) -> Result<Slots, String> {
-    let room = RX_FRAME_OFFSET + mtu.clamp(ETH_DATA, JUMBO) + ETHERNET + VLAN_TAG;
+    // Of messages that are left uncut, the short ones fit as well.
+    let longest = if config.offloads.segmentation().is_none() { mtu.clamp(ETH_DATA, JUMBO) } else { JUMBO };
+    let room = RX_FRAME_OFFSET + longest + ETHERNET + VLAN_TAG;
     // Numbers of slots are told in 16 bits.
     let slots = Slots::new(config.slots, room, page).filter(|slots| slots.count <= 1 << 16);
     slots.ok_or_else(|| format!("a receive ring of {} slots is not possible; choose 1 to 60,000", config.slots))

@@ -1,5 +1,6 @@
 //! The paths between clients and server.
 
+use crate::hosts::Between;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -12,6 +13,10 @@ pub enum Line {
     Veth,
     /// The kernel's TCP in two network namespaces, joined by veth interfaces and Millrace
     Interfaces,
+    /// The kernel's TCP in two network namespaces, joined by Millrace with a tap for each
+    Taps,
+    /// The kernel's TCP in two network namespaces, joined by veth interfaces and Open vSwitch with DPDK and userspace TSO
+    Ovs,
     /// Two nf-proxy, joined by Millrace, which copies frames
     Copy,
     /// Two nf-proxy, joined by Millrace, which exchanges buffers
@@ -19,19 +24,24 @@ pub enum Line {
 }
 
 impl Line {
-    /// Reports whether the kernel's TCP takes no part.
-    pub fn has_proxies(self) -> bool {
-        matches!(self, Line::Copy | Line::Exchange)
+    /// Returns the switch that joins two hosts of the kernel's; none if there are proxies instead.
+    pub fn between(self) -> Option<Between> {
+        match self {
+            Line::Veth => Some(Between::Veth),
+            Line::Interfaces => Some(Between::Interfaces),
+            Line::Taps => Some(Between::Taps),
+            Line::Ovs => Some(Between::Ovs),
+            Line::Copy | Line::Exchange => None,
+        }
     }
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Line::Veth => "kernel, bridge",
-            Line::Interfaces => "kernel, Millrace",
-            Line::Copy => "nf-proxy, copy",
-            Line::Exchange => "nf-proxy, exchange",
-        })
+        match self.between() {
+            Some(between) => between.fmt(f),
+            None if *self == Line::Copy => f.write_str("nf-proxy, copy"),
+            None => f.write_str("nf-proxy, exchange"),
+        }
     }
 }

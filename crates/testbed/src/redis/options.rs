@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Args)]
 pub struct Redis {
     /// Paths between clients and server; the first one is the base of all ratios
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "veth,interfaces,copy,exchange")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "veth,interfaces,taps,copy,exchange")]
     pub lines: Vec<Line>,
     /// Bytes of the longest IP packet
     #[arg(long, value_delimiter = ',', default_value = "1500,9000", value_parser = clap::value_parser!(u16).range(576..=9000))]
@@ -64,7 +64,8 @@ impl Redis {
                 "pinned: server and its proxy to processor {server_cpu}, clients and their proxy to {client_cpu}, the switch's \
                  worker to {switch_cpu}, so threads share processors, and all sleep when idle"
             ),
-            "veth carries segments whole (TSO), all other lines carry frames of the MTU".to_owned(),
+            "the kernel's TCP leaves long messages uncut on its lines; the proxies' lines carry frames of the MTU"
+                .to_owned(),
         ]
     }
 }

@@ -13,14 +13,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Time limit for a measurement.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Where clients find the server: options of redis-benchmark, and their network namespace.
-pub struct ServerAddress {
-    /// The options.
-    pub options: Vec<String>,
-    /// The namespace.
-    pub namespace: Option<Namespace>,
-}
-
 fn command(program: &str, namespace: Option<&Namespace>) -> Command {
     namespace.map_or_else(|| Command::new(program), |namespace| namespace.command(program))
 }
@@ -48,15 +40,16 @@ pub fn proxy(program: &Path, arguments: &[String], cpu: usize, interrupt: &Inter
     Ok(proxy)
 }
 
-/// Runs a load to its end.
+/// Runs a load to its end, in a host if there are some.
 pub fn benchmark(
-    address: &ServerAddress,
+    address: &[String],
+    host: Option<&Namespace>,
     load: Load,
     cpu: usize,
     interrupt: &Interrupt,
 ) -> Result<Vec<Sample>, RedisError> {
-    let mut command = command("redis-benchmark", address.namespace.as_ref());
-    command.args(&address.options).args(load.options());
+    let mut command = command("redis-benchmark", host);
+    command.args(address).args(load.options());
     let clients = Launch::measured("redis-benchmark", interrupt).pin(&[cpu]).spawn(command)?;
     read(&clients.finish(LONG)?)
 }

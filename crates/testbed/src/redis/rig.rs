@@ -4,12 +4,12 @@ use super::benchmark::{Load, Sample};
 use super::error::RedisError;
 use super::line::Line;
 use super::options::Redis;
-use super::processes::{ServerAddress, benchmark, proxy, server};
+use super::processes::{benchmark, proxy, server};
+use crate::hosts::{ADDRESSES, Between, Hosts, Setup};
 use crate::millrace::{self, Idle};
 use crate::surroundings::Surroundings;
-use lab::millrace::config::{RawExchange, RawFile, RawWorker, af_packet, exchange, file, patch, vhost_user};
+use lab::millrace::config::{RawExchange, RawFile, RawWorker, exchange, file, patch, vhost_user};
 use lab::millrace::{Files, Millrace};
-use lab::netns::Namespace;
 use lab::process::{Daemon, Interrupt};
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -28,11 +28,13 @@ pub struct Programs {
 /// A line that stands.
 pub struct Rig {
     line: Line,
-    address: ServerAddress,
+    /// Options of redis-benchmark that name the server.
+    address: [String; 2],
     client_cpu: usize,
+    /// The switch between proxies.
     switch: Option<Millrace>,
     _processes: Vec<Daemon>,
-    _namespaces: Vec<Namespace>,
+    hosts: Option<Hosts>,
     _directory: TempDir,
 }
 
@@ -47,7 +49,10 @@ impl Rig {
     ) -> Result<Rig, RedisError> {
         let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(RedisError::Directory)?;
         let builder = Builder { line, mtu, programs, options, interrupt, directory };
-        if line.has_proxies() { builder.proxies() } else { builder.kernel() }
+        match line.between() {
+            Some(between) => builder.kernel(between),
+            None => builder.proxies(),
+        }
     }
 
     /// Returns its line.
@@ -57,7 +62,8 @@ impl Rig {
 
     /// Runs a load to its end.
     pub fn benchmark(&self, load: Load, interrupt: &Interrupt) -> Result<Vec<Sample>, RedisError> {
-        benchmark(&self.address, load, self.client_cpu, interrupt)
+        let host = self.hosts.as_ref().map(|hosts| &hosts.ends[0]);
+        benchmark(&self.address, host, load, self.client_cpu, interrupt)
     }
 
     /// Fails if frames did not go the way that the line's name says.
@@ -83,7 +89,7 @@ impl Builder<'_> {
     fn proxies(self) -> Result<Rig, RedisError> {
         let Redis { server_cpu, client_cpu, .. } = *self.options;
         let path = |name: &str| self.directory.path().join(name).display().to_string();
-        let switch = self.switch(None)?;
+        let switch = self.switch()?;
         let proxied = |port: &str, number: u8, option: &str, service: String, cpu| {
             let (mac, ip) = (format!("02:00:00:00:00:0{number}"), format!("10.0.0.{number}/24"));
             let mut words = vec![path(&format!("{port}.sock"))];
@@ -99,79 +105,46 @@ impl Builder<'_> {
             proxied("a", 1, "--reach", format!("unix:{}=10.0.0.2:6379", path("local")), client_cpu)?,
         ];
         switch.wait_all_up(|| Ok(()))?;
-        let address = ServerAddress { options: vec!["-s".to_owned(), path("local")], namespace: None };
-        Ok(self.rig(address, Some(switch), processes, Vec::new()))
+        let address = ["-s".to_owned(), path("local")];
+        Ok(self.rig(address, Some(switch), processes, None))
     }
 
-    /// Joins two namespaces, in a third one.
-    fn kernel(self) -> Result<Rig, RedisError> {
-        let ends = [Namespace::create()?, Namespace::create()?];
-        let middle = Namespace::create()?;
-        let mtu = self.mtu.to_string();
-        for (end, (number, name)) in ends.iter().zip([(1, "veth-a"), (2, "veth-b")]) {
-            let veth = ["link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", end.name()];
-            middle.run("ip", &veth)?;
-            middle.run("ip", &["link", "set", name, "mtu", &mtu, "addrgenmode", "none", "up"])?;
-            end.run("ip", &["address", "add", &format!("10.0.0.{number}/24"), "dev", "eth0"])?;
-            end.run("ip", &["link", "set", "eth0", "mtu", &mtu, "up"])?;
-            if self.line == Line::Interfaces {
-                // Millrace takes frames of the MTU, with their checksums.
-                end.run("ethtool", &["-K", "eth0", "tso", "off", "gso", "off", "tx", "off"])?;
-            }
-        }
-        let switch = if self.line == Line::Interfaces {
-            Some(self.switch(Some(&middle))?)
-        } else {
-            middle.run("ip", &["link", "add", "br0", "mtu", &mtu, "type", "bridge", "stp_state", "0"])?;
-            for name in ["veth-a", "veth-b"] {
-                middle.run("ip", &["link", "set", name, "master", "br0"])?;
-            }
-            middle.run("ip", &["link", "set", "br0", "up"])?;
-            None
-        };
-        let [clients, servers] = ends;
-        let redis = server(&["--bind", "10.0.0.2"], Some(&servers), self.options.server_cpu, self.interrupt)?;
-        let address = ServerAddress { options: vec!["-h".to_owned(), "10.0.0.2".to_owned()], namespace: Some(clients) };
-        Ok(self.rig(address, switch, vec![redis], vec![servers, middle]))
+    /// Joins two hosts.
+    fn kernel(self, between: Between) -> Result<Rig, RedisError> {
+        let Redis { server_cpu, switch_cpu: cpu, .. } = *self.options;
+        let (millrace, directory) = (&*self.programs.millrace, self.directory.path());
+        let hosts =
+            Hosts::join(&Setup { between, mtu: self.mtu, cpu, millrace, directory, interrupt: self.interrupt })?;
+        let redis = server(&["--bind", ADDRESSES[1]], Some(&hosts.ends[1]), server_cpu, self.interrupt)?;
+        Ok(self.rig(["-h", ADDRESSES[1]].map(str::to_owned), None, vec![redis], Some(hosts)))
     }
 
-    fn switch(&self, namespace: Option<&Namespace>) -> Result<Millrace, RedisError> {
+    fn switch(&self) -> Result<Millrace, RedisError> {
         let files = Files::named(self.directory.path(), "m");
-        let surroundings = Surroundings { namespace, ..Surroundings::default() };
         let configuration = configuration(self.line, self.mtu, self.options.switch_cpu);
-        Ok(millrace::start(&self.programs.millrace, files, configuration, surroundings, self.interrupt)?)
+        Ok(millrace::start(&self.programs.millrace, files, configuration, Surroundings::default(), self.interrupt)?)
     }
 
-    fn rig(
-        self,
-        address: ServerAddress,
-        switch: Option<Millrace>,
-        processes: Vec<Daemon>,
-        namespaces: Vec<Namespace>,
-    ) -> Rig {
+    fn rig(self, address: [String; 2], switch: Option<Millrace>, processes: Vec<Daemon>, hosts: Option<Hosts>) -> Rig {
         Rig {
             line: self.line,
             address,
             client_cpu: self.options.client_cpu,
             switch,
             _processes: processes,
-            _namespaces: namespaces,
+            hosts,
             _directory: self.directory,
         }
     }
 }
 
 fn configuration(line: Line, mtu: u16, cpu: usize) -> RawFile {
-    let port = |name: &str| match line.has_proxies() {
-        true => vhost_user(name),
-        false => af_packet(name, &format!("veth-{name}")),
-    };
     // No smaller than the proxies' own buffers.
     let buffer_size = i64::from((mtu + ETHERNET).max(2048)).into();
     let group = (line == Line::Exchange).then(|| RawExchange { buffer_size, ..exchange(["a", "b"]) });
     // The worker shares its processor: it rests at once.
     let worker = RawWorker { patience: "0s".into(), ..Idle::Sleep.worker(cpu) };
-    file((port("a"), port("b"), patch("a", "b"), group, worker))
+    file((vhost_user("a"), vhost_user("b"), patch("a", "b"), group, worker))
 }
 
 #[cfg(test)]
@@ -183,7 +156,7 @@ mod tests {
     fn millrace_takes_the_configurations() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("m.toml");
-        for line in [Line::Interfaces, Line::Copy, Line::Exchange] {
+        for line in [Line::Copy, Line::Exchange] {
             for mtu in [1500, 9000] {
                 std::fs::write(&file, configuration(line, mtu, 0).text()).unwrap();
                 let read = ::millrace::config::Config::load(&file);
