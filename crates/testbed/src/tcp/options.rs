@@ -28,8 +28,8 @@ pub struct Tcp {
     /// Processor of the receiver
     #[arg(long, value_name = "CPU", default_value_t = 1)]
     pub receiver_cpu: usize,
-    /// Processor of the switch
-    #[arg(long, value_name = "CPU", default_value_t = 0)]
+    /// Processor of the switch: with the receiver's, the sender wakes one processor for both
+    #[arg(long, value_name = "CPU", default_value_t = 1)]
     pub switch_cpu: usize,
     /// Millrace's program [default: the one next to this program]
     #[arg(long, value_name = "FILE")]
