@@ -11,7 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Netns, wait_for};
-use netdev::{Links, PacketRx, PacketTx, PushError, RawSegment, RxConfig, Tap, TapQueue, TapWrite, TxConfig};
+use netdev::{
+    Links, PacketRx, PacketTx, PushError, RawSegment, RxConfig, RxMonitor, Tap, TapQueue, TapWrite, TxConfig,
+};
 use packet::checksum::{self, Sum};
 use packet::offload::{Cut, Message, Offload, Offloads, Work, header};
 use packet::segmenter::{MAX_HEADERS, Segmenter};
@@ -385,4 +387,58 @@ fn segments_longer_than_the_mtu_are_not_sent() {
         assert!(matches!(push(Offload::checksum(34, 16), MTU + 15), Err(PushError::TooLong { .. })));
         assert!(push(Offload::NONE, MTU + 14).is_ok());
     });
+}
+
+/// A program behind a tap leaves work on a frame that the kernel can't describe to a packet socket: the kernel hands over no further
+/// frame, and the monitor tells. Rings whose slots hold no frames lose that frame only.
+#[test]
+fn a_frame_without_words_for_its_work_is_noticed() {
+    for are_beside in [false, true] {
+        let netns = Netns::new();
+        let tap = netns.run(|| Tap::open("t0", 1, Offloads::ALL)).unwrap().remove(0);
+        netns.ip("link set dev t0 up");
+        let open = || {
+            let config = RxConfig { are_beside, ..RxConfig::of(Offloads::ALL) };
+            let link = Links::open().unwrap().get("t0").unwrap();
+            PacketRx::open(&link, 1, &config).unwrap().remove(0)
+        };
+        let mut rx = netns.run(open);
+        let monitor = rx.monitor();
+        let mut frame = vec![2; 12];
+        frame.extend([
+            8, 0, 0x45, 0, 3, 0xda, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 0, 9, 0, 9, 3, 0xc6, 0, 0,
+        ]);
+        frame.resize(14 + 0x3da, 7);
+        let send = |gso: [u8; 10]| {
+            let segments = [RawSegment::from(&gso[..]), RawSegment::from(&frame[..])];
+            // SAFETY: the segments are slices that live until the call returns.
+            assert_eq!(unsafe { tap.write_raw(&segments) }.unwrap(), TapWrite::Sent);
+        };
+        let complete = [0; 10];
+        // UFO (virtio 1.2, VIRTIO_NET_HDR_GSO_UDP), with headers of 42 bytes and pieces of 400.
+        let ufo = [1, 3, 42, 0, 0x90, 1, 34, 0, 6, 0];
+        send(complete);
+        assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame);
+        rx.release();
+        monitor.take().unwrap().unwrap();
+        send(ufo);
+        if are_beside {
+            send(complete);
+            assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame);
+            assert!(monitor.take().unwrap().unwrap().drops == 1 && !monitor.is_jammed());
+            continue;
+        }
+        let count =
+            |monitor: &RxMonitor| wait_for("count", || Some(monitor.take()?.unwrap().drops).filter(|&it| it > 0));
+        count(&monitor);
+        assert!(!monitor.is_jammed());
+        send(complete);
+        count(&monitor);
+        assert!(monitor.is_jammed());
+        assert!(rx.next_frame().is_none());
+        drop(rx);
+        let rx = netns.run(open);
+        send(complete);
+        assert_eq!(wait_for("frame", || rx.next_frame()).bytes(), frame);
+    }
 }

@@ -1,13 +1,15 @@
 //! Hosts with the kernel's default settings, behind ports of every kind and with every choice of offloads, that talk to each other: checksums are
 //! right, segments have the right lengths, and nothing is dropped.
 
-use e2e::{Home, Millrace, SOON};
+use e2e::{Home, Millrace, SOON, wait_for};
 use engine::port::offloads::OffloadsKey;
 use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
+use netdev::{Tap, TapWrite};
 use nix::sys::socket::{setsockopt, sockopt};
-use std::io::{Read, Write};
+use packet::offload::Offloads;
+use std::io::{IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 
@@ -248,5 +250,35 @@ fn every_kind_of_port_talks_to_every_other() -> Result<()> {
         }
         millrace.stop();
     }
+    Ok(())
+}
+
+/// A program behind a tap leaves work that the kernel can't describe to a packet socket, and then hands over nothing: the port opens anew.
+#[test]
+fn a_packet_port_recovers_from_a_frame_that_the_kernel_cannot_describe() -> Result<()> {
+    let (home, here) = (Home::new(), Namespace::create()?);
+    let tap = here.within(|| Tap::open("t0", 1, Offloads::ALL).expect("a tap").remove(0))?;
+    here.run("ip", &["link", "set", "t0", "up"])?;
+    let millrace = home.start_inside(&here, file((af_packet("in", "t0"), sink("out"), patch("in", "out"), sleeper())));
+    millrace.wait_up(&["in"]);
+    let mut frame = vec![2; 12];
+    frame.extend([
+        8, 0, 0x45, 0, 3, 0xda, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2, 0, 9, 0, 9, 3, 0xc6, 0, 0,
+    ]);
+    frame.resize(14 + 0x3da, 7);
+    let send = |header: [u8; 10]| {
+        let sent = tap.write_vectored(&[IoSlice::new(&header), IoSlice::new(&frame)]);
+        assert!(matches!(sent, Ok(TapWrite::Sent)), "{sent:?}");
+    };
+    for _ in 0..3 {
+        // A message of UDP that is to be cut into fragments (UFO).
+        send([1, 3, 42, 0, 0x90, 1, 34, 0, 6, 0]);
+        let before = millrace.port("in").rx();
+        wait_for("frames", || {
+            send([0; 10]);
+            (millrace.port("in").rx() > before + 2).then_some(())
+        });
+    }
+    millrace.stop();
     Ok(())
 }

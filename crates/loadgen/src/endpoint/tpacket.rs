@@ -9,8 +9,8 @@ use packet::offload::Offloads;
 /// Longest frame.
 const ROOM: usize = 2048;
 
-/// Receive ring.
-const RECEIVE: RxConfig = RxConfig { slots: 2048, offloads: Offloads::NONE };
+/// Frames that the receive ring has room for.
+const SLOTS: usize = 2048;
 /// Transmit ring.
 const TRANSMIT: TxConfig = TxConfig { slots: 512, frame_bytes: ROOM, bypass_qdisc: false, offloads: Offloads::NONE };
 
@@ -50,7 +50,8 @@ impl Tpacket {
 impl Endpoint for Tpacket {
     fn open(port: &str, technique: Technique, setup: &Setup) -> Result<Tpacket, EndpointError> {
         let (mut rx, tx) = open_on(port, technique, setup, |link| {
-            let both = PacketRx::open(link, 1, &RECEIVE).and_then(|rx| Ok((rx, PacketTx::open(link, &TRANSMIT)?)));
+            let receive = RxConfig { slots: SLOTS, ..RxConfig::default() };
+            let both = PacketRx::open(link, 1, &receive).and_then(|rx| Ok((rx, PacketTx::open(link, &TRANSMIT)?)));
             both.map_err(|error| error.to_string())
         })?;
         Ok(Tpacket {

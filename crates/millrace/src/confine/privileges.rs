@@ -11,7 +11,8 @@ use std::io;
 
 /// Capabilities needed for ports that a reload may open. The switch keeps those of them that it was started with.
 ///
-/// - `NET_ADMIN`: create taps, set their MTU, bring interfaces up, attach XDP programs, give NICs flow rules.
+/// - `NET_ADMIN`: create taps, set their MTU, bring interfaces up, attach XDP programs, give NICs flow rules, let long frames wait for
+///   packet sockets.
 /// - `NET_RAW`: packet sockets and AF_XDP sockets.
 /// - `BPF`: load the program that steers frames to AF_XDP sockets.
 /// - `IPC_LOCK`: without it, AF_XDP counts its pinned memory against the limit on locked memory.

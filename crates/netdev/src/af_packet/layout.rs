@@ -1,5 +1,6 @@
 //! Sizes and offsets of the rings, without any system call.
 
+use super::kernel;
 use libc::{sockaddr_ll, tpacket_req, tpacket2_hdr};
 use packet::MAX_FRAME;
 use packet::header_len::{ETHERNET, VLAN_TAG};
@@ -10,6 +11,11 @@ use packet::offload::{Offloads, header};
 /// frame 14 bytes before that.
 const RX_FRAME_OFFSET: usize =
     (libc::TPACKET2_HDRLEN + 16).next_multiple_of(libc::TPACKET_ALIGNMENT) + header::LEN - ETHERNET;
+
+/// Bytes of a received frame's header and address. A slot that ends before [`RX_FRAME_OFFSET`] has no byte of a frame.
+const RX_HEADERS: usize = libc::TPACKET2_HDRLEN;
+
+const _: () = assert!(RX_HEADERS.next_multiple_of(CACHE_LINE) < RX_FRAME_OFFSET);
 
 /// Offset at which the kernel looks for the frame from its `tpacket2_hdr` (`tpacket_parse_header`, without
 /// `PACKET_TX_HAS_OFF`).
@@ -32,12 +38,15 @@ pub struct RxConfig {
     /// The work that frames may leave to who receives them ([`RxFrame::offload`](super::RxFrame::offload)). Other checksums are
     /// finished.
     pub offloads: Offloads,
+    /// Whether slots hold no frames, and the kernel keeps all of them beside the ring. Kernels before 6.2 need it
+    /// ([`PacketRx`](super::PacketRx)).
+    pub are_beside: bool,
 }
 
 impl Default for RxConfig {
-    /// 1024 frames: 1.6 MiB at an MTU of 1500, 9.1 MiB at 9000.
+    /// 1024 frames: 1.6 MiB at an MTU of 1500, 9.1 MiB at 9000; in slots if the kernel allows it.
     fn default() -> Self {
-        Self { slots: 1024, offloads: Offloads::NONE }
+        Self { slots: 1024, offloads: Offloads::NONE, are_beside: !kernel::cuts_udp() }
     }
 }
 
@@ -148,10 +157,15 @@ const FIRST: Place = Place { slot: 0, offset: 0, in_block: 0 };
 pub(super) fn receive_slots(config: &RxConfig, page: usize, mtu: usize) -> Result<Slots, String> {
     // Of messages that are left uncut, the short ones fit as well.
     let longest = if config.offloads.segmentation().is_none() { mtu.clamp(ETH_DATA, JUMBO) } else { JUMBO };
-    let room = RX_FRAME_OFFSET + longest + ETHERNET + VLAN_TAG;
+    let room = if config.are_beside { RX_HEADERS } else { RX_FRAME_OFFSET + longest + ETHERNET + VLAN_TAG };
     // Numbers of slots are told in 16 bits.
     let slots = Slots::new(config.slots, room, page).filter(|slots| slots.count <= 1 << 16);
     slots.ok_or_else(|| format!("a receive ring of {} slots is not possible; choose 1 to 60,000", config.slots))
+}
+
+/// Returns the longest MTU whose frames these slots hold.
+pub(super) const fn longest_mtu(slots: &Slots) -> usize {
+    slots.slot_bytes.saturating_sub(RX_FRAME_OFFSET + ETHERNET + VLAN_TAG)
 }
 
 /// Layout of a transmit ring.
@@ -213,8 +227,10 @@ mod tests {
         for (mtu, slots, block) in [(68, 1040, 64), (1500, 1040, 64), (9000, 1029, 64), (65_535, 1029, 64)] {
             let ring = receive_slots(&RxConfig::default(), PAGE, mtu).unwrap();
             assert_eq!((ring.count, ring.block_bytes), (slots, block << 10), "{mtu}");
-            assert!(ring.slot_bytes >= RX_FRAME_OFFSET + mtu.min(9000) + 18);
+            assert!(longest_mtu(&ring) >= mtu.min(9000));
         }
+        let ring = receive_slots(&RxConfig { are_beside: true, ..RxConfig::default() }, PAGE, 1500).unwrap();
+        assert_eq!((ring.slot_bytes, ring.count, longest_mtu(&ring)), (64, 1024, 0));
     }
 
     #[test]

@@ -4,10 +4,14 @@ use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 
+use packet::{MAX_BURST, MAX_FRAME};
+
 use super::ring_memory::RingMemory;
 
-/// Bytes of the room: the longest frames of many bursts, as other threads may still use those of earlier ones.
-const BYTES: usize = 1 << 20;
+/// Bytes of the room: 127 of the longest frames, as other threads may still use those of earlier bursts. Memory is there once it is used.
+const BYTES: usize = 8 << 20;
+
+const _: () = assert!(BYTES >= 3 * MAX_BURST * MAX_FRAME as usize);
 
 /// Memory that frames lie in one behind the other, in the order in which they come and go.
 #[derive(Debug)]
@@ -67,7 +71,7 @@ mod tests {
         for number in 0usize..20_000 {
             let len = 1600 + number * 7919 % 64_000;
             // Phases in which frames stay for long, and in which they leave at once.
-            let most = [1, 3, 100][number / 50 % 3];
+            let most = [1, 3, 1000][number / 400 % 3];
             while there.len() >= most {
                 let (_, end) = there.pop_front().unwrap();
                 room.release(end);

@@ -8,8 +8,9 @@ use std::sync::{Arc, Weak};
 use std::{mem, ptr, slice};
 
 use libc::{sockaddr_ll, tpacket2_hdr};
+use rustix::io::Errno;
 
-use super::layout::{Place, RxConfig, Slots, receive_slots};
+use super::layout::{Place, RxConfig, Slots, longest_mtu, receive_slots};
 use super::left;
 use super::long::LongRoom;
 use super::ring_memory::RingMemory;
@@ -21,14 +22,17 @@ use packet::copy::prefetch;
 use packet::offload::{Offload, Offloads, header};
 use packet::{MAX_FRAME, MappedMemory};
 
+/// Calls that read a long frame at most: each may return an error of the interface instead.
+const READS: usize = 8;
+
 /// Bytes of frames longer than a slot that wait in the kernel; it doubles this. A TCP sender has up to 6 MiB on its way.
 const LONG_WAITING: usize = 4 << 20;
 
 /// A receive ring on an interface: it receives every frame that arrives, for any address, and none that leaves.
 ///
 /// Frames are lent out of the ring: [`next_frame`](Self::next_frame) lends one after the other, and
-/// [`release`](Self::release) returns all that were lent since. Each lies in a slot; frames that arrive while the kernel has no slot are
-/// dropped and counted.
+/// [`release`](Self::release) returns all that were lent since. Each has a slot; the kernel drops and counts frames that arrive while it
+/// has no slot.
 ///
 /// # Checksums
 /// A sender on this host leaves checksums to its (virtual) hardware. Unless they may be left ([`RxConfig::offloads`]), the ring
@@ -40,6 +44,12 @@ const LONG_WAITING: usize = 4 << 20;
 /// It is lent unchanged, longer than the MTU. A port that
 /// forwards frames either takes over to have them cut ([`RxFrame::offload`]), or wants these features off (`ethtool -K`): receive
 /// offloads on this interface, send offloads on the veth peer.
+///
+/// # Frames that the kernel cannot describe
+/// The kernel loses the slot of a frame that leaves work which a virtio header has no words for, such as segments of SCTP, and with it
+/// every later frame (`tpacket_rcv` takes the slot, and does not give it back). [`RxMonitor::is_jammed`] tells, and only a new ring helps.
+/// Kernels before 6.2 have no words for messages of UDP either, which are common: there, slots hold no frames, and the kernel makes no
+/// descriptions for them ([`RxConfig::are_beside`]). All frames are read as long ones are.
 #[derive(Debug)]
 pub struct PacketRx {
     // First, because fields are dropped in this order and the mapping does not keep the socket open.
@@ -70,16 +80,23 @@ struct Use {
     is_held: bool,
 }
 
-/// The socket, and frames that were lost since the last count though the kernel had a slot for them.
+/// The kernel's side.
 #[derive(Debug)]
 struct Kernel {
     fd: OwnedFd,
+    /// Frames that had a slot, and that the kernel had no memory for, since the last count.
     lost: AtomicU64,
 }
 
 /// Statistics of a ring, for use while another thread takes frames out of it.
 #[derive(Debug)]
-pub struct RxMonitor(Weak<Kernel>);
+pub struct RxMonitor {
+    socket: Weak<Kernel>,
+    ring: Weak<RingMemory>,
+    slots: Slots,
+    /// Counts in a row in which the kernel dropped all frames, though all slots were free.
+    jammed: Cell<u32>,
+}
 
 /// A frame on loan from the receive ring.
 #[derive(Clone, Copy, Debug)]
@@ -262,6 +279,26 @@ impl PacketRx {
         }
     }
 
+    /// Reports whether the next frame has arrived.
+    pub fn is_ready(&self) -> bool {
+        let status = || self.status(self.next.get()).load(Ordering::Acquire);
+        self.taken.get() < self.slots.count && status() & libc::TP_STATUS_USER != 0
+    }
+
+    /// Reports whether there is anything to release or hold since the last time: lent frames, or lost ones.
+    #[inline]
+    pub fn has_recent(&self) -> bool {
+        self.recent.get() > 0
+    }
+
+    /// Returns the longest MTU whose frames fit into slots. None does on some kernels, so that the MTU does not matter.
+    pub fn longest_mtu(&self) -> usize {
+        match longest_mtu(&self.slots) {
+            0 => usize::MAX,
+            mtu => mtu,
+        }
+    }
+
     /// Returns the number of slots.
     pub fn slots(&self) -> usize {
         self.slots.count
@@ -274,11 +311,12 @@ impl PacketRx {
 
     /// Returns a monitor. One is enough: each count is reported to one only.
     pub fn monitor(&self) -> RxMonitor {
-        RxMonitor(Arc::downgrade(&self.socket))
+        let (socket, ring) = (Arc::downgrade(&self.socket), Arc::downgrade(&self.ring));
+        RxMonitor { socket, ring, slots: self.slots, jammed: Cell::new(0) }
     }
 
-    /// Takes the pending error of the socket, such as `ENETDOWN` when the interface went down. Until then poll and
-    /// epoll report it. The ring resumes by itself when the interface is up again.
+    /// Takes the pending error of the socket, such as `ENETDOWN` when the interface went down. Until then, or until a long frame is
+    /// read, poll and epoll report it. The ring resumes by itself when the interface is up again.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         Ok(rustix::net::sockopt::socket_error(&self.socket.fd)?.err().map(Into::into))
     }
@@ -301,8 +339,7 @@ impl PacketRx {
         Some(unsafe { self.lent(header.tp_status, asked, at, len) })
     }
 
-    /// Reads a frame that the kernel keeps beside the ring, as there is one for each slot that says so. `None` if there is no room;
-    /// no frame if it is lost.
+    /// Reads the frame of a slot that the kernel keeps beside the ring. `None` if there is no room; no frame if it is lost.
     #[cold]
     fn long_frame(&self, place: Place, header: &tpacket2_hdr) -> Option<Option<(&[u8], Offload)>> {
         let len = header.tp_len as usize;
@@ -312,10 +349,11 @@ impl PacketRx {
         let mut asked = [0; header::LEN];
         // SAFETY: this part of the room was just taken, so that no one else has a reference into it.
         let room = unsafe { slice::from_raw_parts_mut(at, end - start) };
-        let mut read = || rustix::io::readv(&self.socket.fd, &mut [IoSliceMut::new(&mut asked), IoSliceMut::new(room)]);
-        // An error of the interface is told before the frame.
-        let read = read().or_else(|_| read());
-        if read != Ok(header::LEN + len) {
+        let mut buffers = [IoSliceMut::new(&mut asked), IoSliceMut::new(room)];
+        let mut read = || rustix::io::readv(&self.socket.fd, &mut buffers);
+        // The kernel tells an error of the interface before the frame, which stays. Other errors take the frame away.
+        let read = (0..READS).map(|_| read()).find(|read| !matches!(read, Err(Errno::NETDOWN)));
+        if read != Some(Ok(header::LEN + len)) {
             self.lose();
             return Some(None);
         }
@@ -353,21 +391,46 @@ impl PacketRx {
 
     #[inline(always)]
     fn status(&self, place: Place) -> &AtomicU32 {
-        let status = self.ring.at(place.offset + mem::offset_of!(tpacket2_hdr, tp_status), size_of::<u32>());
-        // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. Both sides access it
-        // only as a whole; no other reference to it exists.
-        unsafe { AtomicU32::from_ptr(status) }
+        status(&self.ring, place.offset)
     }
+}
+
+/// Returns the word by which the slot at `offset` changes hands.
+#[inline(always)]
+fn status(ring: &RingMemory, offset: usize) -> &AtomicU32 {
+    let status = ring.at(offset + mem::offset_of!(tpacket2_hdr, tp_status), size_of::<u32>());
+    // SAFETY: the word lies inside the mapping, which lives as long as the ring's memory, and is aligned. Both sides access it
+    // only as a whole; no other reference to it exists.
+    unsafe { AtomicU32::from_ptr(status) }
 }
 
 impl RxMonitor {
     /// Returns the kernel's counts since the last call (one system call); `None` once the ring is closed.
     pub fn take(&self) -> Option<io::Result<RxStatistics>> {
-        let socket = self.0.upgrade()?;
+        let socket = self.socket.upgrade()?;
         // The two members of tpacket_stats. Reading resets the kernel's counters.
-        let counted = get::<[u32; 2]>(socket.fd.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS);
-        let lost = socket.lost.swap(0, Ordering::Relaxed);
-        Some(counted.map(|[packets, drops]| RxStatistics { packets: packets.into(), drops: lost + u64::from(drops) }))
+        let [packets, drops] = match get::<[u32; 2]>(socket.fd.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS) {
+            Ok(counted) => counted.map(u64::from),
+            Err(error) => return Some(Err(error)),
+        };
+        if packets > 0 {
+            let lost_all = packets == drops && self.are_slots_free();
+            self.jammed.set(if lost_all { self.jammed.get() + 1 } else { 0 });
+        }
+        Some(Ok(RxStatistics { packets, drops: drops + socket.lost.swap(0, Ordering::Relaxed) }))
+    }
+
+    /// Reports whether the kernel dropped all frames before the last two calls of [`take`](Self::take) that counted any, though it had
+    /// slots: it has lost one (see [`PacketRx`]).
+    pub fn is_jammed(&self) -> bool {
+        self.jammed.get() >= 2
+    }
+
+    fn are_slots_free(&self) -> bool {
+        let free = |ring: &RingMemory, slot| {
+            status(ring, self.slots.offset(slot)).load(Ordering::Relaxed) == libc::TP_STATUS_KERNEL
+        };
+        self.ring.upgrade().is_some_and(|ring| (0..self.slots.count).all(|slot| free(&ring, slot)))
     }
 }
 

@@ -22,13 +22,14 @@ impl Interface for Settings {
         let chosen = Chosen::new(&**site, self.offloads);
         let rings = PacketRx::open(&link, self.queues.into(), &RxConfig::of(chosen.offloads)).map_err(text)?;
         let monitors = rings.iter().map(PacketRx::monitor).collect();
+        let longest_mtu = rings.iter().map(PacketRx::longest_mtu).min().unwrap_or(usize::MAX).max(link.mtu);
         let both = |ring| Ok(Some((ring, PacketTx::open(&link, &TxConfig::of(chosen.offloads))?)));
         let queues: Vec<_> = rings.into_iter().map(both).collect::<Result<_, _>>().map_err(text)?;
         site.set_offloads(chosen.stats());
         let states = queues.iter().flatten().map(|(_, transmit)| transmit.state()).collect();
         let long = Arc::new(LongFrames::default());
         long.set_mtu(link.mtu);
-        Ok(Box::new(Open { site: site.clone(), link, queues, monitors, states, long, is_told: false }))
+        Ok(Box::new(Open { site: site.clone(), link, queues, monitors, states, long, longest_mtu, is_told: false }))
     }
 }
 
@@ -41,6 +42,8 @@ struct Open {
     monitors: Vec<RxMonitor>,
     states: Vec<Arc<TxState>>,
     long: Arc<LongFrames>,
+    /// The MTU up to which frames have room in the rings.
+    longest_mtu: usize,
     /// Whether users have been told of long frames.
     is_told: bool,
 }
@@ -58,6 +61,12 @@ impl Session for Open {
     }
 
     fn changed(&mut self, link: &Link) -> Result<(), String> {
+        if link.mtu > self.longest_mtu {
+            return Err(format!(
+                "the MTU of interface {} is {} now, and rings get room for such frames",
+                link.name, link.mtu
+            ));
+        }
         self.states.iter().for_each(|state| state.set(link));
         self.long.set_mtu(link.mtu);
         self.link = link.clone();
@@ -70,6 +79,10 @@ impl Session for Open {
 
     fn check(&mut self) -> Result<(), String> {
         self.monitors.iter().for_each(|monitor| self.site.count_losses(monitor));
+        if self.monitors.iter().any(RxMonitor::is_jammed) {
+            return Err("its sender leaves work on frames that the kernel has no words for, and then hands over none"
+                .to_owned());
+        }
         if self.long.is_seen() && !std::mem::replace(&mut self.is_told, true) {
             let detail = self.describe(&self.link);
             tracing::warn!("port \"{}\": {detail}", self.site.name());

@@ -5,7 +5,6 @@
 #![allow(unsafe_code)]
 
 use crate::drops::{Drops, Reason};
-use crate::port::interface::readable;
 use crate::port::{HoldBursts, RxQueue, Wait};
 use netdev::PacketRx;
 use packet::header_len::{ETHERNET, MAC_ADDRESSES, VLAN_TAG};
@@ -61,12 +60,10 @@ impl PacketReceive {
 
 impl RxQueue for PacketReceive {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
-        let mut any = false;
         let limit = self.long.limit.load(Ordering::Relaxed);
         while burst.room() > 0
             && let Some(frame) = self.ring.next_frame()
         {
-            any = true;
             let bytes = Segment::from(frame.bytes());
             if bytes.len() < MIN_FRAME {
                 continue;
@@ -96,7 +93,8 @@ impl RxQueue for PacketReceive {
                 }
             }
         }
-        any
+        // Also slots of frames that were lost go back.
+        self.ring.has_recent()
     }
 
     fn recycle(&self) {
@@ -111,7 +109,8 @@ impl RxQueue for PacketReceive {
     }
 
     fn arm(&self) -> Wait {
-        readable(self.ring.as_fd())
+        // The kernel tells of each frame that arrives later.
+        if self.ring.is_ready() { Wait::Ready } else { Wait::Event }
     }
 
     fn holds(&self) -> Option<&dyn HoldBursts> {

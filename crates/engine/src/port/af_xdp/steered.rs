@@ -12,6 +12,7 @@ use packet::Burst;
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Frames from an interface, by two sockets.
 pub struct Steered {
@@ -51,6 +52,9 @@ impl Steered {
     }
 }
 
+/// Interval at which a worker that sleeps looks for frames that were passed to the kernel.
+const POLL: Duration = Duration::from_millis(1);
+
 impl RxQueue for Steered {
     fn receive<'q>(&'q self, burst: &mut Burst<'_, 'q>) -> bool {
         self.both(burst, |burst| self.own.receive(burst))
@@ -66,12 +70,12 @@ impl RxQueue for Steered {
     }
 
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        // A packet socket is polled by time anyway.
+        // The packet socket is polled by time.
         self.own.wake_fd()
     }
 
     fn arm(&self) -> Wait {
-        match (self.own.arm(), self.passed.arm()) {
+        match (self.own.arm(), self.passed.arm().or_after(Some(POLL))) {
             (Wait::Ready, _) | (_, Wait::Ready) => Wait::Ready,
             (Wait::Time(own), Wait::Time(passed)) => Wait::Time(own.min(passed)),
             (Wait::Event, other) | (other, Wait::Event) => other,
