@@ -74,6 +74,10 @@ impl Port {
         let rings = ["options:n_rxq_desc=256", "options:n_txq_desc=256"].map(str::to_owned);
         match self {
             Port::Dpdk(AnyPort::Driver(port)) => [dpdk(port.device(index, 1)), rings.to_vec()].concat(),
+            Port::Dpdk(AnyPort::Switch(port)) if port.client => {
+                let path = format!("options:vhost-server-path={}", port.socket.display());
+                vec!["type=dpdkvhostuserclient".to_owned(), path]
+            }
             Port::Dpdk(AnyPort::Switch(_)) => vec!["type=dpdkvhostuser".to_owned()],
             Port::Dpdk(AnyPort::Alone(driver, arguments)) => {
                 [dpdk(format!("{driver}{index},{arguments}")), rings.to_vec()].concat()
@@ -89,7 +93,7 @@ impl Port {
     /// Returns its socket, if the switch makes one.
     pub(super) fn socket(&self) -> Option<&Path> {
         match self {
-            Port::Dpdk(port @ AnyPort::Switch(_)) => port.socket(),
+            Port::Dpdk(AnyPort::Switch(port)) => (!port.client).then_some(&port.socket),
             _ => None,
         }
     }
