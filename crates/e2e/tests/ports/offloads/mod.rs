@@ -1,7 +1,7 @@
 //! Hosts with the kernel's default settings, behind ports of every kind and with every choice of offloads, that talk to each other: checksums are
 //! right, segments have the right lengths, and nothing is dropped.
 
-mod open_vswitch;
+mod peers;
 
 use e2e::{Home, Millrace, SOON};
 use engine::port::offloads::OffloadsKey;
