@@ -40,6 +40,7 @@ pub fn open_vswitch(
         ports: &ports,
         forwarding: Forwarding::Learning,
         lcores: Lcores::polling_on(cpu::Plan::detect().switch),
+        segments: false,
         interrupt,
     })?;
     let mut set = Command::new("ovs-vsctl");

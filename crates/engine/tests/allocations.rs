@@ -158,6 +158,7 @@ fn near(home: &Path, socket: &Path) -> Spec {
         queues: 1,
         queue_sizes: 256.into(),
         packed: false,
+        offloads: None,
     });
     let bridge = |name: &str, ports: &[&str], flows: Option<FailMode>| BridgeSpec {
         name: name.into(),

@@ -139,9 +139,10 @@ impl Setup<'_> {
             build: ovs::Build::Dpdk,
             directory: self.directory,
             namespace: middle,
-            ports: &INTERFACES.map(|name| ovs::Port::Uncut(name.to_owned())),
+            ports: &INTERFACES.map(|name| ovs::Port::Socket(name.to_owned())),
             forwarding: ovs::Forwarding::Pairs,
             lcores: Lcores::polling_on(self.cpu),
+            segments: true,
             interrupt: self.interrupt,
         })
     }

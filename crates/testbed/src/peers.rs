@@ -50,6 +50,7 @@ pub fn ovs_switch(directory: &Path, ports: Vec<AnyPort>, lcores: Lcores, interru
         ports: &ports.into_iter().map(ovs::Port::Dpdk).collect::<Vec<_>>(),
         forwarding: ovs::Forwarding::Pairs,
         lcores,
+        segments: false,
         interrupt,
     })
 }

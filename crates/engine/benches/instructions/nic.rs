@@ -80,6 +80,7 @@ impl Rig {
             buffers,
             arena: arena.clone(),
             broken: Arc::default(),
+            drops: Arc::default(),
         };
         let mergeable = nic.has(features::MRG_RXBUF);
         let from_nic = VirtioReceive::new(end(nic_rx, own_rx), mergeable, mapped.clone(), 0);

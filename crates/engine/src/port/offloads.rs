@@ -39,6 +39,9 @@ pub(crate) struct Chosen {
 /// The reason for which an interface offers less than was chosen.
 pub(crate) const KERNEL: &str = "the kernel knows no more";
 
+/// The reason for which less was agreed on with a backend than was chosen.
+pub(crate) const BACKEND: &str = "the backend offers no more";
+
 impl Chosen {
     /// Chooses the offloads of a port: those that its section `asks` for, else all. None if what the port does with frames requires
     /// complete ones.

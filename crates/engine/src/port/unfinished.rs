@@ -1,5 +1,4 @@
-//! Frames whose checksums their sender left to others: a port finishes them as it receives them, since hardly any output could send them
-//! as they are.
+//! Frames whose checksums their sender left to others: a port without offloads finishes them as it receives them.
 
 use packet::Segment;
 use packet::unfinished::Patch;

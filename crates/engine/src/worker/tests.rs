@@ -127,7 +127,8 @@ impl Rig {
         let to_guest = Enqueue::new(memory, &ring).unwrap();
         let posted = Queue::new(&arena, &ring).unwrap();
         let queue = QueueEnd::create(Queue::new(&arena, &wire).unwrap(), wire).unwrap();
-        let end = QueueResources { queue, buffers: own, arena: arena.clone(), broken: Arc::default() };
+        let end =
+            QueueResources { queue, buffers: own, arena: arena.clone(), broken: Arc::default(), drops: Arc::default() };
         let mapped = Arc::new(Mapped::new(true, Some(0)));
         mapped.set_reachable(Some(arena.memory().clone()));
         mapped.set_splits(true);

@@ -117,7 +117,7 @@ impl Port {
 #[derive(Debug, Clone)]
 pub struct VhostPort {
     pub(crate) socket: PathBuf,
-    client: bool,
+    pub(crate) client: bool,
 }
 
 impl VhostPort {

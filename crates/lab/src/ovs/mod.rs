@@ -90,6 +90,8 @@ pub struct Options<'o> {
     /// Processors of its threads. Its other threads share the forwarding thread's processor unless this says otherwise; without
     /// DPDK, all threads do.
     pub lcores: Lcores,
+    /// Whether guests may leave checksums and segments to it, with DPDK ("Userspace Datapath - TSO" in its manual).
+    pub segments: bool,
     /// Flag that ends the measurement.
     pub interrupt: &'o Interrupt,
 }
@@ -141,7 +143,7 @@ impl Programs {
 impl Ovs {
     /// Starts a switch that forwards between its ports, and waits until it does.
     pub fn start(options: &Options<'_>) -> Result<Ovs> {
-        let &Options { build, directory, namespace, ports, forwarding, lcores, interrupt } = options;
+        let &Options { build, directory, namespace, ports, forwarding, lcores, segments, interrupt } = options;
         check_sockets(directory, ports)?;
         let with_dpdk = build == Build::Dpdk;
         let mut programs = Programs::new(directory, interrupt);
@@ -153,7 +155,8 @@ impl Ovs {
         let mut settings = ["--no-wait", "init"].map(str::to_owned).to_vec();
         if with_dpdk {
             settings.extend(["--", "set", "Open_vSwitch", "."].map(str::to_owned));
-            settings.extend(ports::dpdk_settings(ports, lcores));
+            settings.extend(ports::dpdk_settings(lcores));
+            settings.extend(segments.then(|| "other_config:userspace-tso-enable=true".to_owned()));
         }
         programs.run("ovs-vsctl", &settings)?;
 

@@ -12,9 +12,8 @@ pub enum Port {
     Dpdk(AnyPort),
     /// An interface of the kernel, by packet sockets: those of DPDK, or its own without DPDK.
     Interface(String),
-    /// An interface of the kernel, by sockets of its own also with DPDK. Long messages pass between such ports uncut
-    /// (`userspace-tso-enable`, which takes DPDK).
-    Uncut(String),
+    /// An interface of the kernel, by sockets of its own also with DPDK.
+    Socket(String),
 }
 
 /// Forwarding of frames.
@@ -28,7 +27,7 @@ pub enum Forwarding {
 
 /// Returns the settings of DPDK, required before the switch starts: the processor that forwards, and the one for all other
 /// threads. The manual says so, too (intro/install/dpdk.rst, "Setup OVS").
-pub(super) fn dpdk_settings(ports: &[Port], lcores: Lcores) -> Vec<String> {
+pub(super) fn dpdk_settings(lcores: Lcores) -> Vec<String> {
     let dpdk = [&["--no-pci", "--no-telemetry"], Pages::Huge.arguments()].concat().join(" ");
     vec![
         "other_config:dpdk-init=true".to_owned(),
@@ -36,7 +35,6 @@ pub(super) fn dpdk_settings(ports: &[Port], lcores: Lcores) -> Vec<String> {
         format!("other_config:dpdk-lcore-mask={}", mask(lcores.others.unwrap_or(lcores.forwarding))),
         format!("other_config:pmd-cpu-mask={}", mask(lcores.forwarding)),
         format!("other_config:dpdk-extra=\"{dpdk}\""),
-        format!("other_config:userspace-tso-enable={}", ports.iter().any(|port| matches!(port, Port::Uncut(_)))),
     ]
 }
 
@@ -69,7 +67,7 @@ impl Port {
                 socket.file_name().unwrap_or_default().to_string_lossy().into_owned()
             }
             Port::Interface(interface) if !with_dpdk => interface.clone(),
-            Port::Uncut(interface) => interface.clone(),
+            Port::Socket(interface) => interface.clone(),
             Port::Dpdk(_) | Port::Interface(_) => format!("port{index}"),
         }
     }
@@ -79,6 +77,10 @@ impl Port {
         let rings = ["options:n_rxq_desc=256", "options:n_txq_desc=256"].map(str::to_owned);
         match self {
             Port::Dpdk(AnyPort::Driver(port)) => [dpdk(port.device(index, 1)), rings.to_vec()].concat(),
+            Port::Dpdk(AnyPort::Switch(port)) if port.client => {
+                let path = format!("options:vhost-server-path={}", port.socket.display());
+                vec!["type=dpdkvhostuserclient".to_owned(), path]
+            }
             Port::Dpdk(AnyPort::Switch(_)) => vec!["type=dpdkvhostuser".to_owned()],
             Port::Dpdk(AnyPort::Alone(driver, arguments)) => {
                 [dpdk(format!("{driver}{index},{arguments}")), rings.to_vec()].concat()
@@ -87,14 +89,14 @@ impl Port {
             Port::Interface(interface) if with_dpdk => {
                 dpdk(format!("net_af_packet{index},iface={interface},qdisc_bypass=1"))
             }
-            Port::Interface(_) | Port::Uncut(_) => Vec::new(),
+            Port::Interface(_) | Port::Socket(_) => Vec::new(),
         }
     }
 
     /// Returns its socket, if the switch makes one.
     pub(super) fn socket(&self) -> Option<&Path> {
         match self {
-            Port::Dpdk(port @ AnyPort::Switch(_)) => port.socket(),
+            Port::Dpdk(AnyPort::Switch(port)) => (!port.client).then_some(&port.socket),
             _ => None,
         }
     }

@@ -62,6 +62,7 @@ impl SwitchKind for OpenVswitch {
             ports: &ports,
             forwarding: Forwarding::Learning,
             lcores: Lcores { forwarding: setup.processors[0], others: Some(setup.others) },
+            segments: false,
             interrupt: setup.interrupt,
         })?;
         Ok(Box::new(Bridge { switch, _sockets: sockets }))

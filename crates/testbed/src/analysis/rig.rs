@@ -89,7 +89,13 @@ impl Rig {
         let mut ends = Vec::new();
         for (config, buffers) in [nic_to, nic_from].into_iter().zip(places) {
             let queue = driver(&arena, config)?;
-            ends.push(QueueResources { queue, buffers, arena: arena.clone(), broken: Arc::default() });
+            ends.push(QueueResources {
+                queue,
+                buffers,
+                arena: arena.clone(),
+                broken: Arc::default(),
+                drops: Arc::default(),
+            });
         }
         let memory = Arc::new(memory.also_by_host());
         let device = NicRings::of(Enqueue::new(memory.clone(), &nic_to)?, Dequeue::new(memory, &nic_from)?);

@@ -70,6 +70,7 @@ fn spec(switch: &AnalysisSwitch) -> Spec {
         queues: 1,
         queue_sizes: queue_size,
         packed,
+        offloads: None,
     });
     let guest = Driver::VhostUser(vhost_user::Settings::at(switch.function.clone()));
     let mapped = receive == Way::Zero || transmit == Way::Zero;

@@ -252,6 +252,7 @@ fn start_ovs(directory: &Path, names: &[String], options: &Ports, interrupt: &In
         ports: &names.iter().map(|name| ovs::Port::Dpdk(socket(name).into())).collect::<Vec<_>>(),
         forwarding: ovs::Forwarding::Learning,
         lcores: Lcores { forwarding: options.worker_cpu, others: Some(options.control_cpu) },
+        segments: false,
         interrupt,
     })
 }

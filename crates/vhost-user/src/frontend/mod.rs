@@ -29,7 +29,7 @@ pub struct FrontendOptions {
     pub queue_pairs: u16,
     /// Sizes of the queues of each pair.
     pub queue_sizes: QueueSizes,
-    /// virtio features to accept if offered, besides `VERSION_1`.
+    /// virtio features to accept if offered, besides `VERSION_1`; offloads as far as [`virtqueue::offload::settled`] leaves them.
     pub features: u64,
     /// The exchange that replaces copies of the function's frames, if wanted; the device must offer it.
     pub exchange: Option<Exchange>,

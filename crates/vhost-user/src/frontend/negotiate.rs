@@ -10,7 +10,7 @@ use vhost::vhost_user::{Frontend, VhostUserFrontend, VhostUserProtocolFeatures a
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use virtqueue::driver::Queue;
 use virtqueue::memory::{Arena, Region};
-use virtqueue::{Negotiated, QueueConfig, features};
+use virtqueue::{Negotiated, QueueConfig, features, offload};
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
 /// Regions in a memory table: vhost-user's own limit for SET_MEM_TABLE.
@@ -75,7 +75,7 @@ fn agree(device: &mut Frontend, stream: &UnixStream, options: &FrontendOptions) 
     let exchange = if options.exchange.is_some() { features::EXCHANGE } else { 0 };
     let joins = matches!(options.exchange, Some(Exchange::Group(_)));
     let wanted = options.features | features::VERSION_1 | features::PROTOCOL_FEATURES | mq | exchange;
-    let mut accepted = offered & wanted;
+    let mut accepted = offload::settled(offered & wanted);
     if options.exchange.is_some() && !joins {
         // Chains whose pages are exchanged come back by themselves.
         accepted &= !features::IN_ORDER;

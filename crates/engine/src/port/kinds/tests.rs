@@ -221,6 +221,7 @@ fn ports(directory: &Path) -> Vec<Driver> {
             queues: 1,
             queue_sizes: 256.into(),
             packed: false,
+            offloads: None,
         }),
     ]
 }

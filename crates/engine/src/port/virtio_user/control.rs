@@ -2,8 +2,10 @@
 
 use super::door::Door;
 use super::{QueueResources, STRIDE, Settings, VirtioReceive, VirtioTransmit};
+use crate::port::offloads::{BACKEND, Chosen};
 use crate::port::zero_copy::{self, Direction, Mapped, ZeroCopyQueue};
 use crate::port::{PortControl, ReceiveHalf, Site, TransmitHalf};
+use packet::offload::Offloads;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -11,7 +13,7 @@ use std::time::Duration;
 use vhost_user::Listener;
 use vhost_user::frontend::{FrontendError, FrontendOptions, Link, QueueEnd, QueuePair};
 use virtqueue::memory::{Arena, Memory, Region};
-use virtqueue::{QueueConfig, features};
+use virtqueue::{QueueConfig, features, offload};
 
 /// Interval at which the link is checked.
 const CHECK: Duration = Duration::from_millis(20);
@@ -20,7 +22,7 @@ const CHECK: Duration = Duration::from_millis(20);
 const TRIES: u32 = 3;
 
 /// Returns the options that a port asks of its backend. A `mapped` port gets every frame in one buffer.
-fn options(settings: &Settings, mapped: bool) -> FrontendOptions {
+fn options(settings: &Settings, mapped: bool, offloads: Offloads) -> FrontendOptions {
     let packed = if settings.packed { features::RING_PACKED } else { 0 };
     let mergeable = if mapped { 0 } else { features::MRG_RXBUF };
     FrontendOptions {
@@ -28,7 +30,7 @@ fn options(settings: &Settings, mapped: bool) -> FrontendOptions {
         mode: settings.mode,
         queue_pairs: settings.queues,
         queue_sizes: settings.queue_sizes,
-        features: mergeable | features::IN_ORDER | packed,
+        features: mergeable | features::IN_ORDER | packed | offload::features(offloads),
         exchange: None,
     }
 }
@@ -42,15 +44,17 @@ pub(super) struct LinkThread {
 
 impl LinkThread {
     pub(super) fn spawn(settings: &Settings, site: Arc<dyn Site>) -> std::io::Result<LinkThread> {
-        let options = options(settings, site.is_mapped());
+        let chosen = Chosen::new(&*site, settings.offloads);
+        let options = options(settings, site.is_mapped(), chosen.offloads);
         let stop = Arc::new(AtomicBool::new(false));
         site.set_state(false, "no backend is connected".into());
+        site.set_offloads(chosen.stats());
         let (stopping, door) = (stop.clone(), Door::default());
         let opened = door.clone();
         let thread = std::thread::Builder::new().name(format!("link-{}", site.name())).spawn(move || {
             let mut failed_shares = 0;
             while !stopping.load(Ordering::Relaxed) {
-                let why = serve(&options, &site, (&stopping, &opened), &mut failed_shares);
+                let why = serve((&options, chosen), &site, (&stopping, &opened), &mut failed_shares);
                 site.set_state(false, format!("no backend is connected: {why}"));
                 if !stopping.load(Ordering::Relaxed) {
                     std::thread::sleep(CHECK);
@@ -80,7 +84,7 @@ impl Drop for LinkThread {
 /// Serves one connection until it ends, and returns why it did. `failed_shares` is the number of connections in a row
 /// that ended when the backend was given a guest's memory.
 fn serve(
-    options: &FrontendOptions,
+    (options, chosen): (&FrontendOptions, Chosen),
     site: &Arc<dyn Site>,
     (stop, door): (&AtomicBool, &Door),
     failed_shares: &mut u32,
@@ -89,6 +93,8 @@ fn serve(
         Ok(established) => established,
         Err(why) => return why,
     };
+    let agreed = offload::of_driver(session.link.negotiated());
+    site.set_offloads(chosen.limited(agreed, BACKEND).stats());
     let (link, broken, count) = (session.link.clone(), session.broken.clone(), pairs.len());
     let pages = if session.arena.is_huge() { "huge pages" } else { "4 KiB pages" };
     let session = Arc::new(Mutex::new(session));
@@ -172,7 +178,13 @@ impl Session {
     }
 
     fn end(&self, queue: QueueEnd, buffers: u64) -> QueueResources {
-        QueueResources { queue, buffers, arena: self.arena.clone(), broken: self.broken.clone() }
+        QueueResources {
+            queue,
+            buffers,
+            arena: self.arena.clone(),
+            broken: self.broken.clone(),
+            drops: self.site.drops().clone(),
+        }
     }
 
     fn receive_half(&self, queue: usize, end: QueueEnd, mapped: Option<Arc<Mapped>>) -> ReceiveHalf {

@@ -3,6 +3,7 @@
 mod control;
 mod door;
 mod header_probe;
+mod own;
 mod rx;
 mod spec;
 #[cfg(test)]
@@ -13,6 +14,9 @@ pub use rx::VirtioReceive;
 pub use spec::{KIND, Keys, Settings};
 pub use tx::VirtioTransmit;
 
+use crate::drops::Drops;
+use crate::port::keys::QUEUE_SIZES;
+use packet::MAX_FRAME;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vhost_user::frontend::{DriverQueue, QueueEnd};
@@ -21,6 +25,11 @@ use virtqueue::memory::Arena;
 
 /// Bytes of a buffer: the usual size of a DPDK packet buffer, header included.
 const ROOM: u32 = 2048;
+
+/// Buffers of the longest frame, each with room for a virtio header.
+const LONGEST: u16 = MAX_FRAME.div_ceil(ROOM - NET_HEADER) as u16;
+
+const _: () = assert!(LONGEST as i64 <= QUEUE_SIZES.start, "every queue has room for one");
 
 /// Distance between buffers in bytes: an odd number of cache lines, so that frames spread over all sets of a cache.
 pub const STRIDE: u32 = 33 * LINE;
@@ -41,6 +50,8 @@ pub struct QueueResources {
     pub arena: Arc<Arena>,
     /// Whether the device broke the ring.
     pub broken: Arc<AtomicBool>,
+    /// Counters of frames that it drops.
+    pub drops: Arc<Drops>,
 }
 
 /// A queue with buffers of the switch. Its entries hold the parts of each chain that the device has.
@@ -49,12 +60,13 @@ struct BufferedQueue<T> {
     buffers: u64,
     arena: Arc<Arena>,
     broken: Arc<AtomicBool>,
+    drops: Arc<Drops>,
 }
 
 impl<T: Default> BufferedQueue<T> {
     fn new(end: QueueResources) -> BufferedQueue<T> {
-        let QueueResources { queue, buffers, arena, broken } = end;
-        BufferedQueue { queue: DriverQueue::new(queue), buffers, arena, broken }
+        let QueueResources { queue, buffers, arena, broken, drops } = end;
+        BufferedQueue { queue: DriverQueue::new(queue), buffers, arena, broken, drops }
     }
 }
 

@@ -5,12 +5,13 @@ mod zero_copy;
 
 use super::header_probe::HeaderProbe;
 use super::{BufferedQueue, QueueResources, ROOM};
+use crate::drops::Reason;
 use crate::port::unfinished;
 use crate::port::zero_copy::{GuestBuffers, LEND_ROOM, Lending, Mapped, RESERVE, RESERVE_ASLEEP, ZeroCopyRx};
 use crate::port::{HoldBursts, RxQueue, Wait};
 use packet::copy::prefetch;
-use packet::unfinished::Patch;
-use packet::{Burst, MIN_FRAME, Segment};
+use packet::offload::{Offload, Offloads, header};
+use packet::{Burst, HEAD, MIN_FRAME};
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use vhost_user::frontend::Returned as DeviceReturned;
 use virtqueue::device::{Landing, Loan, Loans};
 use virtqueue::driver::Buffer;
 use virtqueue::memory::Arena;
-use virtqueue::{NET_HEADER, ordering};
+use virtqueue::{NET_HEADER, offload, ordering};
 
 /// The switch's own share in a chain that the device has, beside a guest's buffer ([`VirtioReceive::loans`]).
 #[derive(Clone, Copy, Default)]
@@ -56,6 +57,8 @@ pub struct VirtioReceive {
     /// The arena again, to lend frames from it while the ring changes.
     arena: Arc<Arena>,
     mergeable: bool,
+    /// Work that the device may leave on frames. If there is none, what it leaves nevertheless is done here.
+    allowed: Offloads,
     /// Readable when the device notifies.
     call: Event,
     /// Own buffers that have the present burst's frames, unless they are held, and own buffers that are free.
@@ -76,6 +79,7 @@ impl VirtioReceive {
     /// Returns a half that offers its buffers and receives frames. Prefers a guest's buffers if they are available,
     /// from the first round on; the first `outer` bytes of frames do not go there.
     pub fn new(end: QueueResources, mergeable: bool, mapped: Option<Arc<Mapped>>, outer: u32) -> VirtioReceive {
+        let allowed = if mapped.is_some() { Offloads::NONE } else { offload::of_device(end.queue.config.negotiated) };
         let end = BufferedQueue::new(end);
         let (size, arena, call) = (end.queue.size(), end.arena.clone(), end.queue.call().clone());
         let capacity = usize::from(size);
@@ -84,10 +88,11 @@ impl VirtioReceive {
             arena,
             // A frame in several buffers of a guest would count them in a header that the guest can change.
             mergeable: mergeable && mapped.is_none(),
+            allowed,
             call,
             taken: RefCell::new((0..size).collect()),
             spare: RefCell::new(Vec::with_capacity(capacity)),
-            parts: RefCell::default(),
+            parts: RefCell::new(Vec::with_capacity(capacity)),
             lending: mapped.map(|mapped| Lending::new(mapped, LEND_ROOM)),
             loans: RefCell::new(Loans::new(size)),
             headers: HeaderProbe::new(),
@@ -172,17 +177,14 @@ impl VirtioReceive {
             let (_, frame) = whole.split_at(NET_HEADER);
             // The device's processor wrote it, and a stage or a copy reads it when the whole burst has been received.
             prefetch(frame.as_ptr());
-            if let Some(patch) = virtqueue::unfinished::by_header(header, std::iter::once(frame)) {
-                unfinished::write(&patch, &self.arena, std::iter::once((at + u64::from(NET_HEADER), frame.len())));
+            // The flags, and the type of segments.
+            if header[..2] == [0, 0] {
+                burst.push(frame);
+            } else {
+                let part = (at + u64::from(NET_HEADER), frame.len());
+                self.push_left(end, header, std::iter::once(part), burst);
             }
-            burst.push(frame);
         }
-    }
-
-    /// Returns the checksum that the device left to its receiver, of a frame after a header at `header`.
-    #[inline(always)]
-    fn unfinished<'s>(&self, header: u64, frame: impl Iterator<Item = Segment<'s>> + Clone) -> Option<Patch> {
-        virtqueue::unfinished::by_header(self.arena.segment(header, NET_HEADER)?.read()?, frame)
     }
 
     /// Adds the frame in these own buffers to `burst`, if its length is valid.
@@ -195,15 +197,47 @@ impl VirtioReceive {
             (end.buffer(index) + u64::from(skip), len - skip)
         });
         let parts = parts.filter(|&(_, len)| len > 0);
-        let segments = parts.clone().filter_map(|(at, len)| self.arena.segment(at, len));
         let len: u32 = buffers.iter().map(|b| b.1).sum();
         if len < NET_HEADER + MIN_FRAME || len - NET_HEADER > packet::MAX_FRAME {
             return;
         }
-        if let Some(patch) = self.unfinished(end.buffer(buffers[0].0), segments.clone()) {
-            unfinished::write(&patch, &self.arena, parts);
+        if let Some(header) = self.arena.segment(end.buffer(buffers[0].0), NET_HEADER).and_then(|bytes| bytes.read()) {
+            self.push_left(end, header, parts, burst);
         }
-        let _ = burst.push_segments(segments);
+        if !self.allowed.segmentation().is_none() && burst.is_full() {
+            // Long messages would take all segments of the burst.
+            burst.limit(0);
+        }
+    }
+
+    /// Adds the frame in `parts`, as (address, length), with the work that `header` leaves on it: done, if the device must not leave any.
+    #[cold]
+    fn push_left<'q>(
+        &'q self,
+        end: &BufferedQueue<Held>,
+        header: [u8; NET_HEADER as usize],
+        parts: impl Iterator<Item = (u64, u32)> + Clone,
+        burst: &mut Burst<'_, 'q>,
+    ) {
+        let segments = parts.clone().filter_map(|(at, len)| self.arena.segment(at, len));
+        let mut left = Offload::NONE;
+        if self.allowed.is_none() {
+            if let Some(patch) = virtqueue::unfinished::by_header(header, segments.clone()) {
+                unfinished::write(&patch, &self.arena, parts);
+            }
+        } else if header[..2] != [0, 0] {
+            let mut head = [0; HEAD];
+            let filled = segments.clone().fold(0, |filled, segment| filled + segment.copy_to(&mut head[filled..]));
+            let len = parts.map(|(_, len)| len).sum();
+            let (bytes, _) = header.split_first_chunk().expect("it is longer");
+            match header::read(*bytes, self.allowed, len, &head[..filled]) {
+                Ok(read) => left = read,
+                Err(_) => return end.drops.add(Reason::BadOffload, 1),
+            }
+        }
+        if burst.push_segments(segments) {
+            burst.leave(left);
+        }
     }
 
     /// Returns the number of buffers that the device has. A scattered frame takes two descriptors.

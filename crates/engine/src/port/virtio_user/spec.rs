@@ -5,6 +5,7 @@ use crate::port::Site;
 use crate::port::keys::{QUEUE_SIZES, QUEUES, Section, Side, is_on};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, PathUse, Queues, Registration};
+use crate::port::offloads::OffloadsKey;
 use ::vhost_user::Mode;
 use ::vhost_user::frontend::QueueSizes;
 use schemars::JsonSchema;
@@ -50,6 +51,9 @@ pub struct Keys {
     /// Offer the packed ring format.
     #[schemars(extend("default" = false))]
     pub packed: Field<bool>,
+    /// Work on frames that the backend may leave to the switch, and takes over from it, if it offers that (docs/offloads.md).
+    #[schemars(extend("x-default" = "segmentation; none if the port is mapped or changes frames"))]
+    pub offloads: Field<OffloadsKey>,
 }
 
 impl KindKeys for Keys {
@@ -63,6 +67,7 @@ impl KindKeys for Keys {
             queues: section.queues(&self.queues),
             queue_sizes: section.queue_size(&self.queue_size, DEFAULT_QUEUE_SIZE).into(),
             packed: is_on(&self.packed),
+            offloads: self.offloads.as_ref().map(|at| at.value),
         }
     }
 }
@@ -80,6 +85,8 @@ pub struct Settings {
     pub queue_sizes: QueueSizes,
     /// Whether the packed ring format is offered.
     pub packed: bool,
+    /// Work on frames that the backend may leave to the switch, and the other way round; as much as possible if `None`.
+    pub offloads: Option<OffloadsKey>,
 }
 
 impl Kind for Settings {

@@ -3,6 +3,7 @@
 
 mod aside;
 mod hold;
+mod offloads;
 
 use super::{QueueResources, STRIDE, VirtioReceive, VirtioTransmit};
 use crate::port::zero_copy::{GuestBuffers, Mapped, RESERVE, ZeroCopyRx, ZeroCopyTx};
@@ -26,7 +27,7 @@ fn port(mut arena: Arena, size: u16, mapped: Option<Arc<Mapped>>) -> (VirtioTran
     let device = Dequeue::new(Arc::new(arena.memory().also_by_host()), &ring).unwrap();
     let arena = Arc::new(arena);
     let queue = QueueEnd::create(queue, ring).unwrap();
-    let end = QueueResources { queue, buffers, arena: arena.clone(), broken: Arc::default() };
+    let end = QueueResources { queue, buffers, arena: arena.clone(), broken: Arc::default(), drops: Arc::default() };
     (VirtioTransmit::new(end, mapped), device, buffers, arena)
 }
 
@@ -194,7 +195,8 @@ impl Mapping {
         let guest = GuestBuffers::new(Enqueue::new(memory, &ring).unwrap(), fault.clone());
         let posted = Queue::new(&arena, &ring).unwrap();
         let arena = Arc::new(arena);
-        let end = QueueResources { queue, buffers: own, arena: arena.clone(), broken: Arc::default() };
+        let end =
+            QueueResources { queue, buffers: own, arena: arena.clone(), broken: Arc::default(), drops: Arc::default() };
         let port = VirtioReceive::new(end, false, Some(mapped.clone()), outer);
         Mapping { port, device, guest, posted, buffers, arena, mapped, fault }
     }

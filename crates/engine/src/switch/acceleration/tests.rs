@@ -25,8 +25,14 @@ fn xdp(name: &str, queues: u16) -> PortSpec {
 
 fn virtio(name: &str) -> PortSpec {
     let queue_sizes = QueueSizes::from(256);
-    let settings =
-        virtio_user::Settings { socket: name.into(), mode: Mode::Client, queues: 1, queue_sizes, packed: false };
+    let settings = virtio_user::Settings {
+        socket: name.into(),
+        mode: Mode::Client,
+        queues: 1,
+        queue_sizes,
+        packed: false,
+        offloads: None,
+    };
     PortSpec::new(name, Driver::VirtioUser(settings))
 }
 

@@ -14,6 +14,7 @@ fn spec(mappings: &[(usize, &str, u32)]) -> Spec {
         queues: 3,
         queue_sizes: QueueSizes::from(64),
         packed: false,
+        offloads: None,
     });
     let guest = |name: &str| {
         let settings = vhost_user::Settings { queues: Some(1), ..vhost_user::Settings::at(name) };

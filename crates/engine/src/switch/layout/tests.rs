@@ -147,6 +147,7 @@ fn lanes_without_order_send_to_the_queue_of_their_number() {
             queues,
             queue_sizes: QueueSizes::from(64),
             packed: false,
+            offloads: None,
         };
         let roles = StaticRoles { parent: None, order: Order::None, stalled_after: Duration::from_secs(1) };
         let sharing = Some(SharingSpec { workers: vec![0, 1], way: Sharing::StaticRole(roles) });

@@ -50,7 +50,13 @@ impl Nic {
         let (mut arena, queue, config) = ring();
         let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 64).unwrap();
         let (arena, broken) = (Arc::new(arena), Arc::default());
-        QueueResources { queue: QueueEnd::create(queue, config).unwrap(), buffers, arena, broken }
+        QueueResources {
+            queue: QueueEnd::create(queue, config).unwrap(),
+            buffers,
+            arena,
+            broken,
+            drops: Arc::default(),
+        }
     }
 }
 

@@ -146,6 +146,7 @@ fn guests(home: &Path) -> Switch {
                 queues: 1,
                 queue_sizes,
                 packed: false,
+                offloads: None,
             }),
         )
     };

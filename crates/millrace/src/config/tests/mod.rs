@@ -66,6 +66,7 @@ fn a_minimal_file_gets_all_defaults() {
         queues: 1,
         queue_sizes,
         packed: false,
+        offloads: None,
     });
     assert_eq!(config.spec.ports, [PortSpec::new("a", a), PortSpec::new("b", b)]);
     assert_eq!(config.spec.patches, [["a".to_owned(), "b".to_owned()]]);

@@ -45,7 +45,8 @@ impl Rig {
         let buffers = arena.allocate(u64::from(SIZE) * u64::from(STRIDE), 4096).unwrap();
         let queue = QueueEnd::create(Queue::new(&arena, &ring).unwrap(), ring).unwrap();
         let device = Enqueue::new(arena.memory().clone(), &ring).unwrap();
-        let end = QueueResources { queue, buffers, arena: Arc::new(arena), broken: Arc::default() };
+        let end =
+            QueueResources { queue, buffers, arena: Arc::new(arena), broken: Arc::default(), drops: Arc::default() };
         let port = VirtioReceive::new(end, mergeable, mapped, outer);
         Rig { port, device, sent: 0, received: 0, bursts: Vec::new() }
     }

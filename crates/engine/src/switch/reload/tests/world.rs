@@ -126,6 +126,7 @@ impl World {
             queues: 1,
             queue_sizes,
             packed: false,
+            offloads: None,
         });
         let device = Driver::VhostUser(vhost_user::Settings::at(self.socket()));
         // In the order in which they should come up.
@@ -156,6 +157,7 @@ impl World {
                 queues: 2 + u16::from(of.aggregate),
                 queue_sizes,
                 packed: of.fault,
+                offloads: None,
             }),
             3 => Driver::Pcap(pcap::Settings {
                 replay: None,

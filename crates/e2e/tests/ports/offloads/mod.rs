@@ -1,6 +1,8 @@
 //! Hosts with the kernel's default settings, behind ports of every kind and with every choice of offloads, that talk to each other: checksums are
 //! right, segments have the right lengths, and nothing is dropped.
 
+mod peers;
+
 use e2e::{Home, Millrace, SOON, wait_for};
 use engine::port::offloads::OffloadsKey;
 use lab::Result;
@@ -97,21 +99,21 @@ fn content(len: usize, seed: u8) -> Vec<u8> {
 fn stream(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
     let listener = to.namespace.within(move || TcpListener::bind((address, 5001)).expect("a listener"))?;
     let sent = content(STREAM, from.number);
-    let received = thread::scope(|scope| -> Result<_> {
-        let receiver = scope.spawn(|| {
-            let (mut stream, _) = listener.accept().expect("a connection");
-            stream.set_read_timeout(Some(SOON)).expect("a timeout");
+    // The kernel takes it before it is accepted.
+    let connect = move || TcpStream::connect_timeout(&(address, 5001).into(), SOON).expect("a connection");
+    let mut sender = from.namespace.within(connect)?;
+    let (mut stream, _) = listener.accept().expect("the connection");
+    stream.set_read_timeout(Some(SOON)).expect("a timeout");
+    let received = thread::scope(|scope| {
+        let receiver = scope.spawn(move || {
             let mut received = Vec::new();
             stream.read_to_end(&mut received).expect("the stream");
             received
         });
-        let mut stream = from
-            .namespace
-            .within(move || TcpStream::connect_timeout(&(address, 5001).into(), SOON).expect("a connection"))?;
-        stream.write_all(&sent).expect("room");
-        drop(stream);
-        Ok(receiver.join().expect("no panic"))
-    })?;
+        sender.write_all(&sent).expect("room");
+        drop(sender);
+        receiver.join().expect("no panic")
+    });
     assert!(received == sent, "the stream changed from {} to {address}", from.number);
     Ok(())
 }
@@ -133,15 +135,17 @@ fn datagrams(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// The way between the first three ports and the others.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
-    /// They are in one bridge.
-    Bridge,
-    /// Two bridges with a cable between them, on which frames are tagged.
-    Tagged,
-    /// Two bridges with a VXLAN tunnel between them.
+/// What joins the bridges of the ports.
+#[derive(Clone, Copy, Debug)]
+enum Joint {
+    /// There is only one.
+    None,
+    /// A cable between packet sockets.
+    Cable,
+    /// A VXLAN tunnel between packet sockets.
     Tunnel,
+    /// A vhost-user port, and a virtio-user port that is its driver.
+    Rings { packed: bool },
 }
 
 /// Returns one end of the tunnel.
@@ -155,30 +159,37 @@ fn tunnel_end(name: &str) -> RawPort {
     }
 }
 
-/// Returns the bridges of the ports.
-fn bridges(here: &Namespace, way: Way) -> Result<RawFile> {
+/// Returns the bridges of the ports: one, or two that are joined, whose frames are tagged.
+fn bridges(here: &Namespace, joint: Joint) -> Result<RawFile> {
     let names = KINDS.map(|kind| kind.name);
-    let ports = KINDS.map(|kind| (kind.port)(kind.name));
-    if way == Way::Bridge {
-        return Ok(file((ports, bridge("br0", names), sleeper())));
-    }
-    here.run("ip", &["link", "add", "up0", "type", "veth", "peer", "name", "up1"])?;
+    let trunks = match joint {
+        Joint::None => return Ok(file((KINDS.map(|kind| (kind.port)(kind.name)), bridge("br0", names), sleeper()))),
+        Joint::Cable => {
+            here.run("ip", &["link", "add", "up0", "type", "veth", "peer", "name", "up1"])?;
+            ["up0", "up1"].map(|name| af_packet(name, name))
+        }
+        Joint::Tunnel => {
+            // The tunnel's headers come on top.
+            here.run(
+                "ip",
+                &["link", "add", "up0", "mtu", "1600", "type", "veth", "peer", "name", "up1", "mtu", "1600"],
+            )?;
+            ["up0", "up1"].map(tunnel_end)
+        }
+        Joint::Rings { packed } => {
+            let driver = VirtioUser { socket: "up1.sock".into(), packed: packed.into(), ..VirtioUser::default() };
+            [port("up0", driver), vhost_user("up1")]
+        }
+    };
+    let ports = KINDS.map(|kind| access(VLAN, (kind.port)(kind.name)));
     let (near, far) = names.split_at(3);
     let bridges = [("br0", near, "up0"), ("br1", far, "up1")];
     let bridges = bridges.map(|(name, ports, up)| bridge(name, ports.iter().copied().chain([up])));
-    if way == Way::Tagged {
-        let trunks = ["up0", "up1"].map(|name| trunk_of_all(af_packet(name, name)));
-        return Ok(file((ports.map(|port| access(VLAN, port)), trunks, bridges, sleeper())));
-    }
-    for name in ["up0", "up1"] {
-        // The tunnel's headers come on top.
-        here.run("ip", &["link", "set", name, "mtu", "1600", "up"])?;
-    }
-    Ok(file((ports, ["up0", "up1"].map(tunnel_end), bridges, sleeper())))
+    Ok(file((ports, trunks.map(trunk_of_all), bridges, sleeper())))
 }
 
 /// Starts a switch with a port of each kind, and a host behind each.
-fn hosts(home: &Home, here: &Namespace, way: Way) -> Result<(Millrace, Vec<Host>)> {
+fn hosts(home: &Home, here: &Namespace, joint: Joint) -> Result<(Millrace, Vec<Host>)> {
     let mut hosts = Vec::new();
     for (kind, number) in KINDS.iter().zip(1..) {
         let namespace = Namespace::create()?;
@@ -192,7 +203,7 @@ fn hosts(home: &Home, here: &Namespace, way: Way) -> Result<(Millrace, Vec<Host>
     for host in &hosts[4..] {
         host.namespace.run("ethtool", &["-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
     }
-    let millrace = home.start_inside(here, bridges(here, way)?);
+    let millrace = home.start_inside(here, bridges(here, joint)?);
     for (kind, host) in KINDS.iter().zip(&hosts) {
         if kind.is_tap {
             here.run("ip", &["link", "set", kind.name, "netns", host.namespace.name(), "name", "eth0"])?;
@@ -215,11 +226,13 @@ fn all_talk(millrace: &Millrace, hosts: &[Host]) -> Result<()> {
         }
     }
     for (host, kind) in hosts.iter().zip(KINDS) {
-        let port = millrace.port(kind.name);
         assert_eq!(host.wrong()?, 0, "checksums that {} got", kind.name);
-        let harmless = ["hairpin", "down"];
-        let is_bad = port.0.drops.keys().any(|reason| !harmless.contains(&reason.as_str()));
-        assert!(!is_bad, "{}: {:?}", kind.name, port.0.drops);
+    }
+    // The kernel itself sends from the ends of a cable, untagged.
+    let harmless = ["hairpin", "down", "vlan"];
+    for port in millrace.stats().ports {
+        let is_bad = port.drops.keys().any(|reason| !harmless.contains(&reason.as_str()));
+        assert!(!is_bad, "{}: {:?}", port.name, port.drops);
     }
     Ok(())
 }
@@ -232,9 +245,11 @@ fn counts(millrace: &Millrace, port: &str) -> [bool; 3] {
 
 #[test]
 fn every_kind_of_port_talks_to_every_other() -> Result<()> {
-    for way in [Way::Bridge, Way::Tagged, Way::Tunnel] {
+    for joint in
+        [Joint::None, Joint::Cable, Joint::Tunnel, Joint::Rings { packed: false }, Joint::Rings { packed: true }]
+    {
         let (home, here) = (Home::new(), Namespace::create()?);
-        let (millrace, hosts) = hosts(&home, &here, way)?;
+        let (millrace, hosts) = hosts(&home, &here, joint)?;
         all_talk(&millrace, &hosts)?;
         // Frames that neither port wants changed are passed on; a port that takes less gets them completed.
         assert_eq!(counts(&millrace, "tap"), [true, true, false]);
@@ -242,14 +257,55 @@ fn every_kind_of_port_talks_to_every_other() -> Result<()> {
         for port in ["tapnone", "pktnone", "xdp0"] {
             assert_eq!(counts(&millrace, port), [false, false, true], "{port}");
         }
-        match way {
-            Way::Bridge => {}
-            Way::Tagged => assert_eq!(counts(&millrace, "up0"), [true, true, false]),
+        match joint {
+            Joint::None => {}
             // What is in a tunnel is complete.
-            Way::Tunnel => assert_eq!(counts(&millrace, "up0"), [false, false, true]),
+            Joint::Tunnel => assert_eq!(counts(&millrace, "up0"), [false, false, true]),
+            Joint::Cable | Joint::Rings { .. } => {
+                assert_eq!(counts(&millrace, "up0"), [true, true, false], "{joint:?}");
+            }
         }
         millrace.stop();
     }
+    Ok(())
+}
+
+/// Returns what a port offers, and why.
+fn offered(millrace: &Millrace, port: &str) -> (Vec<String>, String) {
+    let offloads = millrace.port(port).0.offloads.unwrap_or_default();
+    (offloads.offered, offloads.why)
+}
+
+#[test]
+fn a_driver_agrees_with_its_backend_on_what_both_have() -> Result<()> {
+    let home = Home::new();
+    let (all, checksum) = (vec!["checksum", "tcp4", "tcp6", "ecn", "udp"], vec!["checksum"]);
+    let driver = |name: &str, back: &str, keys: VirtioUser| {
+        port(name, VirtioUser { socket: format!("{back}.sock").into(), ..keys })
+    };
+    let device = |name: &str, keys: VhostUser| port(name, VhostUser { socket: format!("{name}.sock").into(), ..keys });
+    let less = |offloads: OffloadsKey| VhostUser { offloads: offloads.into(), ..VhostUser::default() };
+    let asks = |offloads: OffloadsKey| VirtioUser { offloads: offloads.into(), ..VirtioUser::default() };
+    let cases = [
+        ("all", VirtioUser::default(), VhostUser::default(), all, "by default"),
+        ("sum", VirtioUser::default(), less(OffloadsKey::Checksum), checksum.clone(), "the backend offers no more"),
+        ("old", VirtioUser::default(), less(OffloadsKey::None), Vec::new(), "the backend offers no more"),
+        ("few", asks(OffloadsKey::Checksum), VhostUser::default(), checksum, "as the port's section says"),
+        ("off", asks(OffloadsKey::None), VhostUser::default(), Vec::new(), "as the port's section says"),
+    ];
+    let backs = cases.each_ref().map(|case| format!("{}-back", case.0));
+    let ports = cases
+        .clone()
+        .into_iter()
+        .zip(&backs)
+        .map(|((name, front, back, ..), at)| (driver(name, at, front), device(at, back), patch(name, at)));
+    let millrace = home.start((ports.collect::<Vec<_>>(), sleeper()));
+    let names: Vec<&str> = cases.iter().map(|case| case.0).collect();
+    millrace.wait_up(&names);
+    for (name, _, _, work, why) in cases {
+        assert_eq!(offered(&millrace, name), (work.into_iter().map(str::to_owned).collect(), why.to_owned()), "{name}");
+    }
+    millrace.stop();
     Ok(())
 }
 
