@@ -23,14 +23,6 @@ static inline bool is_foreign(const struct mr_receive *receive, const struct rte
     return mbuf->pool != receive->pool.mempool || !RTE_MBUF_DIRECT(mbuf);
 }
 
-static inline uint16_t checksums(uint64_t flags)
-{
-    uint64_t ip = flags & RTE_MBUF_F_RX_IP_CKSUM_MASK, l4 = flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
-    if (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD || l4 == RTE_MBUF_F_RX_L4_CKSUM_BAD)
-        return MR_BAD_CHECKSUM;
-    return l4 == RTE_MBUF_F_RX_L4_CKSUM_GOOD ? MR_VALID : 0;
-}
-
 static inline struct mr_frame record(const struct buffer *buffer, uint64_t addr, uint16_t len, uint16_t flags)
 {
     flags |= buffer->kind == MR_OWN ? MR_IS_OWN : 0;
@@ -92,7 +84,6 @@ static bool is_whole(const struct mr_receive *receive, struct rte_mbuf *frame)
 // Returns the number of records, 0 if the frame is dropped.
 static uint32_t pieces(struct mr_receive *receive, struct rte_mbuf *frame, struct mr_frame *frames)
 {
-    uint16_t flags = checksums(frame->ol_flags);
     if (!is_whole(receive, frame)) {
         add(&receive->counts.dropped, 1);
         release(frame);
@@ -105,11 +96,11 @@ static uint32_t pieces(struct mr_receive *receive, struct rte_mbuf *frame, struc
         next = mbuf->next;
         uint16_t more = next != NULL ? MR_MORE : 0;
         if (is_foreign(receive, mbuf)) {
-            copy(receive, mbuf, &frames[done], flags | more);
+            copy(receive, mbuf, &frames[done], more);
             mbuf->next = copied;
             copied = mbuf;
         } else {
-            pass_on(receive, mbuf, &frames[done], flags | more);
+            pass_on(receive, mbuf, &frames[done], more);
         }
     }
     release(copied);
@@ -119,7 +110,7 @@ static uint32_t pieces(struct mr_receive *receive, struct rte_mbuf *frame, struc
 static inline uint32_t deliver(struct mr_receive *receive, struct rte_mbuf *frame, struct mr_frame *frames)
 {
     if (likely(frame->nb_segs == 1 && !is_foreign(receive, frame) && is_lent(frame))) {
-        pass_on(receive, frame, frames, checksums(frame->ol_flags));
+        pass_on(receive, frame, frames, 0);
         return 1;
     }
     return pieces(receive, frame, frames);

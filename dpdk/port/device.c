@@ -82,8 +82,7 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
         .transmit_align = from.tx_desc_lim.nb_align,
         .max_mtu = from.max_mtu,
         .min_room = from.min_rx_bufsize,
-        .flags = (from.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS ? MR_CHAINS : 0) |
-                 (from.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM ? MR_CHECKS : 0) |
+        .flags = device_work(&from) | (from.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS ? MR_CHAINS : 0) |
                  (driver_registers(&from) ? MR_REGISTERS : 0) | (unfinished ? MR_UNFINISHED : 0),
     };
     snprintf(info->name, sizeof info->name, "%s", port_name(port));
@@ -92,6 +91,39 @@ int device_info(uint16_t port, struct mr_info *info, char *error)
     refusal(port, driver, info->refusal, sizeof info->refusal);
     snprintf(info->own_only, sizeof info->own_only, "%s", driver->own_only == NULL ? "" : driver->own_only);
     return 0;
+}
+
+// Pieces that a segment may lie in: an MTU of 9600 in buffers of 2 KiB, with its headers in another.
+#define SEGMENT_PIECES 7
+
+static bool has(uint64_t offloads, uint64_t others)
+{
+    return (offloads & others) == others;
+}
+
+// RTE_ETH_TX_OFFLOAD_UDP_TSO says nothing: mbufs have one flag for datagrams and for fragments of IP, and drivers differ.
+uint16_t device_work(const struct rte_eth_dev_info *info)
+{
+    const uint64_t capa = info->tx_offload_capa;
+    if (!has(capa, RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM))
+        return 0;
+    uint16_t pieces = info->tx_desc_lim.nb_mtu_seg_max;
+    bool is_short = pieces != 0 && pieces < SEGMENT_PIECES;
+    bool cuts = has(capa, RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_MULTI_SEGS);
+    bool may_cut = cuts && !is_short && !driver_of(info->driver_name)->cuts_by_library;
+    return MR_CHECKSUM | (may_cut ? MR_TCP4 | MR_TCP6 : 0);
+}
+
+// Returns what the device has to be told of, for this work.
+static uint64_t offloads_for(uint16_t work, uint64_t capa)
+{
+    uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+    if (work & MR_CHECKSUM)
+        offloads |= RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+    // Not every device that cuts has the checksum of IPv4 headers as a feature of its own.
+    if (work & (MR_TCP4 | MR_TCP6))
+        offloads |= RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+    return offloads & capa;
 }
 
 static uint32_t frame_of(uint32_t mtu, uint8_t tags)
@@ -131,8 +163,10 @@ int device_configure(uint16_t port, const struct mr_config *config, char *error)
     if (mtu == 0)
         rte_eth_dev_get_mtu(port, &mtu);
     struct rte_eth_conf conf = {
-        .rxmode = {.mtu = mtu, .offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM},
-        .txmode = {.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS},
+        // Nothing is asked for of received frames: for checked checksums, drivers in software would compute them, and a virtio device
+        // bring frames with unfinished ones.
+        .rxmode = {.mtu = mtu},
+        .txmode = {.offloads = offloads_for(config->work, info.tx_offload_capa)},
         .intr_conf = {.rxq = config->interrupts},
     };
     if (config->rss && config->queues > 1) {

@@ -26,7 +26,7 @@ static const struct driver DRIVERS[] = {
     {.name = "net_mana", .registers = true, .own_only = KEEPS},
     {.name = "net_virtio", .obeys_length = true, .takes_many = true, .cuts = true, .forgets_events = true},
     {.name = "net_vmxnet3", .obeys_length = true, .takes_many = true, .keeps_ring = true},
-    {.name = "net_tap", .obeys_length = true, .keeps_ring = true},
+    {.name = "net_tap", .obeys_length = true, .keeps_ring = true, .cuts_by_library = true},
     {.name = "net_pcap",
      .obeys_length = true,
      .writes_headroom = true,

@@ -51,6 +51,9 @@ struct driver {
     bool finished;
     // It reaches only memory of its pools, which it registers with the NIC when they are complete.
     bool registers;
+    // It cuts messages by DPDK's library librte_gso, whose segments refer to an mbuf by the place of its bytes right behind it. Ours lie
+    // elsewhere, and memory would be overwritten.
+    bool cuts_by_library;
     // Why it should get the switch's own buffers only.
     const char *own_only;
 };
@@ -62,6 +65,8 @@ bool is_virtual(const struct rte_eth_dev_info *info);
 int device_probe(const char *device, uint16_t *port, char *error);
 int device_remove(uint16_t port, char *error);
 int device_info(uint16_t port, struct mr_info *info, char *error);
+// Returns the work on frames that the device does.
+uint16_t device_work(const struct rte_eth_dev_info *info);
 int device_configure(uint16_t port, const struct mr_config *config, char *error);
 int device_start(uint16_t port, char *error);
 int device_stop(uint16_t port, char *error);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MR_ABI 2
+#define MR_ABI 3
 #define MR_ERROR 512
 
 struct mr_receive;
@@ -28,9 +28,8 @@ struct mr_loan {
 #define MR_MORE 1
 // The buffer is one of the switch's own.
 #define MR_IS_OWN 2
-// The device has checked the checksums: they are good, or one is bad.
-#define MR_VALID 4
-#define MR_BAD_CHECKSUM 8
+// The frame leaves work to the device: the next `struct mr_work` is its own.
+#define MR_WORK 4
 
 // A received frame, or a piece of it; a frame to send, or a piece of it.
 struct mr_frame {
@@ -39,18 +38,29 @@ struct mr_frame {
     uint16_t len, flags;
 };
 
+// Work on a frame that the device does: the transport checksum, and the division into segments if `segment` is their payload. Lengths of
+// headers: Ethernet's with VLAN tags, IP's, and TCP's or UDP's.
+struct mr_work {
+    uint16_t link, network;
+    uint16_t transport, segment;
+    uint8_t is_v6, is_udp;
+};
+
 // Memory that a device may reach, and the addresses of its pages for the device, which are the same if `iovas` is NULL.
 struct mr_region {
     uint64_t addr, len, page;
     const uint64_t *iovas;
 };
 
-// The device sends frames of several pieces; it checks checksums of frames that it receives; frames may come from this machine's
-// kernel, or from a guest, which leave checksums unfinished; it registers memory when its queues are set up, and reaches no other.
+// The device sends frames of several pieces; frames may come from this machine's kernel, or from a guest, which leave checksums
+// unfinished; it registers memory when its queues are set up, and reaches no other.
 #define MR_CHAINS 1
-#define MR_CHECKS 2
 #define MR_UNFINISHED 4
 #define MR_REGISTERS 8
+// Work that it does: checksums of TCP and UDP, segments of TCP in IPv4 and in IPv6.
+#define MR_CHECKSUM 16
+#define MR_TCP4 32
+#define MR_TCP6 64
 
 struct mr_info {
     char name[64], driver[64], bus[32];
@@ -72,7 +82,8 @@ struct mr_config {
     uint16_t mtu;
     uint32_t room;
     uint8_t interrupts, rss;
-    uint16_t reserved;
+    // Work that frames may leave to it.
+    uint16_t work;
 };
 
 // A queue as it was set up.
@@ -83,6 +94,8 @@ struct mr_sizes {
     // the device never lacks a buffer with; those of them that it keeps and receives nothing into. Transmit: pieces that the queue
     // holds at most.
     uint32_t capacity, least, reserve, idle;
+    // Transmit: the most pieces of a frame that is to be cut.
+    uint32_t pieces;
 };
 
 // Loans with the queue, waiting and at the device.
@@ -177,6 +190,9 @@ struct millrace_dpdk {
     void (*transmit_forget)(struct mr_transmit *transmit, const struct mr_region *region);
     uint32_t (*transmit_within)(struct mr_transmit *transmit, const struct mr_region *region);
     uint32_t (*transmit_send)(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count);
+    // The same, for frames of which some leave work; the device may change headers of these.
+    uint32_t (*transmit_send_work)(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count,
+                                   const struct mr_work *work);
     uint32_t (*transmit_done)(struct mr_transmit *transmit, uint32_t *ids, uint32_t room);
     bool (*transmit_clean)(struct mr_transmit *transmit);
     uint32_t (*transmit_out)(const struct mr_transmit *transmit);

@@ -2,6 +2,9 @@
 
 #include "transmit.h"
 
+// The longest frame that is to be cut: an IP packet of 65535 bytes, with VLAN tags.
+#define LONGEST_MESSAGE (UINT16_MAX + RTE_ETHER_HDR_LEN + MOST_TAGS * RTE_VLAN_HLEN)
+
 // Makes an mbuf of a record.
 static inline struct rte_mbuf *piece(struct mr_transmit *transmit, const struct mr_frame *record, uint64_t iova)
 {
@@ -30,8 +33,34 @@ static void undo(struct mr_transmit *transmit, struct rte_mbuf *frame)
     }
 }
 
-// Makes mbufs of the records of a frame. Returns NULL if the device can't take it.
-static struct rte_mbuf *frame_of(struct mr_transmit *transmit, const struct mr_frame *records, uint32_t count)
+// Tells the device of the work on a frame. Returns whether it does it: most drivers then have their own sums of pseudo-headers written
+// to the frame.
+static bool leave(struct mr_transmit *transmit, struct rte_mbuf *frame, const struct mr_work *work)
+{
+    frame->l2_len = work->link;
+    frame->l3_len = work->network;
+    frame->l4_len = work->transport;
+    frame->tso_segsz = work->segment;
+    frame->ol_flags = work->is_v6 ? RTE_MBUF_F_TX_IPV6 : RTE_MBUF_F_TX_IPV4;
+    if (work->segment == 0)
+        frame->ol_flags |= work->is_udp ? RTE_MBUF_F_TX_UDP_CKSUM : RTE_MBUF_F_TX_TCP_CKSUM;
+    else
+        frame->ol_flags |= RTE_MBUF_F_TX_TCP_SEG | (work->is_v6 ? 0 : transmit->header);
+    return rte_eth_tx_prepare(transmit->port, transmit->queue, &frame, 1) == 1;
+}
+
+// Returns whether the device takes a frame of so many bytes and pieces.
+static __rte_always_inline bool takes(const struct mr_transmit *transmit, uint32_t len, uint32_t pieces, const struct mr_work *work)
+{
+    if (work == NULL || work->segment == 0)
+        return len >= transmit->shortest && len <= transmit->longest && pieces <= transmit->pieces;
+    uint32_t segment = (uint32_t)work->link + work->network + work->transport + work->segment;
+    return len > segment && len <= LONGEST_MESSAGE && segment <= transmit->longest && pieces <= transmit->message;
+}
+
+// Makes mbufs of the records of a frame, with work if that is not NULL. Returns NULL if the device can't take it.
+static __rte_always_inline struct rte_mbuf *frame_of(struct mr_transmit *transmit, const struct mr_frame *records, uint32_t count,
+                                                     const struct mr_work *work)
 {
     struct rte_mbuf *first = NULL, **end = &first;
     uint32_t len = 0, made = 0;
@@ -44,13 +73,17 @@ static struct rte_mbuf *frame_of(struct mr_transmit *transmit, const struct mr_f
         len += records[made].len;
     }
     *end = NULL;
-    if (made < count || len < transmit->shortest || len > transmit->longest || count > transmit->pieces) {
+    if (made < count || !takes(transmit, len, count, work)) {
         undo(transmit, first);
         return NULL;
     }
     first->nb_segs = (uint16_t)count;
     first->pkt_len = len;
     first->tx_offload = 0;
+    if (work != NULL && !leave(transmit, first, work)) {
+        undo(transmit, first);
+        return NULL;
+    }
     return first;
 }
 
@@ -95,7 +128,9 @@ static void refuse(struct mr_transmit *transmit, const struct mr_frame *records,
     add(&transmit->counts.dropped, 1);
 }
 
-uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count)
+// Sends frames; `work` is NULL if none of them leaves any.
+static __rte_always_inline uint32_t send_all(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count,
+                                             const struct mr_work *work)
 {
     struct batch batch;
     batch.count = 0;
@@ -105,7 +140,8 @@ uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *fram
         uint32_t records = records_of(frames + at, count - at);
         if (records == 0 || records > capacity - transmit->out - at)
             break;
-        struct rte_mbuf *frame = frame_of(transmit, frames + at, records);
+        const struct mr_work *its = work != NULL && frames[at].flags & MR_WORK ? work++ : NULL;
+        struct rte_mbuf *frame = frame_of(transmit, frames + at, records, its);
         if (unlikely(frame == NULL)) {
             if (!flush(transmit, &batch, &taken))
                 goto end;
@@ -122,6 +158,16 @@ uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *fram
 end:
     add32(&transmit->out, taken);
     return taken;
+}
+
+uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count)
+{
+    return send_all(transmit, frames, count, NULL);
+}
+
+uint32_t transmit_send_work(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count, const struct mr_work *work)
+{
+    return send_all(transmit, frames, count, work);
 }
 
 uint32_t transmit_done(struct mr_transmit *transmit, uint32_t *ids, uint32_t room)

@@ -7,10 +7,11 @@
 
 _Static_assert(sizeof(struct mr_loan) == 24, "");
 _Static_assert(sizeof(struct mr_frame) == 16, "");
+_Static_assert(sizeof(struct mr_work) == 10, "");
 _Static_assert(sizeof(struct mr_region) == 32, "");
 _Static_assert(sizeof(struct mr_info) == 508, "");
 _Static_assert(sizeof(struct mr_config) == 16, "");
-_Static_assert(sizeof(struct mr_sizes) == 20, "");
+_Static_assert(sizeof(struct mr_sizes) == 24, "");
 _Static_assert(sizeof(struct mr_out) == 16, "");
 _Static_assert(sizeof(struct mr_link) == 8, "");
 _Static_assert(sizeof(struct mr_stats) == 64, "");
@@ -62,6 +63,7 @@ static const struct millrace_dpdk TABLE = {
     .transmit_forget = transmit_forget,
     .transmit_within = transmit_within,
     .transmit_send = transmit_send,
+    .transmit_send_work = transmit_send_work,
     .transmit_done = transmit_done,
     .transmit_clean = transmit_clean,
     .transmit_out = transmit_out,

@@ -7,6 +7,10 @@ struct mr_transmit {
     uint16_t port, queue, ring;
     // The shortest and longest frame, and the most pieces of one.
     uint32_t shortest, longest, pieces;
+    // The most pieces of a frame that is to be cut.
+    uint32_t message;
+    // The flag for the checksum of IPv4 headers of segments, if the device has it.
+    uint64_t header;
     // The device registers memory.
     bool registers;
     struct pool pool;
@@ -42,5 +46,6 @@ bool transmit_return(struct rte_mbuf *mbuf);
 
 // send.c
 uint32_t transmit_send(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count);
+uint32_t transmit_send_work(struct mr_transmit *transmit, const struct mr_frame *frames, uint32_t count, const struct mr_work *work);
 uint32_t transmit_done(struct mr_transmit *transmit, uint32_t *ids, uint32_t room);
 bool transmit_clean(struct mr_transmit *transmit);

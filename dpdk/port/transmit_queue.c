@@ -26,11 +26,16 @@ static int prepare(struct mr_transmit *transmit, const struct mr_config *config,
     transmit->pieces = 1;
     if (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS)
         transmit->pieces = info.tx_desc_lim.nb_mtu_seg_max == 0 ? UINT16_MAX : info.tx_desc_lim.nb_mtu_seg_max;
+    // Two fit the ring.
+    transmit->message = ring / 2u;
+    if (info.tx_desc_lim.nb_seg_max != 0)
+        transmit->message = RTE_MIN(transmit->message, (uint32_t)info.tx_desc_lim.nb_seg_max);
+    transmit->header = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM ? RTE_MBUF_F_TX_IP_CKSUM : 0;
     transmit->mask = capacity - 1;
     transmit->ids = calloc(capacity, sizeof *transmit->ids);
     if (transmit->ids == NULL)
         return fail(error, -ENOMEM, "there is no memory for a transmit queue");
-    *sizes = (struct mr_sizes){.ring = ring, .capacity = capacity};
+    *sizes = (struct mr_sizes){.ring = ring, .capacity = capacity, .pieces = transmit->message};
     return 0;
 }
 

@@ -1,19 +1,23 @@
 //! The plugin's interface: `dpdk/port/port.h` in Rust. Each function's contract stands there.
 
-use crate::frame::{Frame, Loan, ToSend};
+use crate::frame::{Frame, Loan, ToSend, Work};
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// Room for a sentence about an error.
 pub const ERROR: usize = 512;
 
 /// Flags of devices.
 pub const CHAINS: u32 = 1;
-pub const CHECKS: u32 = 2;
 pub const UNFINISHED: u32 = 4;
 pub const REGISTERS: u32 = 8;
+
+/// Flags of the work that devices do.
+pub const CHECKSUM: u16 = 16;
+pub const TCP4: u16 = 32;
+pub const TCP6: u16 = 64;
 
 /// `struct mr_receive` and `struct mr_transmit`, which only the plugin knows.
 #[repr(C)]
@@ -62,7 +66,7 @@ pub struct RawConfig {
     pub room: u32,
     pub interrupts: u8,
     pub rss: u8,
-    pub reserved: u16,
+    pub work: u16,
 }
 
 #[repr(C)]
@@ -73,6 +77,7 @@ pub struct RawSizes {
     pub least: u32,
     pub reserve: u32,
     pub idle: u32,
+    pub pieces: u32,
 }
 
 #[repr(C)]
@@ -171,6 +176,7 @@ pub struct Table {
     pub transmit_forget: unsafe extern "C" fn(*mut RawTransmit, *const RawRegion),
     pub transmit_within: unsafe extern "C" fn(*mut RawTransmit, *const RawRegion) -> u32,
     pub transmit_send: unsafe extern "C" fn(*mut RawTransmit, *const ToSend, u32) -> u32,
+    pub transmit_send_work: unsafe extern "C" fn(*mut RawTransmit, *const ToSend, u32, *const Work) -> u32,
     pub transmit_done: unsafe extern "C" fn(*mut RawTransmit, *mut u32, u32) -> u32,
     pub transmit_clean: unsafe extern "C" fn(*mut RawTransmit) -> bool,
     pub transmit_out: unsafe extern "C" fn(*const RawTransmit) -> u32,
@@ -181,10 +187,11 @@ const _: () = {
     assert!(size_of::<Loan>() == 24);
     assert!(size_of::<Frame>() == 16);
     assert!(size_of::<ToSend>() == 16);
+    assert!(size_of::<Work>() == 10);
     assert!(size_of::<RawRegion>() == 32);
     assert!(size_of::<RawInfo>() == 508);
     assert!(size_of::<RawConfig>() == 16);
-    assert!(size_of::<RawSizes>() == 20);
+    assert!(size_of::<RawSizes>() == 24);
     assert!(size_of::<RawOut>() == 16);
     assert!(size_of::<RawLink>() == 8);
     assert!(size_of::<RawStats>() == 64);

@@ -70,7 +70,7 @@ impl Device {
             room: config.room,
             interrupts: config.interrupts.into(),
             rss: config.rss.into(),
-            reserved: 0,
+            work: config.work.flags(),
         };
         let opened = self.open_queues(port, &raw, &state);
         // Whether it succeeded or not: the queues of before are gone.

@@ -3,8 +3,7 @@
 // As `dpdk/port/port.h` has them.
 const MORE: u16 = 1;
 const IS_OWN: u16 = 2;
-const VALID: u16 = 4;
-const BAD_CHECKSUM: u16 = 8;
+const WORK: u16 = 4;
 
 /// Whose buffer is lent. Each kind has ids of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,17 +39,6 @@ impl Loan {
     }
 }
 
-/// The result of a device that checked the checksums of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Checksums {
-    /// It did not look.
-    Unknown,
-    /// They are good.
-    Valid,
-    /// One is bad.
-    Bad,
-}
-
 /// A received frame, or a piece of it, in a buffer that was lent.
 ///
 /// The bytes lie in the buffer, most often at its `start`; a driver that has a header of its own puts them further back, and the
@@ -77,15 +65,6 @@ impl Frame {
     pub fn kind(&self) -> Kind {
         if self.flags & IS_OWN != 0 { Kind::Own } else { Kind::Guest }
     }
-
-    /// Returns what the device found out about checksums; the first piece of a frame says it.
-    pub fn checksums(&self) -> Checksums {
-        match self.flags & (VALID | BAD_CHECKSUM) {
-            VALID => Checksums::Valid,
-            0 => Checksums::Unknown,
-            _ => Checksums::Bad,
-        }
-    }
 }
 
 /// A frame to send, or a piece of it.
@@ -109,6 +88,11 @@ impl ToSend {
         self.id
     }
 
+    /// Returns its address.
+    pub fn addr(&self) -> u64 {
+        self.addr
+    }
+
     /// Returns its length in bytes.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u16 {
@@ -122,6 +106,35 @@ impl ToSend {
 
     /// Says that the frame goes on in the next record.
     pub fn and_more(self) -> ToSend {
-        ToSend { flags: MORE, ..self }
+        ToSend { flags: self.flags | MORE, ..self }
     }
+
+    /// Reports whether the frame, which begins here, leaves work to the device.
+    pub fn leaves_work(&self) -> bool {
+        self.flags & WORK != 0
+    }
+
+    /// Says that the frame, which begins here, leaves work to the device: see [`Transmit::send_work`](crate::Transmit::send_work).
+    pub fn and_work(self) -> ToSend {
+        ToSend { flags: self.flags | WORK, ..self }
+    }
+}
+
+/// Work on a frame that the device does: the transport checksum, and the division into segments. The frame has its headers in its first
+/// piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Work {
+    /// Length of the Ethernet header in bytes, with VLAN tags.
+    pub link: u16,
+    /// Length of the IP header.
+    pub network: u16,
+    /// Length of the TCP or UDP header.
+    pub transport: u16,
+    /// Payload of each segment but the last; 0: the frame is not to be cut.
+    pub segment: u16,
+    /// Whether the IP header is of version 6.
+    pub is_v6: bool,
+    /// Whether it is UDP, which is not cut.
+    pub is_udp: bool,
 }

@@ -1,5 +1,7 @@
 //! Information about a device, its configuration, its link and its counters.
 
+use crate::abi::{CHECKSUM, TCP4, TCP6};
+
 /// How a device is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bus {
@@ -51,10 +53,33 @@ pub struct Info {
     pub min_room: u32,
     /// Whether it sends frames of several pieces.
     pub chains: bool,
-    /// Whether it checks checksums of frames that it receives.
-    pub checks: bool,
     /// Whether frames may come from this machine's kernel, or from a guest, which leave checksums unfinished.
     pub unfinished: bool,
+    /// What it does for frames that it sends.
+    pub abilities: Abilities,
+}
+
+/// Work on frames to send that devices do, as DPDK describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Abilities {
+    /// Checksums of TCP and UDP.
+    pub checksum: bool,
+    /// Segments of TCP in IPv4.
+    pub tcp4: bool,
+    /// Segments of TCP in IPv6.
+    pub tcp6: bool,
+}
+
+impl Abilities {
+    pub(crate) fn of(flags: u16) -> Abilities {
+        let has = |flag| flags & flag != 0;
+        Abilities { checksum: has(CHECKSUM), tcp4: has(TCP4), tcp6: has(TCP6) }
+    }
+
+    pub(crate) fn flags(self) -> u16 {
+        let all = [(self.checksum, CHECKSUM), (self.tcp4, TCP4), (self.tcp6, TCP6)];
+        all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, flag)| flag).sum()
+    }
 }
 
 /// Set-up of a device.
@@ -75,6 +100,8 @@ pub struct Config {
     /// Bytes for a frame in a buffer, as the device is told: it may write so many to each, but see
     /// [`Receive::least`](crate::Receive::least). Most often 2048.
     pub room: u32,
+    /// Work that frames to send may leave to it, of its [`Info::abilities`].
+    pub work: Abilities,
 }
 
 /// State of the link.

@@ -1,10 +1,10 @@
 //! State that a device shares with its regions and rules.
 
-use crate::abi::{CHAINS, CHECKS, REGISTERS, RawInfo, RawReceive, RawRegion, RawTransmit, Table, UNFINISHED};
+use crate::abi::{CHAINS, REGISTERS, RawInfo, RawReceive, RawRegion, RawTransmit, Table, UNFINISHED};
 use crate::eal::Dpdk;
 use crate::error::{Error, Result};
 use crate::half::Claim;
-use crate::info::{Bus, Info, Limits};
+use crate::info::{Abilities, Bus, Info, Limits};
 use crate::memory::Range;
 use crate::receive::ReceiveQueue;
 use crate::sentence::{call, text};
@@ -140,8 +140,8 @@ impl Shared {
             max_mtu: raw.max_mtu,
             min_room: raw.min_room,
             chains: raw.flags & CHAINS != 0,
-            checks: raw.flags & CHECKS != 0,
             unfinished: raw.flags & UNFINISHED != 0,
+            abilities: Abilities::of(raw.flags as u16),
         })
     }
 

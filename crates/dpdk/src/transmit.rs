@@ -1,7 +1,7 @@
 //! The transmit half of a queue.
 
 use crate::abi::{RawSizes, RawTransmit};
-use crate::frame::ToSend;
+use crate::frame::{ToSend, Work};
 use crate::half::Half;
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -57,6 +57,27 @@ impl Transmit {
         // SAFETY: the claim gives sole use of a half whose device runs. `frames` has so many records. The plugin checks that each lies
         // in a region that `Device::share` was given, whose memory stays mapped as long as a frame in it is out (`Shared::unshare`).
         unsafe { (queue.table().transmit_send)(queue.raw(), frames.as_ptr(), frames.len() as u32) as usize }
+    }
+
+    /// Sends frames as [`send`](Transmit::send) does, of which some leave work to the device: for each that says so
+    /// ([`ToSend::and_work`]), the next of `works`. The device may change the headers of these; a frame whose work it can't do is finished
+    /// without being sent, and counted. The queue takes none of the frames if it is told of too little work.
+    #[inline]
+    pub fn send_work(&mut self, frames: &[ToSend], works: &[Work]) -> usize {
+        let Some(queue) = self.queue.half.running() else { return 0 };
+        if frames.iter().filter(|frame| frame.leaves_work()).count() > works.len() {
+            return 0;
+        }
+        // SAFETY: as in `send`. The plugin reads one of `works` for each frame that leaves work, and there are so many.
+        unsafe {
+            (queue.table().transmit_send_work)(queue.raw(), frames.as_ptr(), frames.len() as u32, works.as_ptr())
+                as usize
+        }
+    }
+
+    /// Returns the most pieces of a frame that the device cuts ([`Work::segment`]).
+    pub fn pieces(&self) -> usize {
+        self.queue.sizes.pieces as usize
     }
 
     /// Puts the ids of finished records into `ids`, the oldest first, each once. Returns their number. Devices finish records lazily,

@@ -3,8 +3,10 @@
 
 mod cable;
 mod files;
+mod leaving;
 mod lending;
 mod memory;
+mod native;
 mod process;
 mod refused;
 mod registering;

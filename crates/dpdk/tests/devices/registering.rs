@@ -3,13 +3,11 @@
 
 use crate::cable::{cable, pass};
 use crate::memory::Memory;
+use crate::native::Library;
 use crate::process::in_a_namespace_with;
 use crate::rig::{GUEST_SIZE, GUEST_START, OWN_START, Port, frame, start, wait};
 use dpdk::{Kind, Loan, ToSend};
-use std::ffi::{CStr, CString, c_char, c_int};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::process::Command;
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::Ordering;
 
 const RECEIVE: &CStr = c"millrace_receive";
@@ -19,24 +17,13 @@ const TRANSMIT: &CStr = c"millrace_transmit";
 struct Pools(unsafe extern "C" fn(*const c_char, u64, u64) -> c_int);
 
 impl Pools {
-    /// Builds and loads `pools.c`, once DPDK's libraries are loaded.
+    /// Loads `pools.c`.
     fn load() -> Pools {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/devices/pools.c");
-        let directory = tempfile::tempdir().unwrap();
-        let library = directory.path().join("pools.so");
-        let script = "cc -shared -fPIC -Wall -Werror $(pkg-config --cflags libdpdk) -o $0 $1 -lrte_mempool";
-        assert!(Command::new("sh").args(["-c", script]).args([&library, &source]).status().unwrap().success());
-        let path = CString::new(library.as_os_str().as_bytes()).unwrap();
-        // SAFETY: the library has no initialisers, stays open, and its function has this form.
-        unsafe {
-            let library = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
-            assert!(!library.is_null());
-            let symbol = libc::dlsym(library, c"pools_with".as_ptr());
-            assert!(!symbol.is_null());
-            Pools(std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn(*const c_char, u64, u64) -> c_int>(
-                symbol,
-            ))
-        }
+        let symbol = Library::built("pools.c", "-lrte_mempool").symbol(c"pools_with");
+        // SAFETY: the function has this form.
+        Pools(unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char, u64, u64) -> c_int>(symbol)
+        })
     }
 
     /// Returns how many pools of this kind have all bytes of a memory.

@@ -1,7 +1,7 @@
 //! DPDK, devices with buffers of the switch's own, and frames that tell whether they are right.
 
 use crate::memory::Memory;
-use dpdk::{Config, Device, Dpdk, Frame, Kind, Loan, Options, Plugin, Receive, Region, ToSend, Transmit};
+use dpdk::{Abilities, Config, Device, Dpdk, Frame, Kind, Loan, Options, Plugin, Receive, Region, ToSend, Transmit};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -18,8 +18,18 @@ pub const GUEST_START: u16 = 12;
 pub const OWN_SIZE: usize = 2560;
 pub const GUEST_SIZE: usize = 2560;
 
-pub const CONFIG: Config =
-    Config { queues: 1, receive_size: 64, transmit_size: 64, mtu: None, interrupts: false, rss: false, room: 2048 };
+pub const CONFIG: Config = Config {
+    queues: 1,
+    receive_size: 64,
+    transmit_size: 64,
+    mtu: None,
+    interrupts: false,
+    rss: false,
+    room: 2048,
+    work: NOTHING,
+};
+
+const NOTHING: Abilities = Abilities { checksum: false, tcp4: false, tcp6: false };
 
 /// Returns the path of the plugin.
 pub fn plugin() -> PathBuf {

@@ -117,7 +117,7 @@ pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use packet::offload::Offloads;
-use packet::{Burst, BurstStorage, Frames, Judged};
+use packet::{Burst, BurstStorage, Frame, Frames, Judged};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
@@ -207,6 +207,12 @@ pub trait TxQueue: Send {
     /// Returns the work that frames may leave to the peer ([`packet::offload`]). All other frames that come here are complete.
     fn takes(&self) -> Offloads {
         Offloads::NONE
+    }
+
+    /// Reports whether the peer does the work of this frame, which is of the kinds that [`TxQueue::takes`] returns. All other frames that
+    /// come here are complete, but for those that a guest has changed since.
+    fn takes_from(&self, _frames: &Frames<'_>, _frame: &Frame<'_>) -> bool {
+        true
     }
 
     /// See [`RxQueue::notify`].

@@ -5,11 +5,14 @@
 
 use crate::port::Sent;
 use packet::checksum::Sum;
-use packet::offload::{Cut, Offloads, Work};
+use packet::offload::{Cut, Work};
 use packet::segmenter::{MAX_HEADERS, Segmenter};
 use packet::{BurstStorage, Cursor, Frame, Frames, MAX_BURST, Origin, Segment, unfinished};
 use std::cell::RefCell;
 use std::iter::once;
+
+/// Reports whether the receiver does the work of one of these frames.
+pub(crate) type Taken<'t> = dyn Fn(&Frames<'_>, &Frame<'_>) -> bool + 't;
 
 /// Completes frames for one output. One worker at a time drives it.
 #[derive(Default)]
@@ -29,9 +32,14 @@ impl Default for Room {
 }
 
 impl Completer {
-    /// Passes frames to `send`, in order, so that a receiver that `can` do so much needs to do no more. Returns what became of these
-    /// frames: a message that was cut counts as one, and as sent if all of its segments were.
-    pub(crate) fn complete(&self, frames: Frames<'_>, can: Offloads, mut send: impl FnMut(Frames<'_>) -> Sent) -> Sent {
+    /// Passes frames to `send`, in order, so that a receiver needs to do the work of those alone that are `taken` with it. Returns what
+    /// became of these frames: a message that was cut counts as one, and as sent if all of its segments were.
+    pub(crate) fn complete(
+        &self,
+        frames: Frames<'_>,
+        taken: &Taken<'_>,
+        mut send: impl FnMut(Frames<'_>) -> Sent,
+    ) -> Sent {
         let send: &mut dyn FnMut(Frames<'_>) -> Sent = &mut send;
         let mut room = self.0.borrow_mut();
         let mut sent = Sent::default();
@@ -39,11 +47,11 @@ impl Completer {
         while !left.is_empty() {
             // Frames that stay one go together; the segments of a message have bursts of their own, and so a count.
             let must_be_cut =
-                |frame: &Frame<'_>| matches!(frame.offload().work(), Work::Cut(_)) && !can.has(frame.offload().needs());
+                |frame: &Frame<'_>| matches!(frame.offload().work(), Work::Cut(_)) && !taken(&frames, frame);
             let whole = left.iter().position(must_be_cut).unwrap_or(left.len());
             let (together, rest) = left.split_at(whole);
             if !together.is_empty() {
-                sent = sent.and(room.finish(frames.select(together), can, send));
+                sent = sent.and(room.finish(frames.select(together), taken, send));
             }
             left = rest;
             if let Some((frame, rest)) = rest.split_first()
@@ -59,12 +67,12 @@ impl Completer {
 
 impl Room {
     /// Finishes checksums, but for those that the receiver finishes.
-    fn finish(&mut self, frames: Frames<'_>, can: Offloads, send: &mut dyn FnMut(Frames<'_>) -> Sent) -> Sent {
+    fn finish(&mut self, frames: Frames<'_>, taken: &Taken<'_>, send: &mut dyn FnMut(Frames<'_>) -> Sent) -> Sent {
         let mut burst = self.storage.start();
         let (mut too_long, mut bad_offload, mut completed, mut passed_on) = (0, 0, 0, 0);
         for (frame, part) in frames.as_slice().iter().zip(&mut self.parts) {
             let added = match frame.offload().work() {
-                Work::Checksum { start, offset } if !can.has(Offloads::CHECKSUM) => {
+                Work::Checksum { start, offset } if !taken(&frames, frame) => {
                     let segments = frames.segments(frame);
                     let Some(patch) = unfinished::as_asked(segments.clone(), start.into(), offset.into()) else {
                         bad_offload += 1;
@@ -169,4 +177,4 @@ fn of_message(count: u32, segments: Sent) -> Sent {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -6,7 +6,7 @@ use super::stopwatch::{FORWARD, Stopwatch};
 use crate::port::zero_copy::GuestBuffers;
 use crate::port::{Sent, TxQueue, put_together};
 use packet::offload::Offloads;
-use packet::{BurstStorage, Frames, Judged};
+use packet::{BurstStorage, Frame, Frames, Judged};
 use std::cell::OnceCell;
 
 /// Frames on their way to an output.
@@ -17,7 +17,7 @@ pub(crate) enum Outgoing<'o, 'b> {
     Judged(Judged<'b>, &'o mut BurstStorage),
 }
 
-impl Outgoing<'_, '_> {
+impl<'b> Outgoing<'_, 'b> {
     /// Returns the number of frames.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
@@ -36,13 +36,12 @@ impl Outgoing<'_, '_> {
         }
     }
 
-    /// Returns the number of frames that leave work.
-    fn left(&self) -> u32 {
-        let frames = match self {
+    /// Returns the frames as they lie in memory.
+    fn in_memory(&self) -> Frames<'b> {
+        match self {
             Outgoing::Frames(frames) => *frames,
             Outgoing::Judged(judged, _) => judged.frames(),
-        };
-        frames.left() as u32
+        }
     }
 
     /// Passes the frames to `send` as they are sent.
@@ -107,14 +106,18 @@ impl Egress {
     #[cold]
     fn send_left(&self, frames: Outgoing<'_, '_>, more: bool, watch: &Stopwatch) -> Sent {
         let takes = if self.stages.as_slice().is_empty() { self.half.takes() } else { Offloads::NONE };
-        if takes.has(frames.offloads()) {
-            let left = frames.left();
+        let is_taken = |frames: &Frames<'_>, frame: &Frame<'_>| {
+            let needs = frame.offload().needs();
+            needs.is_none() || takes.has(needs) && self.half.takes_from(frames, frame)
+        };
+        let all = frames.in_memory();
+        if takes.has(frames.offloads()) && all.as_slice().iter().all(|frame| is_taken(&all, frame)) {
             let sent = self.send(frames, more, watch);
-            return Sent { passed_on: left.min(sent.frames), ..sent };
+            return Sent { passed_on: (all.left() as u32).min(sent.frames), ..sent };
         }
         let completer = self.completer.get_or_init(Completer::default);
         frames.put_together(|frames| {
-            completer.complete(frames, takes, |frames| self.send(Outgoing::Frames(frames), more, watch))
+            completer.complete(frames, &is_taken, |frames| self.send(Outgoing::Frames(frames), more, watch))
         })
     }
 
@@ -214,3 +217,6 @@ impl Next<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

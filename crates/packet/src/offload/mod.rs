@@ -6,11 +6,13 @@
 //! and of the kernel are read and written by [`header`]. A message for a receiver that cannot cut is cut by [`crate::segmenter`].
 
 pub mod header;
+mod layers;
 pub(crate) mod message;
 mod refused;
 #[cfg(test)]
 pub(crate) mod sample;
 
+pub use layers::Layers;
 pub use refused::Refused;
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};

@@ -8,7 +8,7 @@ use engine::port::offloads::OffloadsKey;
 use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
-use netdev::{Tap, TapWrite};
+use netdev::TapWrite;
 use nix::sys::socket::{setsockopt, sockopt};
 use packet::offload::Offloads;
 use std::io::{IoSlice, Read, Write};
@@ -29,7 +29,20 @@ const VLAN: i64 = 10;
 struct Kind {
     name: &'static str,
     port: fn(&str) -> RawPort,
-    is_tap: bool,
+    end: End,
+}
+
+/// The interface of a host, `eth0`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The switch makes it, and it is moved to the host.
+    Tap,
+    /// A driver of the switch makes it, where the switch is, and it stays there: the switch's namespace is the host.
+    OfDriver,
+    /// One of a veth pair.
+    Cable,
+    /// The same, on which the host leaves no work: its port can't be told of any.
+    PlainCable,
 }
 
 fn tap_with(name: &str, offloads: Option<OffloadsKey>) -> RawPort {
@@ -40,22 +53,33 @@ fn packet_with(name: &str, offloads: Option<OffloadsKey>) -> RawPort {
     port(name, AfPacket { interface: name.into(), offloads: offloads.map(Into::into).unwrap_or_default() })
 }
 
-const KINDS: [Kind; 6] = [
-    Kind { name: "tap", port: |name| tap_with(name, None), is_tap: true },
-    Kind { name: "tapsum", port: |name| tap_with(name, Some(OffloadsKey::Checksum)), is_tap: true },
-    Kind { name: "tapnone", port: |name| tap_with(name, Some(OffloadsKey::None)), is_tap: true },
-    Kind { name: "pkt", port: |name| packet_with(name, None), is_tap: false },
-    Kind { name: "pktnone", port: |name| packet_with(name, Some(OffloadsKey::None)), is_tap: false },
-    Kind { name: "xdp0", port: |name| af_xdp(name, name), is_tap: false },
+/// The devices of these ports.
+const DEVICES: [&str; 2] = ["net_tap0,iface=eth0", "net_af_packet0,iface=dpkt"];
+
+const KINDS: [Kind; 8] = [
+    Kind { name: "tap", port: |name| tap_with(name, None), end: End::Tap },
+    Kind { name: "tapsum", port: |name| tap_with(name, Some(OffloadsKey::Checksum)), end: End::Tap },
+    Kind { name: "tapnone", port: |name| tap_with(name, Some(OffloadsKey::None)), end: End::Tap },
+    Kind { name: "dtap", port: |name| dpdk_port(name, "net_tap0"), end: End::OfDriver },
+    Kind { name: "pkt", port: |name| packet_with(name, None), end: End::Cable },
+    Kind { name: "pktnone", port: |name| packet_with(name, Some(OffloadsKey::None)), end: End::PlainCable },
+    Kind { name: "xdp0", port: |name| af_xdp(name, name), end: End::PlainCable },
+    Kind { name: "dpkt", port: |name| dpdk_port(name, "net_af_packet0"), end: End::PlainCable },
 ];
 
 /// A host: its namespace, and the last byte of its addresses.
-struct Host {
-    namespace: Namespace,
+struct Host<'n> {
+    /// `None`: it is the switch's own.
+    namespace: Option<Namespace>,
+    here: &'n Namespace,
     number: u8,
 }
 
-impl Host {
+impl Host<'_> {
+    fn namespace(&self) -> &Namespace {
+        self.namespace.as_ref().unwrap_or(self.here)
+    }
+
     fn addresses(&self) -> [IpAddr; 2] {
         let v6 = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, self.number.into());
         [Ipv4Addr::new(192, 0, 2, self.number).into(), v6.into()]
@@ -63,7 +87,7 @@ impl Host {
 
     /// Gives its interface addresses.
     fn set_up(&self) -> Result<()> {
-        let ip = |args: &[&str]| self.namespace.run("ip", args).map(drop);
+        let ip = |args: &[&str]| self.namespace().run("ip", args).map(drop);
         ip(&["link", "set", "eth0", "up"])?;
         for (address, len) in self.addresses().iter().zip([24, 64]) {
             ip(&["address", "add", &format!("{address}/{len}"), "dev", "eth0", "nodad"])?;
@@ -73,7 +97,7 @@ impl Host {
 
     /// Returns how many segments and datagrams with wrong checksums its kernel got.
     fn wrong(&self) -> Result<u64> {
-        let counters = self.namespace.run("sh", &["-c", "cat /proc/net/snmp /proc/net/snmp6"])?;
+        let counters = self.namespace().run("sh", &["-c", "cat /proc/net/snmp /proc/net/snmp6"])?;
         let mut wrong = 0;
         let mut names: Vec<&str> = Vec::new();
         for line in counters.lines() {
@@ -96,12 +120,12 @@ fn content(len: usize, seed: u8) -> Vec<u8> {
 }
 
 /// Moves a stream of TCP from one host to an address of another.
-fn stream(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
-    let listener = to.namespace.within(move || TcpListener::bind((address, 5001)).expect("a listener"))?;
+fn stream(from: &Host<'_>, to: &Host<'_>, address: IpAddr) -> Result<()> {
+    let listener = to.namespace().within(move || TcpListener::bind((address, 5001)).expect("a listener"))?;
     let sent = content(STREAM, from.number);
     // The kernel takes it before it is accepted.
     let connect = move || TcpStream::connect_timeout(&(address, 5001).into(), SOON).expect("a connection");
-    let mut sender = from.namespace.within(connect)?;
+    let mut sender = from.namespace().within(connect)?;
     let (mut stream, _) = listener.accept().expect("the connection");
     stream.set_read_timeout(Some(SOON)).expect("a timeout");
     let received = thread::scope(|scope| {
@@ -119,11 +143,11 @@ fn stream(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
 }
 
 /// Sends datagrams, which the kernel hands over as one message, from one host to an address of another.
-fn datagrams(from: &Host, to: &Host, address: IpAddr) -> Result<()> {
-    let receiver = to.namespace.within(move || UdpSocket::bind((address, 5002)).expect("a socket"))?;
+fn datagrams(from: &Host<'_>, to: &Host<'_>, address: IpAddr) -> Result<()> {
+    let receiver = to.namespace().within(move || UdpSocket::bind((address, 5002)).expect("a socket"))?;
     receiver.set_read_timeout(Some(SOON)).expect("a timeout");
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let sender = from.namespace.within(move || UdpSocket::bind((any, 0)).expect("a socket"))?;
+    let sender = from.namespace().within(move || UdpSocket::bind((any, 0)).expect("a socket"))?;
     setsockopt(&sender, sockopt::UdpGsoSegment, &(DATAGRAM as i32)).expect("a kernel that segments UDP");
     let sent = content(DATAGRAM * DATAGRAMS - 100, to.number);
     sender.send_to(&sent, (address, 5002)).expect("room");
@@ -163,7 +187,10 @@ fn tunnel_end(name: &str) -> RawPort {
 fn bridges(here: &Namespace, joint: Joint) -> Result<RawFile> {
     let names = KINDS.map(|kind| kind.name);
     let trunks = match joint {
-        Joint::None => return Ok(file((KINDS.map(|kind| (kind.port)(kind.name)), bridge("br0", names), sleeper()))),
+        Joint::None => {
+            let ports = KINDS.map(|kind| (kind.port)(kind.name));
+            return Ok(file((ports, dpdk_devices(&DEVICES), bridge("br0", names), sleeper())));
+        }
         Joint::Cable => {
             here.run("ip", &["link", "add", "up0", "type", "veth", "peer", "name", "up1"])?;
             ["up0", "up1"].map(|name| af_packet(name, name))
@@ -182,32 +209,41 @@ fn bridges(here: &Namespace, joint: Joint) -> Result<RawFile> {
         }
     };
     let ports = KINDS.map(|kind| access(VLAN, (kind.port)(kind.name)));
-    let (near, far) = names.split_at(3);
+    let (near, far) = names.split_at(4);
     let bridges = [("br0", near, "up0"), ("br1", far, "up1")];
     let bridges = bridges.map(|(name, ports, up)| bridge(name, ports.iter().copied().chain([up])));
-    Ok(file((ports, trunks.map(trunk_of_all), bridges, sleeper())))
+    Ok(file((ports, dpdk_devices(&DEVICES), trunks.map(trunk_of_all), bridges, sleeper())))
 }
 
 /// Starts a switch with a port of each kind, and a host behind each.
-fn hosts(home: &Home, here: &Namespace, joint: Joint) -> Result<(Millrace, Vec<Host>)> {
+fn hosts<'n>(home: &Home, here: &'n Namespace, joint: Joint) -> Result<(Millrace, Vec<Host<'n>>)> {
+    // Its stack answers for none of the addresses of its host at the near ends of cables.
+    here.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore"])?;
     let mut hosts = Vec::new();
     for (kind, number) in KINDS.iter().zip(1..) {
-        let namespace = Namespace::create()?;
-        if !kind.is_tap {
-            let add = ["link", "add", kind.name, "type", "veth", "peer", "name", "eth0", "netns", namespace.name()];
-            here.run("ip", &add)?;
+        let namespace = if kind.end == End::OfDriver { None } else { Some(Namespace::create()?) };
+        let host = Host { namespace, here, number };
+        if matches!(kind.end, End::Cable | End::PlainCable) {
+            let there = host.namespace().name();
+            here.run("ip", &["link", "add", kind.name, "type", "veth", "peer", "name", "eth0", "netns", there])?;
+            // DPDK leaves that to others.
+            here.run("ip", &["link", "set", kind.name, "up"])?;
         }
-        hosts.push(Host { namespace, number });
-    }
-    // The kernel can't be told what ports without offloads take; AF_XDP sockets are not told what frames leave.
-    for host in &hosts[4..] {
-        host.namespace.run("ethtool", &["-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
+        // The kernel can't be told what ports without offloads take; sockets of AF_XDP and DPDK are not told what frames leave.
+        if kind.end == End::PlainCable {
+            host.namespace().run("ethtool", &["-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
+        }
+        hosts.push(host);
     }
     let millrace = home.start_inside(here, bridges(here, joint)?);
     for (kind, host) in KINDS.iter().zip(&hosts) {
-        if kind.is_tap {
-            here.run("ip", &["link", "set", kind.name, "netns", host.namespace.name(), "name", "eth0"])?;
-        }
+        match kind.end {
+            End::Tap => {
+                here.run("ip", &["link", "set", kind.name, "netns", host.namespace().name(), "name", "eth0"])?
+            }
+            End::OfDriver => here.run("sh", &["-c", "until ip link show eth0 2>&-; do sleep 0.05; done"])?,
+            End::Cable | End::PlainCable => String::new(),
+        };
         host.set_up()?;
     }
     let ports = millrace.stats().ports;
@@ -216,7 +252,7 @@ fn hosts(home: &Home, here: &Namespace, joint: Joint) -> Result<(Millrace, Vec<H
 }
 
 /// Has each host send to each other, by TCP and UDP, over both versions of IP.
-fn all_talk(millrace: &Millrace, hosts: &[Host]) -> Result<()> {
+fn all_talk(millrace: &Millrace, hosts: &[Host<'_>]) -> Result<()> {
     for (from, to) in hosts.iter().flat_map(|from| hosts.iter().map(move |to| (from, to))) {
         if from.number != to.number {
             for address in to.addresses() {
@@ -254,7 +290,9 @@ fn every_kind_of_port_talks_to_every_other() -> Result<()> {
         // Frames that neither port wants changed are passed on; a port that takes less gets them completed.
         assert_eq!(counts(&millrace, "tap"), [true, true, false]);
         assert_eq!(counts(&millrace, "tapsum"), [true, true, true]);
-        for port in ["tapnone", "pktnone", "xdp0"] {
+        // The device finishes checksums, and the kernel behind it leaves no work.
+        assert_eq!(counts(&millrace, "dtap"), [false, true, true]);
+        for port in ["tapnone", "pktnone", "xdp0", "dpkt"] {
             assert_eq!(counts(&millrace, port), [false, false, true], "{port}");
         }
         match joint {
@@ -313,7 +351,7 @@ fn a_driver_agrees_with_its_backend_on_what_both_have() -> Result<()> {
 #[test]
 fn a_packet_port_recovers_from_a_frame_that_the_kernel_cannot_describe() -> Result<()> {
     let (home, here) = (Home::new(), Namespace::create()?);
-    let tap = here.within(|| Tap::open("t0", 1, Offloads::ALL).expect("a tap").remove(0))?;
+    let tap = here.within(|| netdev::Tap::open("t0", 1, Offloads::ALL).expect("a tap").remove(0))?;
     here.run("ip", &["link", "set", "t0", "up"])?;
     let millrace = home.start_inside(&here, file((af_packet("in", "t0"), sink("out"), patch("in", "out"), sleeper())));
     millrace.wait_up(&["in"]);

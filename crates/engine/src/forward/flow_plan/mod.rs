@@ -15,7 +15,6 @@ use crate::stage::complete::Completer;
 use crate::stage::egress::Outgoing;
 use handover::{EventNotifier, Ring};
 use openflow::{Cache, CacheKey, HEADER_BYTES, Key, Lane, RawKey, To};
-use packet::offload::Offloads;
 use packet::{BurstStorage, HEAD, Head, Heads, Segment};
 use received::{NOWHERE, Received};
 use std::cell::{OnceCell, RefCell};
@@ -129,7 +128,7 @@ impl FlowPlan {
     #[cold]
     fn forward_left(&self, bridge: &LearningPlan, arrival: Arrival<'_, '_>, scratch: &mut Scratch) {
         let completer = self.completer.get_or_init(Completer::default);
-        let done = completer.complete(arrival.frames, Offloads::NONE, |frames| {
+        let done = completer.complete(arrival.frames, &|_, _| false, |frames| {
             self.forward_complete(bridge, Arrival { frames, ..arrival }, scratch);
             Sent { frames: frames.len() as u32, ..Sent::default() }
         });

@@ -1,5 +1,6 @@
 //! The device of a DPDK port, as all of its queues share it.
 
+use super::left::{self, DEVICE};
 use super::reception::{HEADROOM, Reception};
 use super::shared::SharedMemory;
 use super::transmission::Transmission;
@@ -7,10 +8,12 @@ use super::tx::Limits;
 use super::{Settings, environment};
 use crate::drops::Reason;
 use crate::port::Site;
+use crate::port::offloads::Chosen;
 use crate::port::pool::Pool;
 use crate::port::unfinished::Unfinished;
 use crate::port::zero_copy::{Direction, LEND_ROOM};
 use ::dpdk::{Bus, Config, Info, Iova, Kind, Receive, Rule, Transmit};
+use packet::offload::Offloads;
 use packet::{MAX_BURST, MacAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -57,6 +60,8 @@ pub(super) struct Device {
     rules: Mutex<Rules>,
     mtu: u32,
     in_place: bool,
+    /// Work on frames that the device does.
+    offloads: Offloads,
     pub(super) unfinished: Option<Unfinished>,
     /// Whether loans could only be ended by closing the device.
     is_closed: AtomicBool,
@@ -103,7 +108,8 @@ impl Device {
         if settings.queues > there {
             return Err(format!("device {} has {there} queues, not {}; lower `queues`", info.name, settings.queues));
         }
-        let halves = port.open(&config(settings, &info)).map_err(text)?;
+        let chosen = Chosen::new(&**site, settings.offloads).limited(left::offloads(info.abilities), DEVICE);
+        let halves = port.open(&config(settings, &info, chosen.offloads)).map_err(text)?;
         let chunks = Chunks::of(&halves);
         let bytes = |count: u16, stride: u32| u64::from(count) * u64::from(stride);
         let [receive, transmit] = [bytes(chunks.receive, RECEIVE_STRIDE), bytes(chunks.transmit, TRANSMIT_STRIDE)];
@@ -127,12 +133,14 @@ impl Device {
             guests: Mutex::default(),
             rules: Mutex::default(),
             in_place: false,
+            offloads: chosen.offloads,
             is_closed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
         };
         let mut sides = device.start(halves)?;
         let keeps_nothing = KEEP_NOTHING.contains(&device.info.driver.as_str());
         device.in_place = keeps_nothing || sides.iter_mut().all(|side| side.transmit.queue.clean());
+        site.set_offloads(chosen.stats());
         Ok((Arc::new(device), sides))
     }
 
@@ -216,7 +224,7 @@ impl Device {
 
     /// Returns the bytes that the device may write to a buffer, from the place of the frame.
     pub(super) fn room(&self) -> u32 {
-        config(&self.settings, &self.info).room
+        room(&self.info)
     }
 
     pub(super) fn held_at_most(&self) -> u16 {
@@ -225,7 +233,12 @@ impl Device {
 
     /// Returns what the device sends.
     pub(super) fn limits(&self) -> Limits {
-        Limits { longest: self.mtu + OVERHEAD, chains: self.info.chains, in_place: self.in_place }
+        Limits {
+            longest: self.mtu + OVERHEAD,
+            chains: self.info.chains,
+            in_place: self.in_place,
+            offloads: self.offloads,
+        }
     }
 
     /// Lets the device reach a guest's memory, if it can fill buffers there for this queue.
@@ -322,7 +335,7 @@ impl Device {
         let halves = {
             let mut port = self.port();
             port.reattach().map_err(text)?;
-            port.open(&config(&self.settings, &self.info)).map_err(text)?
+            port.open(&config(&self.settings, &self.info, self.offloads)).map_err(text)?
         };
         let sides = self.start(halves)?;
         self.is_closed.store(false, Ordering::Relaxed);
@@ -399,8 +412,13 @@ impl Chunks {
     }
 }
 
-/// Returns how the device is set up.
-fn config(settings: &Settings, info: &Info) -> Config {
+/// Returns the bytes of a buffer that the device has for a frame.
+fn room(info: &Info) -> u32 {
+    if info.bus == Bus::Vdev { SOFTWARE_ROOM } else { ROOM }
+}
+
+/// Returns how the device is set up, which does this work.
+fn config(settings: &Settings, info: &Info, work: Offloads) -> Config {
     Config {
         queues: settings.queues,
         receive_size: settings.queue_size,
@@ -408,6 +426,7 @@ fn config(settings: &Settings, info: &Info) -> Config {
         mtu: settings.mtu,
         interrupts: true,
         rss: settings.queues > 1,
-        room: if info.bus == Bus::Vdev { SOFTWARE_ROOM } else { ROOM },
+        room: room(info),
+        work: left::abilities(work),
     }
 }

@@ -7,6 +7,7 @@
 mod control;
 mod device;
 mod environment;
+mod left;
 mod queue;
 mod reception;
 mod restraint;

@@ -5,6 +5,7 @@ use crate::port::Site;
 use crate::port::keys::{QUEUE_SIZES, QUEUES, Section};
 use crate::port::kind::KindKeys;
 use crate::port::kind::{Capabilities, Kind, Opened, Queues, Registration};
+use crate::port::offloads::OffloadsKey;
 use crate::port::steer::{Steer, SteerKeys};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,9 @@ pub struct Keys {
     /// MTU that the device gets. Without it the device keeps its own, and the switch sends frames for an MTU of 1500.
     #[schemars(range(min = MTUS.start, max = MTUS.end - 1))]
     pub mtu: Field<i64>,
+    /// Work on frames to the port that the switch leaves to the device, if that can do it (docs/offloads.md). Frames from it are complete.
+    #[schemars(extend("x-default" = "all that the device can do; none if the port is mapped or changes frames"))]
+    pub offloads: Field<OffloadsKey>,
     /// Map the port to guests although no IOMMU guards memory from its device, as with uio. **Unsafe**: the device writes to the machine's
     /// own addresses, so when a guest gives pages back, frames overwrite the memory of another program or of the kernel, which got the pages since.
     /// Only for guests that may do anything to the machine.
@@ -70,6 +74,7 @@ impl KindKeys for Keys {
             queues,
             queue_size: section.queue_size(&self.queue_size, DEFAULT_QUEUE_SIZE),
             mtu,
+            offloads: self.offloads.as_ref().map(|at| at.value),
         }
     }
 }
@@ -99,6 +104,8 @@ pub struct Settings {
     pub queue_size: u16,
     /// MTU that the device gets; unchanged if `None`.
     pub mtu: Option<u16>,
+    /// Work on frames that is left to the device; as much as possible if `None`.
+    pub offloads: Option<OffloadsKey>,
     /// Whether a device that no IOMMU guards memory from is mapped all the same.
     pub maps_without_iommu: bool,
     /// Rules for the NIC.

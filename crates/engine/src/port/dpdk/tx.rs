@@ -1,5 +1,6 @@
 //! The transmit half of a DPDK queue.
 
+use super::left::{self, Messages};
 use super::shared::{Reaches, SharedMemory};
 use super::splice::Sender;
 use super::transmission::Transmission;
@@ -8,8 +9,9 @@ use crate::drops::Reason;
 use crate::port::pool::Pool;
 use crate::port::zero_copy::{Direction, HeaderTest, Mapped, Timing, ZeroCopyTx};
 use crate::port::{LifeCycle, Sent, TxQueue};
-use ::dpdk::ToSend;
-use packet::{BurstStorage, Frame, Frames, Judged, Kind, Segment, Taken, Unjudged};
+use ::dpdk::{ToSend, Work as Told};
+use packet::offload::{Offloads, Work};
+use packet::{BurstStorage, Frame, Frames, HEAD, Judged, Kind, MAX_BURST, Segment, Taken, Unjudged};
 use std::cell::RefCell;
 use std::sync::Arc;
 use virtqueue::NET_HEADER;
@@ -23,12 +25,16 @@ pub struct DpdkTransmit {
     home: Home<Transmission>,
     pool: Pool,
     limits: Limits,
+    /// What the device takes of messages.
+    messages: Messages,
     /// Chains of the guest that the device has, by ids.
     kept: RefCell<Chains>,
     /// Chains of the guest that the device has returned.
     returned: RefCell<Vec<u16>>,
     /// Frames to be sent.
     out: RefCell<Vec<ToSend>>,
+    /// The work of those that leave some.
+    works: RefCell<Vec<Told>>,
     /// Memories of guests that the device reaches.
     reached: Arc<[Arc<SharedMemory>]>,
     mapped: Option<Arc<Mapped>>,
@@ -44,6 +50,16 @@ pub(super) struct Limits {
     pub(super) chains: bool,
     /// Whether frames of a guest are sent from its memory: the device returns them soon.
     pub(super) in_place: bool,
+    /// Work on frames that the device does.
+    pub(super) offloads: Offloads,
+}
+
+/// Why a frame that leaves work does not go.
+enum Stays {
+    Busy,
+    TooLong,
+    /// A guest has changed its headers since they were looked at.
+    Changed,
 }
 
 impl DpdkTransmit {
@@ -58,15 +74,19 @@ impl DpdkTransmit {
         mapped: Option<Arc<Mapped>>,
     ) -> DpdkTransmit {
         let most = transmission.most;
+        let longest = pool.size().saturating_mul(transmission.queue.pieces() as u32);
+        let messages = Messages { longest, segment: limits.longest };
         let all = usize::from(pool.count()) + usize::from(most);
         DpdkTransmit {
             transmission: RefCell::new(Some(transmission)),
             home,
+            messages,
             pool,
             limits,
             kept: RefCell::new(Chains::new(most)),
             returned: RefCell::new(Vec::with_capacity(most.into())),
             out: RefCell::new(Vec::with_capacity(all)),
+            works: RefCell::new(Vec::with_capacity(MAX_BURST)),
             reached,
             timing: mapped.clone().map(|mapped| Timing::new(mapped, Direction::FromGuest)),
             mapped,
@@ -127,6 +147,46 @@ impl DpdkTransmit {
         out.push(self.own(index, len));
     }
 
+    /// Copies a frame that leaves work, as `copy` does, and adds the work as the device is told of it. Its headers are looked at in the
+    /// copy, which no guest changes.
+    #[cold]
+    fn copy_left<'b>(
+        &self,
+        frame: &Frame<'b>,
+        segments: impl Iterator<Item = Segment<'b>> + Clone,
+        free: &mut Vec<u16>,
+        out: &mut Vec<ToSend>,
+    ) -> Result<(), Stays> {
+        let (len, offload) = (frame.len(), frame.offload());
+        let parts = self.parts(len);
+        // A device was asked whether it takes so long a message.
+        let is_cut = matches!(offload.work(), Work::Cut(_));
+        if !is_cut && len > self.limits.longest || len > parts * self.pool.size() {
+            return Err(Stays::TooLong);
+        }
+        if free.len() < parts as usize {
+            return Err(Stays::Busy);
+        }
+        let first = out.len();
+        self.copy(len, segments, free, out);
+        let mut head = [0; HEAD];
+        let copy = self.pool.segment(out[first].addr(), out[first].len().min(HEAD as u16).into());
+        let filled = copy.map_or(0, |copy| copy.copy_to(&mut head));
+        let Some(told) = left::told(&head[..filled], len, offload) else {
+            free.extend(out.drain(first..).filter_map(|part| chunk(part.id())));
+            return Err(Stays::Changed);
+        };
+        out[first] = out[first].and_work();
+        self.works.borrow_mut().push(told);
+        Ok(())
+    }
+
+    /// Returns the number of chunks that a frame of this length needs.
+    #[inline(always)]
+    fn parts(&self, len: u32) -> u32 {
+        if self.limits.chains { len.div_ceil(self.pool.size()) } else { 1 }
+    }
+
     /// Returns the first `len` bytes of an own chunk, to be sent.
     #[inline(always)]
     fn own(&self, index: u16, len: u32) -> ToSend {
@@ -162,8 +222,21 @@ impl DpdkTransmit {
         let from = self.in_place_from();
         let mut sent = Sent { rest: Some(Reason::Busy), ..Sent::default() };
         let mut in_place = 0;
+        let some_left = !frames.offloads().is_none();
         for (index, frame) in frames.as_slice().iter().enumerate() {
-            let parts = if self.limits.chains { frame.len().div_ceil(self.pool.size()) } else { 1 };
+            if some_left && !frame.offload().is_none() {
+                match self.copy_left(frame, taken.segments(&frames, index), &mut transmission.free, &mut out) {
+                    Ok(()) => {
+                        sent.frames += 1;
+                        sent.bytes += u64::from(frame.len());
+                    }
+                    Err(Stays::TooLong) => sent.too_long += 1,
+                    Err(Stays::Changed) => sent.bad_offload += 1,
+                    Err(Stays::Busy) => break,
+                }
+                continue;
+            }
+            let parts = self.parts(frame.len());
             if frame.len() > self.limits.longest || frame.len() > parts * self.pool.size() {
                 sent.too_long += 1;
                 continue;
@@ -183,7 +256,14 @@ impl DpdkTransmit {
             sent.frames += 1;
             sent.bytes += u64::from(frame.len());
         }
-        let pushed = transmission.queue.send(&out);
+        let pushed = if some_left {
+            let mut works = self.works.borrow_mut();
+            let pushed = transmission.queue.send_work(&out, &works);
+            works.clear();
+            pushed
+        } else {
+            transmission.queue.send(&out)
+        };
         if pushed < out.len() {
             in_place -= out[pushed..].iter().filter(|frame| chunk(frame.id()).is_none()).count() as u64;
             self.give_up(transmission, &out[pushed..], &mut sent);
@@ -208,6 +288,14 @@ impl TxQueue for DpdkTransmit {
             Kind::Headers(taken) => self.send(frames, taken),
             Kind::Heads(taken) => self.send(frames, taken),
         }
+    }
+
+    fn takes(&self) -> Offloads {
+        self.limits.offloads
+    }
+
+    fn takes_from(&self, frames: &Frames<'_>, frame: &Frame<'_>) -> bool {
+        left::takes(frames, frame, self.messages)
     }
 
     #[inline]

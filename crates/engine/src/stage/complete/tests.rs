@@ -6,7 +6,7 @@ use crate::port::Sent;
 use crate::port::frames::to_vec;
 use packet::checksum;
 use packet::offload::{Cut, Message, Offload, Offloads, Work};
-use packet::{BurstStorage, Frames, MAX_BURST, MAX_BURST_BYTES, Segment, unfinished};
+use packet::{BurstStorage, Frame, Frames, MAX_BURST, MAX_BURST_BYTES, Segment, unfinished};
 use proptest::prelude::*;
 
 /// Length of the headers of these frames.
@@ -14,7 +14,7 @@ const TCP: usize = 14 + 20 + 20;
 const UDP: usize = 14 + 40 + 8;
 
 /// A frame and its description.
-type Described = (Vec<u8>, Offload);
+pub(in crate::stage) type Described = (Vec<u8>, Offload);
 
 /// Returns a frame of TCP in IPv4 whose checksum is the sum of the pseudo-header.
 fn tcp(payload: usize) -> Vec<u8> {
@@ -50,7 +50,7 @@ fn whole(payload: usize) -> Described {
     (frame, Offload::NONE)
 }
 
-fn unfinished_tcp(payload: usize) -> Described {
+pub(in crate::stage) fn unfinished_tcp(payload: usize) -> Described {
     (tcp(payload), Offload::checksum(34, 16))
 }
 
@@ -65,6 +65,8 @@ fn datagrams(payload: usize, size: u16) -> Described {
 /// A receiver, and what becomes of frames there.
 struct Receiver {
     can: Offloads,
+    /// Length of frames whose work it does not do for all that.
+    except: usize,
     /// Number of frames that it takes of each burst; it is busy for others.
     takes: usize,
     /// Number of frames that it holds of each burst instead.
@@ -75,7 +77,7 @@ struct Receiver {
 
 impl Receiver {
     fn new(can: Offloads) -> Receiver {
-        Receiver { can, takes: MAX_BURST, holds: 0, got: Vec::new(), bursts: Vec::new() }
+        Receiver { can, except: 0, takes: MAX_BURST, holds: 0, got: Vec::new(), bursts: Vec::new() }
     }
 
     fn transmit(&mut self, frames: Frames<'_>) -> Sent {
@@ -98,7 +100,10 @@ impl Receiver {
             assert!(burst.push_segments(frame.chunks(piece).map(Segment::from)));
             burst.leave(*offload);
         }
-        let sent = Completer::default().complete(burst.frames(), self.can, |frames| self.transmit(frames));
+        let (can, except) = (self.can, self.except);
+        let taken =
+            |_: &Frames<'_>, frame: &Frame<'_>| can.has(frame.offload().needs()) && frame.len() as usize != except;
+        let sent = Completer::default().complete(burst.frames(), &taken, |frames| self.transmit(frames));
         let drops = Drops::default();
         sent.count_drops(frames.len(), &drops);
         (sent, drops.named().into_iter().collect())
@@ -155,6 +160,17 @@ fn who_only_finishes_checksums_gets_complete_segments() {
     assert_eq!((sent.completed, sent.passed_on), (1, 2));
     assert_eq!((&receiver.got[0], &receiver.got[3]), (&frames[0], &frames[2]));
     assert_eq!([1, 2].map(|index| payload(&receiver.got[index].0).len()), [100, 100]);
+}
+
+#[test]
+fn a_frame_that_the_receiver_does_not_take_is_completed_and_others_are_not() {
+    let frames = [unfinished_tcp(100), unfinished_tcp(200), message(3000, 1000), message(200, 100)];
+    let mut receiver = Receiver { except: TCP + 200, ..Receiver::new(Offloads::ALL) };
+    let (sent, drops) = receiver.send(&frames, 700);
+    assert_eq!((sent.frames, sent.completed, sent.passed_on, drops), (4, 2, 2, vec![]));
+    let whole = |index: usize| receiver.got[index].1.is_none().then(|| payload(&receiver.got[index].0).len());
+    assert_eq!([1, 3, 4].map(whole), [Some(200), Some(100), Some(100)]);
+    assert_eq!([0, 2].map(|index| receiver.got[index] == frames[index]), [true; 2]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod sharing;
 mod vxlan;
 
 use super::*;
+use engine::port::offloads::OffloadsKey;
 use engine::port::steer::Steer;
 use engine::port::{af_xdp, dpdk, generator, pcap, tap, vhost_user, virtio_user};
 use engine::spec::{
@@ -87,7 +88,7 @@ fn every_driver_takes_its_options() {
           {name="g", driver="generator", size=60, rate=1000, frames=5, mac="02:00:00:00:00:01"},
           {name="x", driver="af_xdp", interface="eth2", queues=2, mode="zero-copy", queue-size=512, steer=[{mac="02:00:00:00:00:01", queue=1}]},
           {name="y", driver="af_xdp", interface="eth3"},
-          {name="d", driver="dpdk", device="net_tap0", queues=2, queue-size=64, mtu=1400, steer=[{mac="02:00:00:00:00:01", queue=1}]},
+          {name="d", driver="dpdk", device="net_tap0", queues=2, queue-size=64, mtu=1400, offloads="checksum", steer=[{mac="02:00:00:00:00:01", queue=1}]},
           {name="i", driver="af_packet", interface="eth1", fault={drop=1, corrupt=0.5, delay="5ms", seed=7}},
         ]
         "#,
@@ -119,6 +120,7 @@ fn every_driver_takes_its_options() {
         queues: 2,
         queue_size: 64,
         mtu: Some(1400),
+        offloads: Some(OffloadsKey::Checksum),
         maps_without_iommu: false,
         steer: vec![steer],
     };
