@@ -42,8 +42,8 @@ fn talk(home: &Home, ports: [RawPort; 2], mut is_up: impl FnMut() -> bool) -> Re
     wait_for("the other switch", || is_up().then_some(()));
     let mut hosts = Vec::new();
     for (tap, number) in TAPS.iter().zip(1..) {
-        let host = Host { namespace: Namespace::create()?, number };
-        here.run("ip", &["link", "set", tap, "netns", host.namespace.name(), "name", "eth0"])?;
+        let host = Host { namespace: Some(Namespace::create()?), here: &here, number };
+        here.run("ip", &["link", "set", tap, "netns", host.namespace().name(), "name", "eth0"])?;
         host.set_up()?;
         hosts.push(host);
     }
