@@ -180,6 +180,20 @@ fn a_missing_privilege_is_named() -> Result<()> {
     Ok(())
 }
 
+/// Fails if the worker does not stay asleep.
+fn assert_asleep(millrace: &Millrace) {
+    let worker = || millrace.stats().workers.remove(0);
+    wait_for("the worker to sleep", || (worker().sleeps > 0).then_some(()));
+    let before = worker();
+    for _ in 0..10 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        millrace.stats();
+    }
+    let after = worker();
+    assert!(after.sleeps - before.sleeps <= 20, "it woke {} times", after.sleeps - before.sleeps);
+    assert_eq!(after.busy_rounds, before.busy_rounds);
+}
+
 /// The tap's state and MTU are followed, too.
 #[test]
 fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
@@ -197,17 +211,8 @@ fn a_tap_that_is_deleted_is_made_again() -> Result<()> {
     let batch = home.path("batch").display().to_string();
     wait_for("the name to be taken", || here.run("ip", &["-batch", &batch]).ok());
     wait_for_reason(&millrace, "tap0");
-    // The worker sleeps: no queue can wake it.
-    let worker = || millrace.stats().workers.remove(0);
-    wait_for("the worker to sleep", || (worker().sleeps > 0).then_some(()));
-    let before = worker();
-    for _ in 0..10 {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        millrace.stats();
-    }
-    let after = worker();
-    assert!(after.sleeps - before.sleeps <= 20, "it woke {} times", after.sleeps - before.sleeps);
-    assert_eq!(after.busy_rounds, before.busy_rounds);
+    // No queue can wake the worker.
+    assert_asleep(&millrace);
     here.run("ip", &["link", "delete", "tap0"])?;
     millrace.wait_up(&["up"]);
     millrace.stop();
@@ -221,14 +226,12 @@ fn a_port_is_as_its_interface_is() -> Result<()> {
         let home = Home::new();
         let millrace = home.start_inside(&here, (port(driver, "up0"), sleeper()));
         millrace.wait_up(&["up"]);
-        let asleep = || millrace.stats().workers[0].sleeps;
         for _ in 0..2 {
             here.run("ip", &["link", "set", "up0", "down"])?;
             wait_for_reason(&millrace, "interface up0 is administratively down");
             // Kernel messages about the interface are no frames: the worker still sleeps.
             if kind == "af_packet" {
-                let before = asleep();
-                wait_for("the worker to sleep", || (asleep() > before + 10).then_some(()));
+                assert_asleep(&millrace);
             }
             here.run("ip", &["link", "set", "up0", "up"])?;
             millrace.wait_up(&["up"]);

@@ -55,7 +55,7 @@ fn mac(number: u8) -> [u8; 6] {
 /// The other end of a port.
 pub enum Guest {
     Virtio(Box<virtio::Guest>),
-    Interface { receive: PacketRx, send: PacketTx },
+    Interface { receive: Box<PacketRx>, send: PacketTx },
 }
 
 impl Guest {
@@ -68,7 +68,7 @@ impl Guest {
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Guest> {
         let open = || -> netdev::Result<Guest> {
             let link = Link::named(interface)?;
-            let receive = PacketRx::open(&link, 1, &RxConfig::default())?.remove(0);
+            let receive = Box::new(PacketRx::open(&link, 1, &RxConfig::default())?.remove(0));
             Ok(Guest::Interface { receive, send: PacketTx::open(&link, &TxConfig::default())? })
         };
         namespace.within(open)?.map_err(Error::other("opening an interface"))
