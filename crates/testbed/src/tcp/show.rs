@@ -3,7 +3,7 @@
 use super::figures::Row;
 use crate::draw::{self, Lines};
 use crate::hosts::Between;
-use crate::record::Record;
+use crate::record::{Record, rounded};
 use std::collections::BTreeSet;
 
 /// Writes the table, with the rig below it.
@@ -32,13 +32,14 @@ fn with_range([median, least, greatest]: [f64; 3]) -> String {
     format!("{median:.2} ({least:.2}..{greatest:.2})")
 }
 
-/// Draws both figures by the MTU.
+/// Draws both figures by the MTU, in percent of those of the first switch.
 pub fn svg(record: &Record<Row>) -> String {
     let rows = &record.figures;
     let mtus: BTreeSet<u16> = rows.iter().map(|row| row.mtu).collect();
     let all: BTreeSet<Between> = rows.iter().map(|row| row.between).collect();
-    let panel = |title: &str, value: fn(&Row) -> f64| {
-        let at = |between, mtu| rows.iter().find(|row| (row.between, row.mtu) == (between, mtu)).map(value);
+    let panel = |title: &str, figure: usize| {
+        let percent = |row: &Row| row.ratios.map_or(100.0, |ratios| rounded(ratios[figure][0] * 100.0, 0));
+        let at = |between, mtu| rows.iter().find(|row| (row.between, row.mtu) == (between, mtu)).map(percent);
         let line = |&between: &Between| draw::Line {
             name: between.to_string(),
             values: mtus.iter().map(|&mtu| at(between, mtu)).collect(),
@@ -46,13 +47,10 @@ pub fn svg(record: &Record<Row>) -> String {
         (title.to_owned(), all.iter().map(line).collect())
     };
     draw::svg(&Lines {
-        title: "A TCP stream between two hosts".to_owned(),
+        title: "A TCP stream between two hosts, in percent".to_owned(),
         axis: "MTU".to_owned(),
         marks: mtus.iter().map(u16::to_string).collect(),
-        panels: vec![
-            panel("Gbit/s", |row| row.gbit_per_s[0]),
-            panel("GB per second of a processor", |row| row.gbytes_per_cpu_s[0]),
-        ],
+        panels: vec![panel("Speed", 0), panel("Bytes per second of a processor", 1)],
         limits: Vec::new(),
         foot: record.foot().join("; "),
     })
