@@ -2,6 +2,7 @@
 
 use crate::latency::Latency;
 use crate::machine::Machine;
+use crate::statistics::Spread;
 use crate::transfer::Transfer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -175,6 +176,12 @@ pub fn free_directory(rig: &Machine, label: &str) -> PathBuf {
 
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("numbers and strings")
+}
+
+/// Returns median, least and greatest of samples, of which there are some, with so many decimal places.
+pub fn spread(samples: impl Iterator<Item = f64>, places: i32) -> [f64; 3] {
+    let Spread { median, min, max } = Spread::of(samples).expect("a case has samples");
+    [median, min, max].map(|value| rounded(value, places))
 }
 
 /// Returns a number with this many decimal places.

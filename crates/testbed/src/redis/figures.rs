@@ -2,8 +2,7 @@
 
 use super::benchmark::{Command, Figures};
 use super::line::Line;
-use crate::record::rounded;
-use crate::statistics::Spread;
+use crate::record::spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -57,11 +56,6 @@ impl Samples {
         };
         self.0.iter().map(row).collect()
     }
-}
-
-fn spread(values: impl Iterator<Item = f64>, places: i32) -> [f64; 3] {
-    let Spread { median, min, max } = Spread::of(values).expect("a case has samples");
-    [median, min, max].map(|value| rounded(value, places))
 }
 
 #[cfg(test)]

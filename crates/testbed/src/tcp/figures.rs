@@ -1,8 +1,7 @@
 //! Samples of all rounds, and the rows that they make.
 
 use crate::hosts::Between;
-use crate::record::rounded;
-use crate::statistics::Spread;
+use crate::record::spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -50,11 +49,6 @@ impl Samples {
         };
         self.0.iter().map(row).collect()
     }
-}
-
-fn spread(values: impl Iterator<Item = f64>, places: i32) -> [f64; 3] {
-    let Spread { median, min, max } = Spread::of(values).expect("a case has samples");
-    [median, min, max].map(|value| rounded(value, places))
 }
 
 #[cfg(test)]
