@@ -158,16 +158,11 @@ fn configuration(port: fn(&str) -> RawPort, cpu: usize) -> RawFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::millrace::config::Configuration;
 
     #[test]
     fn millrace_takes_the_configurations() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("m.toml");
         for port in [|name: &str| af_packet(name, name), |name: &str| tap(name, name)] {
-            std::fs::write(&file, configuration(port, 0).text()).unwrap();
-            let read = ::millrace::config::Config::load(&file);
-            assert!(read.is_ok(), "{read:?}");
+            millrace::assert_takes(configuration(port, 0));
         }
     }
 }

@@ -82,3 +82,14 @@ pub fn start(
     let start = Start::new(path).by(surroundings.command(path)).arguments(&["--log", "warn"]);
     start.launch(Launch::measured("Millrace", interrupt)).start(files)
 }
+
+/// Fails unless Millrace takes a configuration.
+#[cfg(test)]
+pub fn assert_takes(configuration: impl Configuration) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("m.toml");
+    let text = configuration.text();
+    std::fs::write(&file, &text).unwrap();
+    let read = ::millrace::config::Config::load(&file);
+    assert!(read.is_ok(), "{text}\n{read:?}");
+}

@@ -135,12 +135,10 @@ const USUAL_BUFFER: u16 = 2048;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::millrace::config::Configuration;
 
     #[test]
     fn millrace_takes_the_configuration() {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("m.toml");
         let (split, packed) = (Some(Nic::Virtio(RingFormat::Split)), Some(Nic::Virtio(RingFormat::Packed)));
         for (forward, idle, nic) in [
             (Forward::Patch, Idle::Poll, None),
@@ -157,9 +155,7 @@ mod tests {
             let sockets: Vec<_> = (0..count).map(|number| directory.path().join(format!("{number}.sock"))).collect();
             for tunnel in [false, nic == split || nic == packed] {
                 let setup = Setup { forward, longest: 9014, nic, tunnel, cpu: 0, idle };
-                std::fs::write(&file, configuration(&sockets, setup).text()).unwrap();
-                let read = ::millrace::config::Config::load(&file);
-                assert!(read.is_ok(), "{read:?}");
+                crate::millrace::assert_takes(configuration(&sockets, setup));
             }
         }
     }

@@ -150,17 +150,12 @@ fn configuration(line: Line, mtu: u16, cpu: usize) -> RawFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::millrace::config::Configuration;
 
     #[test]
     fn millrace_takes_the_configurations() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("m.toml");
         for line in [Line::Copy, Line::Exchange] {
             for mtu in [1500, 9000] {
-                std::fs::write(&file, configuration(line, mtu, 0).text()).unwrap();
-                let read = ::millrace::config::Config::load(&file);
-                assert!(read.is_ok(), "{read:?}");
+                millrace::assert_takes(configuration(line, mtu, 0));
             }
         }
     }

@@ -200,12 +200,7 @@ mod tests {
             scheduling: Scheduling { cpu: 0, idle: Idle::Sleep, priority: None },
             rules: None,
         };
-        let check = |config: &NodeConfig| {
-            let file = directory.path().join("m.toml");
-            std::fs::write(&file, config.file().text()).unwrap();
-            let read = ::millrace::config::Config::load(&file);
-            assert!(read.is_ok(), "{read:?}");
-        };
+        let check = |config: &NodeConfig| crate::millrace::assert_takes(config.file());
         check(&config);
         config.rules = Some(NodeNumbers { own: 1, next: 2 });
         config.replace(aggregating(sink("wan"), true));
