@@ -114,7 +114,7 @@ uint16_t device_work(const struct rte_eth_dev_info *info)
     return MR_CHECKSUM | (may_cut ? MR_TCP4 | MR_TCP6 : 0);
 }
 
-// Returns what the device has to be told of, for this work.
+// Returns the offloads to enable at the device for this work.
 static uint64_t offloads_for(uint16_t work, uint64_t capa)
 {
     uint64_t offloads = RTE_ETH_TX_OFFLOAD_MULTI_SEGS;

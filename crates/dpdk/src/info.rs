@@ -55,7 +55,7 @@ pub struct Info {
     pub chains: bool,
     /// Whether frames may come from this machine's kernel, or from a guest, which leave checksums unfinished.
     pub unfinished: bool,
-    /// What it does for frames that it sends.
+    /// The work that it does on frames that it sends.
     pub abilities: Abilities,
 }
 

@@ -150,7 +150,7 @@ fn checksums_are_finished() {
     });
 }
 
-/// What a card is told of a frame: `struct told` of `card.c`.
+/// The fields of an mbuf that the plugin sets for a card: `struct told` of `card.c`.
 #[repr(C)]
 struct Told {
     flags: u64,

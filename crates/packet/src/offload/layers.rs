@@ -1,5 +1,5 @@
-//! The headers of a frame with work, as a network card has to be told of them: it knows TCP and UDP right behind an IP header, and nothing
-//! else. What a sender may ask for ([`super::header`]) is more.
+//! The headers of a frame with work, in the terms of a network card: it knows TCP and UDP right behind an IP header, and nothing else. A
+//! sender may ask for more ([`super::header`]).
 
 use super::header::field;
 use super::message::Found;

@@ -160,7 +160,7 @@ fn datagrams(from: &Host<'_>, to: &Host<'_>, address: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// What joins the bridges of the ports.
+/// The link between the bridges of the ports.
 #[derive(Clone, Copy, Debug)]
 enum Joint {
     /// There is only one.
@@ -298,7 +298,7 @@ fn every_kind_of_port_talks_to_every_other() -> Result<()> {
         }
         match joint {
             Joint::None => {}
-            // What is in a tunnel is complete.
+            // The switch completes frames before they enter a tunnel.
             Joint::Tunnel => assert_eq!(counts(&millrace, "up0"), [false, false, true]),
             Joint::Cable | Joint::Rings { .. } => {
                 assert_eq!(counts(&millrace, "up0"), [true, true, false], "{joint:?}");

@@ -70,9 +70,9 @@ struct Case {
     segments: bool,
     /// Whether its ports connect.
     connects: bool,
-    /// What the ports of Millrace are told.
+    /// The `offloads` of Millrace's ports.
     offloads: Option<OffloadsKey>,
-    /// What is agreed on.
+    /// The offloads that both switches agree on.
     agreed: &'static [&'static str],
 }
 

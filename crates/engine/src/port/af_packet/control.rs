@@ -63,7 +63,7 @@ impl Session for Open {
     fn changed(&mut self, link: &Link) -> Result<(), String> {
         if link.mtu > self.longest_mtu {
             return Err(format!(
-                "the MTU of interface {} is {} now, and rings get room for such frames",
+                "the MTU of interface {} is {} now: it is opened anew with room for that",
                 link.name, link.mtu
             ));
         }
@@ -80,8 +80,12 @@ impl Session for Open {
     fn check(&mut self) -> Result<(), String> {
         self.monitors.iter().for_each(|monitor| self.site.count_losses(monitor));
         if self.monitors.iter().any(RxMonitor::is_jammed) {
-            return Err("its sender leaves work on frames that the kernel has no words for, and then hands over none"
-                .to_owned());
+            return Err(format!(
+                "a sender at interface {} left work on a frame that the kernel can't describe, and the kernel passed on no frame after \
+                 it: it is opened anew; if that happens again, switch off segmentation other than of TCP and UDP where the frames come \
+                 from (`ethtool -K END tx-sctp-segmentation off`, or UFO of a guest)",
+                self.link.name
+            ));
         }
         if self.long.is_seen() && !std::mem::replace(&mut self.is_told, true) {
             let detail = self.describe(&self.link);

@@ -1,4 +1,4 @@
-//! Work that frames leave to the device: which it does, and how it is told.
+//! Work that frames leave to the device: which it does, and its description for the device.
 
 use ::dpdk::{Abilities, Work as Told};
 use packet::offload::{Cut, Layers, Offload, Offloads, Work};
@@ -57,8 +57,8 @@ fn fits(len: u32, cut: Cut, messages: Messages) -> bool {
         && (headers + size + 1..=messages.longest).contains(&len)
 }
 
-/// Returns what the device is told of the work on a frame of `len` bytes, whose first bytes are `head`. `None` if it is not such a frame any
-/// more.
+/// Returns the description of the work on a frame of `len` bytes, whose first bytes are `head`, for the device. `None` if the frame is
+/// another one by now.
 pub(super) fn told(head: &[u8], len: u32, offload: Offload) -> Option<Told> {
     let Layers { link, network, transport, is_v6, is_udp } = Layers::of(head, len, offload)?;
     let segment = if let Work::Cut(cut) = offload.work() { cut.size } else { 0 };

@@ -25,7 +25,7 @@ pub struct DpdkTransmit {
     home: Home<Transmission>,
     pool: Pool,
     limits: Limits,
-    /// What the device takes of messages.
+    /// Limits of the messages that the device cuts.
     messages: Messages,
     /// Chains of the guest that the device has, by ids.
     kept: RefCell<Chains>,

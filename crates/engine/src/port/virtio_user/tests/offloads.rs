@@ -230,7 +230,7 @@ fn a_device_that_was_told_of_less_gets_and_leaves_less() {
     }
 }
 
-/// What a device must not leave is done, as some devices leave it nevertheless; and ports without offloads write no header.
+/// Some devices leave checksums that they must not leave: the port finishes them. A port without offloads writes no header.
 #[test]
 fn without_offloads_checksums_are_finished_and_headers_stay() {
     for format in formats() {
