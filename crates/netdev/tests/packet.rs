@@ -171,8 +171,7 @@ fn long_frames(are_beside: bool) {
     for end in ["a", "b"] {
         netns.ip(&format!("link set dev {end} mtu 65535"));
     }
-    let config = TxConfig { frame_bytes: 65_549, slots: 64, ..TxConfig::default() };
-    let tx = netns.run(|| PacketTx::open(&Link::named("a").unwrap(), &config).unwrap());
+    let tx = netns.run(|| sender("a"));
     let bytes = |seed: usize| match seed % 3 {
         0 => tagged(&frame(60 + seed, seed), 0x8100, 5),
         1 => frame(1532 + seed * 643 % 64_000, seed),
@@ -217,8 +216,7 @@ fn long_frames_that_are_lost_are_counted() {
     let netns = Netns::with_veth(65_535);
     let (mut rx, tx) = netns.run(|| {
         let rx = PacketRx::open(&Link::named("b").unwrap(), 1, &RxConfig::default()).unwrap().remove(0);
-        let config = TxConfig { frame_bytes: 65_549, slots: 300, ..TxConfig::default() };
-        (rx, PacketTx::open(&Link::named("a").unwrap(), &config).unwrap())
+        (rx, sender("a"))
     });
     for seed in 0..300 {
         tx.push(&[&frame(60_000, seed)]).unwrap();

@@ -45,15 +45,13 @@ fn lengths() {
         tx.push(&[&frame(3014, 0)]).unwrap_err();
         tx.state().set(&raised);
         tx.push(&[&frame(3014, 0)]).unwrap();
-
-        // The slot limits the length, too.
-        let small = PacketTx::open(
-            &Link::named("a").unwrap(),
-            &TxConfig { slots: 1, frame_bytes: 1504, bypass_qdisc: false, ..TxConfig::default() },
-        )
-        .unwrap();
-        assert!(small.max_frame() < 1600);
-        assert!(matches!(small.push(&[&frame(1700, 0)]), Err(PushError::TooLong { .. })));
+        assert_eq!(tx.push(&[&frame(3015, 0)]), Err(PushError::TooLong { len: 3015, max: 3014 }));
+        tx.push(&[&tagged(&frame(3014, 0), 0x8100, 1)]).unwrap();
+        // The peer, whose MTU is as before, drops them; older kernels count them as sent.
+        let flushed = tx.flush().unwrap();
+        assert_eq!(flushed.sent + flushed.refused, 2, "{flushed:?}");
+        let tagged = tagged(&frame(3014, 0), 0x88a8, 1);
+        assert_eq!(tx.push(&[&tagged]), Err(PushError::TooLong { len: 3018, max: 3014 }));
     });
 }
 
@@ -76,20 +74,28 @@ fn a_full_ring() {
 #[test]
 fn an_mtu_lowered_by_another_process() {
     Netns::with_veth(9000).run(|| {
-        let (tx, rx) = (sender("a"), receiver("b"));
+        let rx = receiver("b");
         let lengths = [100, 5000, 200, 6000, 7000, 300];
-        for round in 0..200 {
-            tx.state().set(&with_mtu(9000));
-            for length in lengths {
-                tx.push(&[&frame(length, round)]).unwrap();
+        // With slots for all, the kernel finds out as it takes them from the ring; else as it gets each.
+        for frame_bytes in [9018, 1518] {
+            let config = TxConfig { frame_bytes, ..TxConfig::default() };
+            let tx = PacketTx::open(&Link::named("a").unwrap(), &config).unwrap();
+            for round in 0..100 {
+                tx.state().set(&with_mtu(9000));
+                if frame_bytes == 1518 {
+                    with_mtu(1500);
+                }
+                for length in lengths {
+                    tx.push(&[&frame(length, round)]).unwrap();
+                }
+                with_mtu(1500);
+                assert_eq!(tx.flush().unwrap(), Flushed { sent: 3, wrong_format: 3, ..Flushed::default() });
+                assert_eq!(received(&rx, 3), [100, 200, 300].map(|length| frame(length, round)));
+                // SAFETY: `received` has copied the frames.
+                unsafe { rx.release_shared() };
             }
-            with_mtu(1500);
-            assert_eq!(tx.flush().unwrap(), Flushed { sent: 3, wrong_format: 3, ..Flushed::default() });
-            assert_eq!(received(&rx, 3), [100, 200, 300].map(|length| frame(length, round)));
-            // SAFETY: `received` has copied the frames.
-            unsafe { rx.release_shared() };
+            assert_eq!(tx.flush().unwrap(), Flushed::default());
         }
-        assert_eq!(tx.flush().unwrap(), Flushed::default());
     });
 }
 
@@ -99,8 +105,8 @@ fn frames_that_the_peer_refuses_do_not_block_the_others() {
     netns.ip("link set dev b mtu 1500");
     netns.run(|| {
         for bypass_qdisc in [false, true] {
-            let tx =
-                PacketTx::open(&Link::named("a").unwrap(), &TxConfig { bypass_qdisc, ..TxConfig::default() }).unwrap();
+            let config = TxConfig { bypass_qdisc, frame_bytes: 9018, ..TxConfig::default() };
+            let tx = PacketTx::open(&Link::named("a").unwrap(), &config).unwrap();
             let rx = receiver("b");
             for length in [100, 5000, 200, 6000, 7000, 300] {
                 tx.push(&[&frame(length, 0)]).unwrap();

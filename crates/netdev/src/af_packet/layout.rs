@@ -1,8 +1,9 @@
 //! Sizes and offsets of the rings, without any system call.
 
 use super::kernel;
+use super::socket::Socket;
+use crate::error::Result;
 use libc::{sockaddr_ll, tpacket_req, tpacket2_hdr};
-use packet::MAX_FRAME;
 use packet::header_len::{ETHERNET, VLAN_TAG};
 use packet::offload::{Offloads, header};
 
@@ -62,7 +63,8 @@ impl RxConfig {
 pub struct TxConfig {
     /// Slots, each for one frame; rounded up to fill whole blocks.
     pub slots: usize,
-    /// The longest frame that a slot can hold, header and VLAN tag included. The MTU is a second limit.
+    /// The longest frame that a slot can hold, header and VLAN tag included. Longer ones go to the kernel one by one, with a system call
+    /// each.
     pub frame_bytes: usize,
     /// Whether frames go to the driver directly (`PACKET_QDISC_BYPASS`). This saves the cost of the queueing
     /// discipline, but also loses its queue: while the driver's queue is full, frames are refused and lost.
@@ -72,21 +74,29 @@ pub struct TxConfig {
 }
 
 impl Default for TxConfig {
-    /// 512 jumbo frames of 9000 bytes, through the queueing discipline: 4.6 MiB.
+    /// 1024 frames of the usual MTU, through the queueing discipline: 2 MiB.
     fn default() -> Self {
-        let frame_bytes = 9000 + ETHERNET + VLAN_TAG;
-        Self { slots: 512, frame_bytes, bypass_qdisc: false, offloads: Offloads::NONE }
+        // With its headers, 2 KiB.
+        Self { slots: 1024, frame_bytes: 2000, bypass_qdisc: false, offloads: Offloads::NONE }
     }
 }
 
 impl TxConfig {
-    /// Returns the default, or, if messages are left to be cut, 133 slots for the longest: 9.5 MiB.
+    /// Returns the default with these offloads.
     pub fn of(offloads: Offloads) -> TxConfig {
-        let config = TxConfig { offloads, ..TxConfig::default() };
-        if offloads.segmentation().is_none() {
-            return config;
+        TxConfig { offloads, ..TxConfig::default() }
+    }
+
+    /// Sets the options of a socket, before it has a ring.
+    pub(super) fn apply(&self, socket: &Socket<'_>) -> Result<()> {
+        if self.bypass_qdisc {
+            socket.set(libc::PACKET_QDISC_BYPASS, 1, "bypass its queueing discipline")?;
         }
-        TxConfig { slots: 128, frame_bytes: MAX_FRAME as usize, ..config }
+        if !self.offloads.is_none() {
+            // Kernels have this for transmit rings since 4.6.
+            socket.set(libc::PACKET_VNET_HDR, 1, "leave work on frames to the kernel")?;
+        }
+        Ok(())
     }
 }
 
@@ -154,7 +164,7 @@ impl Place {
 const FIRST: Place = Place { slot: 0, offset: 0, in_block: 0 };
 
 /// Lays out the receive ring of an interface with this MTU; the error describes the configuration's fault.
-pub(super) fn receive_slots(config: &RxConfig, page: usize, mtu: usize) -> Result<Slots, String> {
+pub(super) fn receive_slots(config: &RxConfig, page: usize, mtu: usize) -> std::result::Result<Slots, String> {
     // Of messages that are left uncut, the short ones fit as well.
     let longest = if config.offloads.segmentation().is_none() { mtu.clamp(ETH_DATA, JUMBO) } else { JUMBO };
     let room = if config.are_beside { RX_HEADERS } else { RX_FRAME_OFFSET + longest + ETHERNET + VLAN_TAG };
@@ -178,7 +188,7 @@ pub(super) struct TxLayout {
 
 impl TxLayout {
     /// Lays out at least the configured number of slots; the error describes the configuration's fault.
-    pub(super) fn new(config: &TxConfig, page: usize) -> Result<Self, String> {
+    pub(super) fn new(config: &TxConfig, page: usize) -> std::result::Result<Self, String> {
         // The kernel's length field could hold more, but no Ethernet interface sends more.
         const MAX_FRAME: usize = 1 << 17;
         if !(ETHERNET..=MAX_FRAME).contains(&config.frame_bytes) {
@@ -234,12 +244,15 @@ mod tests {
     }
 
     #[test]
-    fn rings_for_messages_hold_the_longest() {
-        let tx = TxLayout::new(&TxConfig::of(Offloads::ALL), PAGE).unwrap();
-        assert!(tx.slots.count == 133 && tx.slots.bytes() < 10 << 20 && tx.max_frame() >= MAX_FRAME as usize);
-        assert_eq!(tx.frame_offset(), TX_FRAME_OFFSET + 10);
-        assert_eq!(TxConfig::of(Offloads::CHECKSUM).slots, TxConfig::default().slots);
-        assert_eq!(TxLayout::new(&TxConfig::default(), PAGE).unwrap().max_frame(), 9056);
+    fn a_transmit_slot_has_two_kibibytes() {
+        for (offloads, offset) in [(Offloads::NONE, 0), (Offloads::ALL, 10)] {
+            let tx = TxLayout::new(&TxConfig::of(offloads), PAGE).unwrap();
+            assert_eq!(
+                (tx.slots.slot_bytes, tx.slots.count, tx.frame_offset()),
+                (2048, 1024, TX_FRAME_OFFSET + offset)
+            );
+            assert_eq!(tx.max_frame(), 2016 - offset);
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! use one socket each: two workers can serve the two directions, and the transmit socket is bound to no protocol, so that the kernel
 //! never hands it a received frame.
 
+mod direct;
 mod kernel;
 mod layout;
 mod left;
 mod long;
+mod outcome;
 mod plain;
 mod promiscuous;
 mod ring_memory;
@@ -18,8 +20,9 @@ mod tx;
 mod vlan;
 
 pub use layout::{RxConfig, TxConfig};
+pub use outcome::{Flushed, PushError};
 pub use plain::packet_socket;
 pub use promiscuous::Promiscuous;
 pub use rx::{PacketRx, RxFrame, RxMonitor, RxStatistics};
-pub use tx::{Flushed, PacketTx, PushError, TxState};
+pub use tx::{PacketTx, TxState};
 pub use vlan::Vlan;

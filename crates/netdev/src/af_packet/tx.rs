@@ -10,13 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use libc::tpacket2_hdr;
 
+use super::direct::Direct;
 use super::kernel;
 use super::layout::{TX_FRAME_OFFSET, TxConfig, TxLayout};
+use super::outcome::{Flushed, Loss, PushError};
 use super::ring_memory::RingMemory;
 use super::socket::{NO_PROTOCOL, Socket};
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::segment::RawSegment;
+use packet::MAX_FRAME;
 use packet::header_len::{ETHERNET, MAC_ADDRESSES, VLAN_TAG};
 use packet::offload::{Offload, Offloads, Work, header};
 
@@ -24,16 +27,29 @@ use packet::offload::{Offload, Offloads, Work, header};
 /// all refused, stays below; a whole ring of them must not stall a worker for milliseconds.
 const MAX_MOVES_PER_FLUSH: usize = 1024;
 
+/// Type of a frame with an 802.1Q tag. Only this tag makes room for itself (`packet_extra_vlan_len_allowed`).
+const TAGGED: [u8; 2] = (libc::ETH_P_8021Q as u16).to_be_bytes();
+
+/// Bytes of a long frame that the kernel has together, for its headers. It takes the rest in pages.
+const LINEAR: usize = 128;
+
 /// A transmit ring on an interface.
 ///
-/// [`push`](Self::push) and [`push_raw`](Self::push_raw) gather a frame into the next slot, the only copy;
-/// [`flush`](Self::flush) hands all pushed frames to the kernel, with one system call unless it refuses some. The
-/// kernel refers to the slot until the driver is done with the frame, so a slot becomes free some time after the flush.
+/// [`push`](Self::push) and [`push_raw`](Self::push_raw) gather a frame into the next slot; [`flush`](Self::flush) hands
+/// all pushed frames to the kernel, with one system call unless it refuses some. The kernel refers to the slot until the driver is
+/// done with the frame, so a slot becomes free some time after the flush.
+///
+/// With offloads, the kernel is asked to copy a slot's frame whole into memory of its own. Else it refers to the slot's pages, and
+/// interfaces of the same machine allocate and copy pages for it.
+///
+/// A frame that is too long for a slot goes to the kernel as it is pushed, after all that were pushed before it. The kernel copies
+/// it from where it lies: a long frame's second copy costs more than a system call.
 #[derive(Debug)]
 pub struct PacketTx {
     // First, because fields are dropped in this order and the mapping does not keep the socket open.
     ring: RingMemory,
     socket: OwnedFd,
+    direct: Direct,
     layout: TxLayout,
     offloads: Offloads,
     state: Arc<TxState>,
@@ -45,6 +61,8 @@ pub struct PacketTx {
     sent: Cell<usize>,
     /// Number of the next frame.
     pushed: Cell<usize>,
+    /// Frames that were handed to the kernel since the last flush, because a long one came after them.
+    early: Cell<Flushed>,
 }
 
 /// The interface's state as used by a transmit ring. The monitor of the interface keeps it up to date: the ring itself
@@ -67,45 +85,6 @@ impl TxState {
     }
 }
 
-/// Error: a frame was not put into the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PushError {
-    /// Every slot is pending or still with the driver.
-    #[error("the transmit ring is full: flush, and try again later")]
-    Full,
-    /// The frame is longer than the interface or a slot can carry.
-    #[error("the frame has {len} bytes, and the interface or ring allows {max}")]
-    TooLong {
-        /// Length of the frame.
-        len: usize,
-        /// Longest frame allowed.
-        max: usize,
-    },
-    /// The frame is shorter than an Ethernet header.
-    #[error("the frame has {len} bytes, fewer than an Ethernet header")]
-    TooShort {
-        /// Length of the frame.
-        len: usize,
-    },
-}
-
-/// The outcome of one flush.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "frames that were not sent are drops to count"]
-pub struct Flushed {
-    /// Frames handed to the kernel.
-    pub sent: usize,
-    /// Frames left in the ring for the next flush: the socket's limit of frames in flight is reached, or the kernel has
-    /// refused many in this flush.
-    pub pending: usize,
-    /// Frames lost because the kernel finds them malformed, for example when the MTU was lowered after the push.
-    pub wrong_format: usize,
-    /// Frames lost because a queue, a filter or the driver refused them.
-    pub refused: usize,
-    /// Frames lost because the interface is down or gone.
-    pub link_down: usize,
-}
-
 impl PacketTx {
     /// Opens a transmit ring on an interface.
     pub fn open(link: &Link, config: &TxConfig) -> Result<Self> {
@@ -113,13 +92,7 @@ impl PacketTx {
         let layout = TxLayout::new(config, rustix::param::page_size())
             .map_err(|problem| Error::Config { interface: link.name.clone(), problem })?;
         let socket = Socket::open(link)?;
-        if config.bypass_qdisc {
-            socket.set(libc::PACKET_QDISC_BYPASS, 1, "bypass its queueing discipline")?;
-        }
-        if !config.offloads.is_none() {
-            // With any of its rings, a socket has to say so first. Kernels have this for transmit rings since 4.6.
-            socket.set(libc::PACKET_VNET_HDR, 1, "leave work on frames to the kernel")?;
-        }
+        config.apply(&socket)?;
         let ring = socket.map_ring(
             libc::tpacket_versions::TPACKET_V2,
             libc::PACKET_TX_RING,
@@ -132,12 +105,14 @@ impl PacketTx {
         Ok(Self {
             ring,
             socket: socket.into_fd(),
+            direct: Direct::open(link, config)?,
             layout,
             offloads: if kernel::cuts_udp() { config.offloads } else { config.offloads & !Offloads::UDP },
             state: Arc::new(TxState::new(link)),
             done: Cell::new(0),
             sent: Cell::new(0),
             pushed: Cell::new(0),
+            early: Cell::default(),
         })
     }
 
@@ -152,10 +127,10 @@ impl PacketTx {
         self.pushed.get() - self.sent.get()
     }
 
-    /// Returns the longest frame that can be pushed, header included: MTU + 14, or the size of a slot if that is less. A
-    /// frame with an 802.1Q tag may be 4 bytes longer, if the slot holds it. Of a message that is to be cut, the segments may be as long.
+    /// Returns the longest frame that can be pushed, header included: MTU + 14. A frame with an 802.1Q tag may be 4 bytes longer. Of a
+    /// message that is to be cut, the segments may be as long.
     pub fn max_frame(&self) -> usize {
-        (self.state.mtu.load(Ordering::Relaxed) + ETHERNET).min(self.layout.max_frame())
+        self.state.mtu.load(Ordering::Relaxed) + ETHERNET
     }
 
     /// Returns the work on frames that may be left to the kernel.
@@ -189,9 +164,10 @@ impl PacketTx {
         unsafe { self.gather(left, segments.iter().copied()) }
     }
 
-    /// Hands all pushed frames to the kernel. An error concerns the socket, not one frame; the frames stay.
+    /// Hands all pushed frames to the kernel. An error concerns the socket, not one frame; the frames stay. Counts those that went there
+    /// with long frames since the last flush, too.
     pub fn flush(&self) -> io::Result<Flushed> {
-        let mut flushed = Flushed::default();
+        let mut flushed = self.early.take();
         let mut moves = 0;
         while self.pending() > 0 && moves < MAX_MOVES_PER_FLUSH {
             let result = self.send();
@@ -211,17 +187,15 @@ impl PacketTx {
                     flushed.wrong_format += 1;
                 }
                 Some(libc::EAGAIN) => break,
-                // Frames that waited for the link would be stale when it returns; a removed interface does not return.
-                Some(libc::ENXIO | libc::ENODEV) => flushed.link_down += self.remove_all(),
-                Some(libc::ENETDOWN) if !self.state.is_up.load(Ordering::Relaxed) => {
-                    flushed.link_down += self.remove_all();
-                }
-                // ENETDOWN: a virtual interface without a queueing discipline whose driver's queue is full.
-                Some(libc::ENOBUFS | libc::ENETDOWN) if self.pending() > 0 => {
-                    moves += self.remove_first();
-                    flushed.refused += 1;
-                }
-                _ => return Err(error),
+                code => match self.loss(code) {
+                    // Frames that waited for the link would be stale when it returns.
+                    Some(Loss::LinkDown) => flushed.link_down += self.remove_all(),
+                    Some(loss) if self.pending() > 0 => {
+                        moves += self.remove_first();
+                        flushed.lose(loss);
+                    }
+                    _ => return Err(error),
+                },
             }
         }
         flushed.pending = self.pending();
@@ -241,7 +215,7 @@ impl PacketTx {
         debug_assert!(self.offloads.has(left.needs()), "{left:?} is left, and the kernel takes {:?}", self.offloads);
         let len = segments.clone().fold(0, |sum: usize, segment| sum.saturating_add(segment.len()));
         let untagged = self.max_frame();
-        let max = (untagged + VLAN_TAG).min(self.layout.max_frame());
+        let max = untagged + VLAN_TAG;
         if len < ETHERNET {
             return Err(PushError::TooShort { len });
         }
@@ -250,8 +224,16 @@ impl PacketTx {
             Work::Cut(cut) => len.min(usize::from(cut.start) + usize::from(cut.header) + usize::from(cut.size)),
             _ => len,
         };
-        if sent > max || len > self.layout.max_frame() {
+        if sent > max || len > MAX_FRAME as usize {
             return Err(PushError::TooLong { len, max: untagged });
+        }
+        if len > self.layout.max_frame() {
+            // SAFETY: the caller vouches for the segments.
+            if sent > untagged && unsafe { ether_type(segments.clone()) } != TAGGED {
+                return Err(PushError::TooLong { len, max: untagged });
+            }
+            // SAFETY: the caller vouches for the segments.
+            return unsafe { self.push_direct(left, len, segments) };
         }
         let frame = self.pushed.get();
         if frame - self.done.get() == self.layout.slots.count {
@@ -263,8 +245,8 @@ impl PacketTx {
 
         let data = self.data(frame);
         let mut to = data;
-        if self.header_len() > 0 {
-            let header = header::write(left);
+        if self.has_headers() {
+            let header = header_of(left, len);
             // SAFETY: the slot is free, so only this side touches it, and has room for the header before its frame.
             unsafe { ptr::copy_nonoverlapping(header.as_ptr(), data.sub(header.len()), header.len()) };
         }
@@ -278,11 +260,10 @@ impl PacketTx {
             }
         }
         if sent > untagged {
-            // Only an 802.1Q tag makes room for itself (`packet_extra_vlan_len_allowed`).
             // SAFETY: the slot holds an Ethernet header, whose last two bytes are the type. Volatile, so that the slot
             // is read: the source might have another type by now.
             let ether_type = unsafe { ptr::read_volatile(data.add(MAC_ADDRESSES).cast::<[u8; 2]>()) };
-            if ether_type != (libc::ETH_P_8021Q as u16).to_be_bytes() {
+            if ether_type != TAGGED {
                 return Err(PushError::TooLong { len, max: untagged });
             }
         }
@@ -290,6 +271,51 @@ impl PacketTx {
         self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.pushed.set(frame + 1);
         Ok(())
+    }
+
+    /// Hands a frame that is too long for a slot to the kernel, after those of the ring.
+    ///
+    /// # Safety
+    /// Every segment must be memory that can be read.
+    #[inline(never)]
+    unsafe fn push_direct(
+        &self,
+        left: Offload,
+        len: usize,
+        segments: impl Iterator<Item = RawSegment>,
+    ) -> Result<(), PushError> {
+        let mut early = if self.pending() > 0 { self.flush().map_err(|_| PushError::Full)? } else { self.early.get() };
+        let header = header_of(left, LINEAR.min(len));
+        let header = self.has_headers().then_some(&header);
+        let is_free = early.pending == 0;
+        // SAFETY: the caller vouches for the segments.
+        let outcome = is_free.then(|| unsafe { self.direct.send(header, segments) });
+        let pushed = match outcome.map(|sent| sent.map_err(|error| error.raw_os_error())) {
+            // Frames of one sender stay in order.
+            None | Some(Err(Some(libc::EAGAIN))) => Err(PushError::Full),
+            Some(Ok(())) => {
+                early.sent += 1;
+                Ok(())
+            }
+            Some(Err(code)) => {
+                early.lose(self.loss(code).unwrap_or(Loss::Malformed));
+                Ok(())
+            }
+        };
+        self.early.set(Flushed { pending: 0, ..early });
+        pushed
+    }
+
+    /// Returns the loss that an error means, if it concerns one frame, or the interface.
+    fn loss(&self, code: Option<i32>) -> Option<Loss> {
+        match code? {
+            // A removed interface does not return.
+            libc::ENXIO | libc::ENODEV => Some(Loss::LinkDown),
+            libc::ENETDOWN if !self.state.is_up.load(Ordering::Relaxed) => Some(Loss::LinkDown),
+            // ENETDOWN: a virtual interface without a queueing discipline whose driver's queue is full.
+            libc::ENOBUFS | libc::ENETDOWN => Some(Loss::Refused),
+            _ => None,
+        }
     }
 
     /// Makes the kernel send, without waiting, every marked frame from its position in the ring on.
@@ -363,6 +389,10 @@ impl PacketTx {
         self.layout.frame_offset() - TX_FRAME_OFFSET
     }
 
+    fn has_headers(&self) -> bool {
+        self.header_len() > 0
+    }
+
     fn status(&self, frame: usize) -> &AtomicU32 {
         let status = self.slot(frame).wrapping_byte_add(offset_of!(tpacket2_hdr, tp_status));
         // SAFETY: the word lies inside the mapping, which lives as long as `self`, and is aligned. Both sides access it
@@ -385,6 +415,29 @@ impl PacketTx {
         // SAFETY: the field lies inside the mapping and is aligned, and the kernel reads it only during a send.
         unsafe { ptr::write(&raw mut (*slot).tp_len, len) }
     }
+}
+
+/// Returns the type of a frame that has an Ethernet header. Another process may change it afterwards: a message then has segments that are
+/// 4 bytes too long, and the kernel or the driver drops them.
+///
+/// # Safety
+/// Every segment must be memory that can be read.
+unsafe fn ether_type(segments: impl Iterator<Item = RawSegment>) -> [u8; 2] {
+    let bytes = segments.flat_map(|segment| (0..segment.len()).map(move |at| segment.ptr().wrapping_add(at)));
+    let mut at = bytes.skip(MAC_ADDRESSES);
+    // SAFETY: the caller vouches for the segments. Volatile, as others may write there.
+    let mut next = || at.next().map_or(0, |byte| unsafe { ptr::read_volatile(byte) });
+    [next(), next()]
+}
+
+/// Returns the header of a frame of which the kernel is to copy this many bytes into one piece of memory: kernels use the length of
+/// headers (`hdr_len`) for nothing else.
+fn header_of(left: Offload, linear: usize) -> [u8; header::LEN] {
+    let mut header = header::write(left);
+    let headers = u16::from_le_bytes([header[2], header[3]]);
+    let linear = u16::try_from(linear).unwrap_or(u16::MAX);
+    header[2..4].copy_from_slice(&headers.max(linear).to_le_bytes());
+    header
 }
 
 /// For poll and epoll: writable while a slot is free.
