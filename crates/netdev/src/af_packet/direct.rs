@@ -35,18 +35,19 @@ impl Direct {
         Ok(Direct { socket: socket.into_fd(), pieces: RefCell::default() })
     }
 
-    /// Hands one frame to the kernel, with the virtio header before it if the socket has them. It does not wait.
+    /// Hands one frame to the kernel, with its virtio header, and does not wait.
     ///
     /// # Safety
     /// Until the call returns, the address range of every segment must stay reserved for memory that the caller may read.
     pub(super) unsafe fn send(
         &self,
-        header: Option<&[u8; header::LEN]>,
+        header: &[u8; header::LEN],
         segments: impl Iterator<Item = RawSegment>,
     ) -> io::Result<()> {
         let mut pieces = self.pieces.borrow_mut();
         pieces.clear();
-        pieces.extend(header.map(|header| RawSegment::from(&header[..])).into_iter().chain(segments));
+        pieces.push(RawSegment::from(&header[..]));
+        pieces.extend(segments);
         let count = pieces.len().min(libc::c_int::MAX as usize) as libc::c_int;
         // SAFETY: RawSegment is repr(transparent) over iovec, so this is an array of `count` of them; the header lives until the call
         // returns, and the caller vouches for the rest.

@@ -18,9 +18,13 @@ const RX_HEADERS: usize = libc::TPACKET2_HDRLEN;
 
 const _: () = assert!(RX_HEADERS.next_multiple_of(CACHE_LINE) < RX_FRAME_OFFSET);
 
-/// Offset at which the kernel looks for the frame from its `tpacket2_hdr` (`tpacket_parse_header`, without
-/// `PACKET_TX_HAS_OFF`).
-pub(super) const TX_FRAME_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
+/// Offset at which the kernel looks for the virtio header of a frame from its `tpacket2_hdr` (`tpacket_parse_header`, without
+/// `PACKET_TX_HAS_OFF`), and for the frame itself.
+pub(super) const TX_HEADER_OFFSET: usize = libc::TPACKET2_HDRLEN - size_of::<sockaddr_ll>();
+pub(super) const TX_FRAME_OFFSET: usize = TX_HEADER_OFFSET + header::LEN;
+
+// A slot starts with its `tpacket2_hdr`, which must end before.
+const _: () = assert!(TX_HEADER_OFFSET >= size_of::<tpacket2_hdr>());
 
 /// Alignment of slots, a cache line: the kernel may complete one while its neighbour is being filled.
 const CACHE_LINE: usize = 64;
@@ -92,11 +96,8 @@ impl TxConfig {
         if self.bypass_qdisc {
             socket.set(libc::PACKET_QDISC_BYPASS, 1, "bypass its queueing discipline")?;
         }
-        if !self.offloads.is_none() {
-            // Kernels have this for transmit rings since 4.6.
-            socket.set(libc::PACKET_VNET_HDR, 1, "leave work on frames to the kernel")?;
-        }
-        Ok(())
+        // Kernels have this for transmit rings since 4.6.
+        socket.set(libc::PACKET_VNET_HDR, 1, "describe frames to the kernel")
     }
 }
 
@@ -178,46 +179,23 @@ pub(super) const fn longest_mtu(slots: &Slots) -> usize {
     slots.slot_bytes.saturating_sub(RX_FRAME_OFFSET + ETHERNET + VLAN_TAG)
 }
 
-/// Layout of a transmit ring.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TxLayout {
-    pub(super) slots: Slots,
-    /// Offset of the frame in its slot; a virtio header may precede it.
-    frame_offset: usize,
+/// Lays out a transmit ring; the error describes the configuration's fault.
+pub(super) fn transmit_slots(config: &TxConfig, page: usize) -> std::result::Result<Slots, String> {
+    // The kernel's length field could hold more, but no Ethernet interface sends more.
+    const MAX_FRAME: usize = 1 << 17;
+    if !(ETHERNET..=MAX_FRAME).contains(&config.frame_bytes) {
+        return Err(format!(
+            "transmit slots for frames of {} bytes are not possible; choose {} to {MAX_FRAME}",
+            config.frame_bytes, ETHERNET
+        ));
+    }
+    let slots = Slots::new(config.slots, TX_FRAME_OFFSET + config.frame_bytes, page);
+    slots.ok_or_else(|| format!("a transmit ring of {} slots is empty or over 4 GiB", config.slots))
 }
 
-impl TxLayout {
-    /// Lays out at least the configured number of slots; the error describes the configuration's fault.
-    pub(super) fn new(config: &TxConfig, page: usize) -> std::result::Result<Self, String> {
-        // The kernel's length field could hold more, but no Ethernet interface sends more.
-        const MAX_FRAME: usize = 1 << 17;
-        if !(ETHERNET..=MAX_FRAME).contains(&config.frame_bytes) {
-            return Err(format!(
-                "transmit slots for frames of {} bytes are not possible; choose {} to {MAX_FRAME}",
-                config.frame_bytes, ETHERNET
-            ));
-        }
-        // The slot starts with its header, which must end before the frame.
-        const { assert!(TX_FRAME_OFFSET >= size_of::<tpacket2_hdr>()) };
-        let frame_offset = TX_FRAME_OFFSET + if config.offloads.is_none() { 0 } else { header::LEN };
-        let slots = Slots::new(config.slots, frame_offset + config.frame_bytes, page);
-        let slots = slots.ok_or_else(|| format!("a transmit ring of {} slots is empty or over 4 GiB", config.slots))?;
-        Ok(Self { slots, frame_offset })
-    }
-
-    /// Returns the longest frame that a slot can hold.
-    pub(super) const fn max_frame(&self) -> usize {
-        self.slots.slot_bytes - self.frame_offset
-    }
-
-    pub(super) const fn frame_offset(&self) -> usize {
-        self.frame_offset
-    }
-
-    /// Returns the send buffer size: every slot, with the kernel's own bookkeeping for each.
-    pub(super) const fn send_buffer(&self) -> usize {
-        self.slots.count * (self.slots.slot_bytes + 2048)
-    }
+/// Returns the longest frame that a slot of a transmit ring holds.
+pub(super) const fn longest_sent(slots: &Slots) -> usize {
+    slots.slot_bytes - TX_FRAME_OFFSET
 }
 
 #[cfg(test)]
@@ -229,7 +207,7 @@ mod tests {
     #[test]
     fn offsets_are_those_of_the_kernel() {
         assert_eq!(RX_FRAME_OFFSET, 76);
-        assert_eq!(TX_FRAME_OFFSET, 32);
+        assert_eq!((TX_HEADER_OFFSET, TX_FRAME_OFFSET), (32, 42));
     }
 
     #[test]
@@ -245,14 +223,8 @@ mod tests {
 
     #[test]
     fn a_transmit_slot_has_two_kibibytes() {
-        for (offloads, offset) in [(Offloads::NONE, 0), (Offloads::ALL, 10)] {
-            let tx = TxLayout::new(&TxConfig::of(offloads), PAGE).unwrap();
-            assert_eq!(
-                (tx.slots.slot_bytes, tx.slots.count, tx.frame_offset()),
-                (2048, 1024, TX_FRAME_OFFSET + offset)
-            );
-            assert_eq!(tx.max_frame(), 2016 - offset);
-        }
+        let slots = transmit_slots(&TxConfig::default(), PAGE).unwrap();
+        assert_eq!((slots.slot_bytes, slots.count, longest_sent(&slots)), (2048, 1024, 2006));
     }
 
     #[test]
@@ -266,9 +238,8 @@ mod tests {
     #[test]
     fn slots_stay_in_their_block_and_apart() {
         for frame_bytes in [60, 1518, 2016, 9018, 65_535, 1 << 17] {
-            let layout = TxLayout::new(&TxConfig { slots: 100, frame_bytes, ..TxConfig::default() }, PAGE).unwrap();
-            assert!(layout.max_frame() >= frame_bytes);
-            let slots = layout.slots;
+            let slots = transmit_slots(&TxConfig { slots: 100, frame_bytes, ..TxConfig::default() }, PAGE).unwrap();
+            assert!(longest_sent(&slots) >= frame_bytes);
             assert!(slots.count >= 100);
             let (mut end, mut place) = (0, FIRST);
             for slot in 0..slots.count {
@@ -290,7 +261,7 @@ mod tests {
     #[test]
     fn unusable_transmit_rings_are_refused() {
         let refused = |slots, frame_bytes| {
-            TxLayout::new(&TxConfig { slots, frame_bytes, ..TxConfig::default() }, PAGE).unwrap_err();
+            transmit_slots(&TxConfig { slots, frame_bytes, ..TxConfig::default() }, PAGE).unwrap_err();
         };
         refused(0, 1518);
         refused(512, 13);

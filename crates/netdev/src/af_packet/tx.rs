@@ -12,7 +12,7 @@ use libc::tpacket2_hdr;
 
 use super::direct::Direct;
 use super::kernel;
-use super::layout::{TX_FRAME_OFFSET, TxConfig, TxLayout};
+use super::layout::{Slots, TX_FRAME_OFFSET, TX_HEADER_OFFSET, TxConfig, longest_sent, transmit_slots};
 use super::outcome::{Flushed, Loss, PushError};
 use super::ring_memory::RingMemory;
 use super::socket::{NO_PROTOCOL, Socket};
@@ -30,6 +30,9 @@ const MAX_MOVES_PER_FLUSH: usize = 1024;
 /// Type of a frame with an 802.1Q tag. Only this tag makes room for itself (`packet_extra_vlan_len_allowed`).
 const TAGGED: [u8; 2] = (libc::ETH_P_8021Q as u16).to_be_bytes();
 
+/// Bytes of the kernel's own bookkeeping for a slot.
+const BOOKKEEPING: usize = 2048;
+
 /// Bytes of a long frame that the kernel has together, for its headers. It takes the rest in pages.
 const LINEAR: usize = 128;
 
@@ -39,8 +42,8 @@ const LINEAR: usize = 128;
 /// all pushed frames to the kernel, with one system call unless it refuses some. The kernel refers to the slot until the driver is
 /// done with the frame, so a slot becomes free some time after the flush.
 ///
-/// With offloads, the kernel is asked to copy a slot's frame whole into memory of its own. Else it refers to the slot's pages, and
-/// interfaces of the same machine allocate and copy pages for it.
+/// The kernel is asked, by the virtio header before each frame, to copy the frame whole into memory of its own. Else it refers to the
+/// slot's pages, and an interface of the same machine allocates and copies pages for it.
 ///
 /// A frame that is too long for a slot goes to the kernel as it is pushed, after all that were pushed before it. The kernel copies
 /// it from where it lies: a long frame's second copy costs more than a system call.
@@ -50,7 +53,7 @@ pub struct PacketTx {
     ring: RingMemory,
     socket: OwnedFd,
     direct: Direct,
-    layout: TxLayout,
+    slots: Slots,
     offloads: Offloads,
     state: Arc<TxState>,
     // Frames are numbered as they are pushed; a frame's slot is its number modulo the number of slots.
@@ -89,24 +92,24 @@ impl PacketTx {
     /// Opens a transmit ring on an interface.
     pub fn open(link: &Link, config: &TxConfig) -> Result<Self> {
         link.require_ethernet()?;
-        let layout = TxLayout::new(config, rustix::param::page_size())
+        let slots = transmit_slots(config, rustix::param::page_size())
             .map_err(|problem| Error::Config { interface: link.name.clone(), problem })?;
         let socket = Socket::open(link)?;
         config.apply(&socket)?;
         let ring = socket.map_ring(
             libc::tpacket_versions::TPACKET_V2,
             libc::PACKET_TX_RING,
-            layout.slots.request(),
-            layout.slots.bytes(),
+            slots.request(),
+            slots.bytes(),
         )?;
         // The ring should be the limit, not the socket's default of about 200 KiB.
-        socket.set_send_buffer(layout.send_buffer())?;
+        socket.set_send_buffer(slots.count * (slots.slot_bytes + BOOKKEEPING))?;
         socket.bind(NO_PROTOCOL)?;
         Ok(Self {
             ring,
             socket: socket.into_fd(),
             direct: Direct::open(link, config)?,
-            layout,
+            slots,
             offloads: if kernel::cuts_udp() { config.offloads } else { config.offloads & !Offloads::UDP },
             state: Arc::new(TxState::new(link)),
             done: Cell::new(0),
@@ -119,7 +122,7 @@ impl PacketTx {
     /// Returns the number of frames that can be pushed now.
     pub fn space(&self) -> usize {
         self.reclaim();
-        self.layout.slots.count - (self.pushed.get() - self.done.get())
+        self.slots.count - (self.pushed.get() - self.done.get())
     }
 
     /// Counts frames not yet handed to the kernel.
@@ -227,7 +230,7 @@ impl PacketTx {
         if sent > max || len > MAX_FRAME as usize {
             return Err(PushError::TooLong { len, max: untagged });
         }
-        if len > self.layout.max_frame() {
+        if len > longest_sent(&self.slots) {
             // SAFETY: the caller vouches for the segments.
             if sent > untagged && unsafe { ether_type(segments.clone()) } != TAGGED {
                 return Err(PushError::TooLong { len, max: untagged });
@@ -236,20 +239,18 @@ impl PacketTx {
             return unsafe { self.push_direct(left, len, segments) };
         }
         let frame = self.pushed.get();
-        if frame - self.done.get() == self.layout.slots.count {
+        if frame - self.done.get() == self.slots.count {
             self.reclaim();
-            if frame - self.done.get() == self.layout.slots.count {
+            if frame - self.done.get() == self.slots.count {
                 return Err(PushError::Full);
             }
         }
 
         let data = self.data(frame);
         let mut to = data;
-        if self.has_headers() {
-            let header = header_of(left, len);
-            // SAFETY: the slot is free, so only this side touches it, and has room for the header before its frame.
-            unsafe { ptr::copy_nonoverlapping(header.as_ptr(), data.sub(header.len()), header.len()) };
-        }
+        let header = header_of(left, len);
+        // SAFETY: the slot is free, so only this side touches it, and has room for the header before its frame.
+        unsafe { ptr::copy_nonoverlapping(header.as_ptr(), self.header(frame), header.len()) };
         for segment in segments {
             // SAFETY: the caller vouches for the source. The slot is free, so only this side touches it, and holds
             // that many bytes; the lengths, which are copies of our own, were summed up above. The ring is
@@ -267,7 +268,7 @@ impl PacketTx {
                 return Err(PushError::TooLong { len, max: untagged });
             }
         }
-        self.set_len(frame, (len + self.header_len()) as u32);
+        self.set_len(frame, (header.len() + len) as u32);
         self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.pushed.set(frame + 1);
         Ok(())
@@ -286,10 +287,9 @@ impl PacketTx {
     ) -> Result<(), PushError> {
         let mut early = if self.pending() > 0 { self.flush().map_err(|_| PushError::Full)? } else { self.early.get() };
         let header = header_of(left, LINEAR.min(len));
-        let header = self.has_headers().then_some(&header);
         let is_free = early.pending == 0;
         // SAFETY: the caller vouches for the segments.
-        let outcome = is_free.then(|| unsafe { self.direct.send(header, segments) });
+        let outcome = is_free.then(|| unsafe { self.direct.send(&header, segments) });
         let pushed = match outcome.map(|sent| sent.map_err(|error| error.raw_os_error())) {
             // Frames of one sender stay in order.
             None | Some(Err(Some(libc::EAGAIN))) => Err(PushError::Full),
@@ -355,7 +355,7 @@ impl PacketTx {
             let len = self.len(frame + 1);
             // SAFETY: both slots belong to pending frames, which the kernel does not touch outside of a send, and hold
             // this many bytes, headers included; they differ, as there are at least two frames.
-            unsafe { ptr::copy_nonoverlapping(self.content(frame + 1), self.content(frame), len as usize) };
+            unsafe { ptr::copy_nonoverlapping(self.header(frame + 1), self.header(frame), len as usize) };
             self.set_len(frame, len);
             self.status(frame).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         }
@@ -372,25 +372,16 @@ impl PacketTx {
     }
 
     fn slot(&self, frame: usize) -> *mut tpacket2_hdr {
-        let slots = &self.layout.slots;
-        self.ring.at(slots.offset(frame % slots.count), slots.slot_bytes)
+        self.ring.at(self.slots.offset(frame % self.slots.count), self.slots.slot_bytes)
     }
 
-    /// Returns where the kernel finds a frame, or its header if they have some.
-    fn content(&self, frame: usize) -> *mut u8 {
-        self.slot(frame).wrapping_byte_add(TX_FRAME_OFFSET).cast()
+    /// Returns where the kernel finds the header of a frame, which the frame follows.
+    fn header(&self, frame: usize) -> *mut u8 {
+        self.slot(frame).wrapping_byte_add(TX_HEADER_OFFSET).cast()
     }
 
     fn data(&self, frame: usize) -> *mut u8 {
-        self.slot(frame).wrapping_byte_add(self.layout.frame_offset()).cast()
-    }
-
-    fn header_len(&self) -> usize {
-        self.layout.frame_offset() - TX_FRAME_OFFSET
-    }
-
-    fn has_headers(&self) -> bool {
-        self.header_len() > 0
+        self.slot(frame).wrapping_byte_add(TX_FRAME_OFFSET).cast()
     }
 
     fn status(&self, frame: usize) -> &AtomicU32 {
