@@ -109,25 +109,29 @@ fn search<'a, 'r>(frame: impl Iterator<Item = Segment<'a>>, room: &'r mut [u8; S
     (&room[..filled], len)
 }
 
-/// Passes the bytes `[from, from + len)` of a frame to `each`, in pieces.
-fn walk<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: usize, mut each: impl FnMut(&[u8])) {
+/// Returns the bytes `[from, from + len)` of a frame.
+fn part<'a>(
+    frame: impl Iterator<Item = Segment<'a>> + Clone,
+    from: usize,
+    len: usize,
+) -> impl Iterator<Item = Segment<'a>> {
     let mut at = Cursor::new(frame);
     at.skip(from as u32);
-    at.take(len as u32).for_each(|piece| piece.read_pieces(&mut each));
+    at.take(len as u32)
 }
 
 fn sum<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: usize) -> Sum {
     let mut sum = Sum::new();
-    walk(frame, from, len, |piece| sum.add(piece));
+    part(frame, from, len).for_each(|piece| piece.add_to(&mut sum));
     sum
 }
 
 /// Returns the CRC-32C of these bytes as SCTP sends it, with zeros in its own field `at`.
 fn crc<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: usize, at: usize) -> [u8; 4] {
     let mut crc = Crc::new();
-    walk(frame.clone(), from, at - from, |piece| crc.add(piece));
+    part(frame.clone(), from, at - from).for_each(|piece| piece.read_pieces(|bytes| crc.add(bytes)));
     crc.add(&[0; 4]);
-    walk(frame, at + 4, from + len - at - 4, |piece| crc.add(piece));
+    part(frame, at + 4, from + len - at - 4).for_each(|piece| piece.read_pieces(|bytes| crc.add(bytes)));
     crc.finish().to_le_bytes()
 }
 

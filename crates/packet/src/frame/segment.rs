@@ -1,6 +1,7 @@
 //! A borrowed run of bytes: the piece that frames are made of.
 #![allow(unsafe_code)]
 
+use crate::checksum::{BLOCK, Sum};
 use std::marker::PhantomData;
 
 /// A borrowed run of bytes, perhaps a guest's: others may write to it while we read.
@@ -61,7 +62,16 @@ impl<'a> Segment<'a> {
         len
     }
 
-    /// Passes copies of all bytes to `each`, in order, in pieces of which none but the last has an odd length.
+    /// Adds all bytes to a sum, and reads each once.
+    pub fn add_to(&self, sum: &mut Sum) {
+        let mut rest = [0; BLOCK];
+        let (blocks, end) = self.split_at(self.len - self.len % BLOCK as u32);
+        let read = |block: u32| blocks.read_at(block as usize * BLOCK).unwrap_or_default();
+        let copied = end.copy_to(&mut rest);
+        sum.add_blocks((0..blocks.len / BLOCK as u32).map(read), &rest[..copied]);
+    }
+
+    /// Passes copies of all bytes to `each`, in order, in pieces.
     pub fn read_pieces(&self, mut each: impl FnMut(&[u8])) {
         let (mut room, mut rest) = ([0; 256], *self);
         while !rest.is_empty() {

@@ -21,7 +21,7 @@ fn cut(frame: &[u8], pieces: &[usize], cut: Cut) -> Result<Vec<Vec<u8>>, Refused
         let range = segmenter.payload(index);
         let part = at.take(range.len() as u32);
         let mut sum = Sum::new();
-        part.clone().for_each(|piece| piece.read_pieces(|bytes| sum.add(bytes)));
+        part.clone().for_each(|piece| piece.add_to(&mut sum));
         let len = segmenter.write(index, sum, &mut room);
         let mut out = room[..len].to_vec();
         part.for_each(|piece| piece.read_pieces(|bytes| out.extend(bytes)));
