@@ -4,8 +4,9 @@
 use crate::millrace::{self, Idle, MillraceError};
 use crate::surroundings::Surroundings;
 use clap::ValueEnum;
+use engine::port::offloads::OffloadsKey;
 use lab::dpdk::Lcores;
-use lab::millrace::config::{RawFile, RawPort, RawWorker, af_packet, file, patch, tap};
+use lab::millrace::config::{RawFile, RawPort, RawWorker, Tap, af_packet, file, patch, port, tap};
 use lab::millrace::{Files, Millrace};
 use lab::netns::Namespace;
 use lab::ovs::{self, Ovs};
@@ -27,6 +28,8 @@ pub enum Between {
     Interfaces,
     /// Millrace with a tap for each host
     Taps,
+    /// Millrace with a tap for each host, which take no messages, and so get segments as they come
+    Unmerged,
     /// Open vSwitch with DPDK and userspace TSO, at the other ends of veth interfaces
     Ovs,
 }
@@ -37,6 +40,7 @@ impl fmt::Display for Between {
             Between::Veth => "kernel, bridge",
             Between::Interfaces => "Millrace, af_packet",
             Between::Taps => "Millrace, taps",
+            Between::Unmerged => "Millrace, taps without messages",
             Between::Ovs => "Open vSwitch, TSO",
         })
     }
@@ -48,6 +52,8 @@ pub struct Setup<'s> {
     pub between: Between,
     /// Bytes of the longest IP packet.
     pub mtu: u16,
+    /// Whether the first host sends finished segments, as a wire would bring them.
+    pub segments: bool,
     /// Processor of the switch.
     pub cpu: usize,
     /// Millrace's program.
@@ -78,7 +84,7 @@ impl Hosts {
     pub fn join(setup: &Setup<'_>) -> Result<Hosts, MillraceError> {
         let ends = [Namespace::create()?, Namespace::create()?];
         let middle = Namespace::create()?;
-        if setup.between != Between::Taps {
+        if !matches!(setup.between, Between::Taps | Between::Unmerged) {
             setup.cable(&middle, &ends)?;
         }
         let switch = match setup.between {
@@ -87,8 +93,9 @@ impl Hosts {
                 Switch::Kernel
             }
             Between::Interfaces => Switch::Millrace(setup.millrace(&middle, |name| af_packet(name, name))?),
-            Between::Taps => {
-                let switch = setup.millrace(&middle, |name| tap(name, name))?;
+            Between::Taps | Between::Unmerged => {
+                let switch =
+                    setup.millrace(&middle, if setup.between == Between::Taps { plain_tap } else { unmerged })?;
                 for (end, name) in ends.iter().zip(INTERFACES) {
                     middle.run("ip", &["link", "set", name, "netns", end.name(), "name", "eth0"])?;
                 }
@@ -99,6 +106,9 @@ impl Hosts {
         for (end, address) in ends.iter().zip(ADDRESSES) {
             end.run("ip", &["address", "add", &format!("{address}/24"), "dev", "eth0"])?;
             end.run("ip", &["link", "set", "eth0", "mtu", &setup.mtu.to_string(), "up"])?;
+        }
+        if setup.segments {
+            ends[0].run("ethtool", &["--offload", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
         }
         // The first one waits until the switch has noticed both.
         ends[0].run("ping", &["-q", "-c", "1", "-w", "60", ADDRESSES[1]])?;
@@ -148,6 +158,14 @@ impl Setup<'_> {
     }
 }
 
+fn plain_tap(name: &str) -> RawPort {
+    tap(name, name)
+}
+
+fn unmerged(name: &str) -> RawPort {
+    port(name, Tap { interface: name.into(), offloads: OffloadsKey::Checksum.into(), ..Tap::default() })
+}
+
 fn configuration(port: fn(&str) -> RawPort, cpu: usize) -> RawFile {
     let [left, right] = INTERFACES;
     // The worker shares its processor: it rests at once.
@@ -161,7 +179,7 @@ mod tests {
 
     #[test]
     fn millrace_takes_the_configurations() {
-        for port in [|name: &str| af_packet(name, name), |name: &str| tap(name, name)] {
+        for port in [|name: &str| af_packet(name, name), plain_tap, unmerged] {
             millrace::assert_takes(configuration(port, 0));
         }
     }

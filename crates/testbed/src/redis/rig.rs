@@ -113,8 +113,15 @@ impl Builder<'_> {
     fn kernel(self, between: Between) -> Result<Rig, RedisError> {
         let Redis { server_cpu, switch_cpu: cpu, .. } = *self.options;
         let (millrace, directory) = (&*self.programs.millrace, self.directory.path());
-        let hosts =
-            Hosts::join(&Setup { between, mtu: self.mtu, cpu, millrace, directory, interrupt: self.interrupt })?;
+        let hosts = Hosts::join(&Setup {
+            between,
+            mtu: self.mtu,
+            segments: false,
+            cpu,
+            millrace,
+            directory,
+            interrupt: self.interrupt,
+        })?;
         let redis = server(&["--bind", ADDRESSES[1]], Some(&hosts.ends[1]), server_cpu, self.interrupt)?;
         Ok(self.rig(["-h", ADDRESSES[1]].map(str::to_owned), None, vec![redis], Some(hosts)))
     }

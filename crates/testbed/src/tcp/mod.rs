@@ -29,7 +29,15 @@ pub fn run(options: &Tcp) -> Result<(), TcpError> {
                 // A switch that polls would take its processor away from the others: only one is there at a time.
                 let directory = tempfile::Builder::new().prefix("testbed-").tempdir().map_err(TcpError::Directory)?;
                 let (millrace, directory) = (&*millrace, directory.path());
-                let setup = Setup { between, mtu, cpu: options.switch_cpu, millrace, directory, interrupt: &interrupt };
+                let setup = Setup {
+                    between,
+                    mtu,
+                    segments: options.segments,
+                    cpu: options.switch_cpu,
+                    millrace,
+                    directory,
+                    interrupt: &interrupt,
+                };
                 let hosts = Hosts::join(&setup)?;
                 samples.add((mtu, between), iperf::stream(&hosts, options, &interrupt)?);
             }

@@ -13,6 +13,9 @@ pub struct Tcp {
     /// Bytes of the longest IP packet
     #[arg(long, value_delimiter = ',', default_value = "1500,9000", value_parser = clap::value_parser!(u16).range(576..=9000))]
     pub mtu: Vec<u16>,
+    /// The sender cuts its messages and finishes checksums itself, as frames come over a wire
+    #[arg(long)]
+    pub segments: bool,
     /// Streams at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub streams: u16,
@@ -45,8 +48,8 @@ pub struct Tcp {
 impl Tcp {
     /// Returns notes for a reader.
     pub fn notes(&self) -> Vec<String> {
-        let Tcp { streams, seconds, sender_cpu, receiver_cpu, switch_cpu, .. } = self;
-        vec![
+        let Tcp { segments, streams, seconds, sender_cpu, receiver_cpu, switch_cpu, .. } = self;
+        [
             format!("iperf3, {streams} at a time, {seconds} s"),
             format!(
                 "pinned: sender to processor {sender_cpu}, receiver to {receiver_cpu}, switch to {switch_cpu}; Millrace and \
@@ -54,5 +57,8 @@ impl Tcp {
             ),
             "processor time is that of the whole machine".to_owned(),
         ]
+        .into_iter()
+        .chain(segments.then(|| "the sender cuts its messages and finishes checksums".to_owned()))
+        .collect()
     }
 }
