@@ -1,6 +1,9 @@
 //! The Internet checksum (RFC 1071): computed over parts of any length ([`Sum`]), or updated after a change of the
 //! bytes that it covers ([`Change`], RFC 1624).
 
+/// Length of a block of [`Sum::add_blocks`].
+pub(crate) const BLOCK: usize = 64;
+
 /// The sum of the parts so far, in wire order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
@@ -19,16 +22,28 @@ impl Sum {
     pub fn add(&mut self, bytes: &[u8]) {
         let (chunks, rest) = bytes.as_chunks::<4>();
         // At most 2^16 chunks of 32 bits for one packet: 64 bits don't overflow.
-        let mut sum: u64 = chunks.iter().map(|chunk| u64::from(u32::from_be_bytes(*chunk))).sum();
-        let (words, last) = rest.as_chunks::<2>();
-        sum += words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>();
+        let mut sum = words(chunks);
+        let (pairs, last) = rest.as_chunks::<2>();
+        sum += pairs.iter().map(|pair| u64::from(u16::from_ne_bytes(*pair))).sum::<u64>();
         if let [byte] = last {
-            sum += u64::from(*byte) << 8;
+            sum += u64::from(u16::from_ne_bytes([*byte, 0]));
         }
-        let folded = fold(sum);
+        self.add_native(sum);
+        self.odd ^= bytes.len() & 1 == 1;
+    }
+
+    /// Adds the next bytes on the wire, in blocks.
+    #[inline]
+    pub(crate) fn add_blocks(&mut self, blocks: impl Iterator<Item = [u8; BLOCK]>) {
+        self.add_native(blocks.map(|block| words(block.as_chunks().0)).sum());
+    }
+
+    /// Adds a sum of words in the order of this machine, which is the same sum with its bytes swapped (RFC 1071, Section 2 (B)).
+    #[inline(always)]
+    fn add_native(&mut self, sum: u64) {
+        let folded = u16::from_be_bytes(fold(sum).to_ne_bytes());
         // In a part that begins at an odd offset, the bytes of each word are swapped.
         self.total += u64::from(if self.odd { folded.swap_bytes() } else { folded });
-        self.odd ^= bytes.len() & 1 == 1;
     }
 
     /// Adds one 16-bit word as if at an even offset.
@@ -49,6 +64,12 @@ impl Sum {
     pub fn finish(self) -> u16 {
         !fold(self.total)
     }
+}
+
+/// Returns the sum of words in the order of this machine.
+#[inline(always)]
+fn words(chunks: &[[u8; 4]]) -> u64 {
+    chunks.iter().map(|chunk| u64::from(u32::from_ne_bytes(*chunk))).sum()
 }
 
 /// Returns the checksum over `bytes`.

@@ -118,7 +118,9 @@ fn walk<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: 
 
 fn sum<'a>(frame: impl Iterator<Item = Segment<'a>> + Clone, from: usize, len: usize) -> Sum {
     let mut sum = Sum::new();
-    walk(frame, from, len, |piece| sum.add(piece));
+    let mut at = Cursor::new(frame);
+    at.skip(from as u32);
+    at.take(len as u32).for_each(|piece| piece.add_to(&mut sum));
     sum
 }
 

@@ -145,7 +145,7 @@ impl Room {
 
 fn sum<'a>(pieces: impl Iterator<Item = Segment<'a>>) -> Sum {
     let mut sum = Sum::new();
-    pieces.for_each(|piece| piece.read_pieces(|bytes| sum.add(bytes)));
+    pieces.for_each(|piece| piece.add_to(&mut sum));
     sum
 }
 

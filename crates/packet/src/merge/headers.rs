@@ -226,7 +226,7 @@ impl Headers {
         }
         let mut sum = self.pseudo(self.payload);
         sum.add(self.transport());
-        self.payload(frame).for_each(|piece| piece.read_pieces(|bytes| sum.add(bytes)));
+        self.payload(frame).for_each(|piece| piece.add_to(&mut sum));
         sum.finish() == 0
     }
 
