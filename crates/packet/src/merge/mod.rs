@@ -189,7 +189,12 @@ pub struct MergedMessage<'m> {
 }
 
 impl<'m> MergedMessage<'m> {
-    /// Returns the indices of its frames.
+    /// Returns the index of its first frame.
+    pub fn first(self) -> usize {
+        self.unit.first.into()
+    }
+
+    /// Returns the indices of its frames, in order.
     pub fn members(self) -> impl Iterator<Item = usize> + Clone + use<'m> {
         let Unit { first, frames, .. } = *self.unit;
         let next = move |index: &u8| Some(self.merger.next[usize::from(*index)]);
@@ -204,7 +209,7 @@ impl<'m> MergedMessage<'m> {
     /// Returns its headers, and the payload of all of its frames, which are of `frames` with these `taken` bytes.
     pub fn segments<'b: 'm>(self, frames: &Frames<'b>, taken: impl Taken<'b>) -> impl Iterator<Item = Segment<'m>> {
         let headers = &self.merger.headers;
-        let lead = Segment::from(headers[usize::from(self.unit.first)].bytes());
+        let lead = Segment::from(headers[self.first()].bytes());
         let payload = move |index: usize| headers[index].payload(taken.segments(frames, index));
         once(lead).chain(self.members().flat_map(payload).map(|piece: Segment<'b>| -> Segment<'m> { piece }))
     }
