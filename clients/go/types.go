@@ -82,6 +82,10 @@ type Offloads struct {
 	Received  uint64 `json:"received"`
 	PassedOn  uint64 `json:"passed_on"`
 	Completed uint64 `json:"completed"`
+	// Merged are frames to the port that were merged into messages, and
+	// Messages is the number of these.
+	Merged   uint64 `json:"merged"`
+	Messages uint64 `json:"messages"`
 }
 
 // Recording is a capture file that frames of a port are recorded to.

@@ -11,6 +11,7 @@ pub mod device;
 pub mod driver;
 pub mod exchange;
 pub mod guest;
+pub mod merge;
 pub mod messages;
 pub mod offloads;
 pub mod regions;

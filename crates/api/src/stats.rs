@@ -333,6 +333,12 @@ pub struct OffloadStats {
     /// Frames to the port whose work the switch did.
     #[serde(default)]
     pub completed: u64,
+    /// Frames to the port that were merged into messages.
+    #[serde(default)]
+    pub merged: u64,
+    /// These messages.
+    #[serde(default)]
+    pub messages: u64,
 }
 
 /// An interface of the kernel.
@@ -382,6 +388,12 @@ pub struct QueueStats {
     /// Frames whose work the switch did before it put them in, each of which may have become several.
     #[serde(default)]
     pub tx_completed: u64,
+    /// Of the frames put in, those that were merged into messages.
+    #[serde(default)]
+    pub tx_merged: u64,
+    /// These messages.
+    #[serde(default)]
+    pub tx_messages: u64,
     /// Receive bursts by size; `bursts[i]` counts sizes up to [`BURST_BOUNDS`]`[i]`.
     pub bursts: [u64; BURST_BOUNDS.len()],
     /// Index of the worker that polls this queue, if any: alone, as its parent, or in turns with others.

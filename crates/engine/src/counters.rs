@@ -38,6 +38,10 @@ pub struct QueueCounters {
     pub sent: Direction,
     /// Frames to the port whose work the switch did.
     pub completed: Counter,
+    /// Frames to the port that were merged into messages.
+    pub merged: Counter,
+    /// These messages.
+    pub messages: Counter,
 }
 
 impl QueueCounters {
@@ -51,6 +55,8 @@ impl QueueCounters {
             rx_offloaded: self.received.offloaded.get(),
             tx_offloaded: self.sent.offloaded.get(),
             tx_completed: self.completed.get(),
+            tx_merged: self.merged.get(),
+            tx_messages: self.messages.get(),
             bursts: std::array::from_fn(|i| self.received.bursts[i].get()),
             worker: None,
             sharing: None,

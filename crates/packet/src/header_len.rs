@@ -12,6 +12,8 @@ pub const MPLS: usize = 4;
 pub const IPV4: usize = 20;
 /// An IPv6 header without extension headers.
 pub const IPV6: usize = 40;
+/// A TCP header without options.
+pub const TCP: usize = 20;
 /// A UDP header.
 pub const UDP: usize = 8;
 /// An SCTP header, without chunks.

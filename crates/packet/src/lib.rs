@@ -8,6 +8,7 @@
 //! - [`MacAddr`]: a MAC address;
 //! - [`offload`]: work on a frame that its sender left to others;
 //! - [`segmenter`]: such a message cut into frames;
+//! - [`merge`]: segments that become such a message again;
 //! - [`checksum`]: the Internet checksum, computed over parts or updated after a change;
 //! - [`unfinished`]: checksums that a sender left to hardware;
 //! - [`ethertype`], [`ip_protocol`] and [`header_len`]: numbers of the standards.
@@ -27,6 +28,7 @@ mod frame_block;
 pub mod header_len;
 pub mod ip_protocol;
 mod mac_addr;
+pub mod merge;
 pub mod offload;
 pub mod segmenter;
 mod transport;

@@ -328,10 +328,14 @@ mod tests {
                 patch.apply(&mut frame);
             }
             prop_assert_eq!(received(version, protocol, &frame[start..start + segment.len()]), 0);
+            // One in 65,536 checksums is the sum of the pseudo-header, by chance.
+            let is_pseudo = |frame: &[u8]| frame[start + field..start + field + 2] == segment[field..field + 2];
+            prop_assume!(!is_pseudo(&frame));
             prop_assert_eq!(recognise(pieces(&frame, cut)), None);
             prop_assert_eq!(renew(pieces(&frame, cut)), None);
             // Any other checksum is not unfinished, but can be renewed.
             frame[start + field] ^= 0x55;
+            prop_assume!(!is_pseudo(&frame));
             prop_assert_eq!(recognise(pieces(&frame, cut)), None);
             if protocol == protocol::TCP || frame[start + field..start + field + 2] != [0, 0] {
                 renew(pieces(&frame, cut)).unwrap().apply(&mut frame);

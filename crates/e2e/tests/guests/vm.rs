@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use e2e::guest::{self, Kernel, Nic, Vm};
-use e2e::{Home, Millrace, transfer};
+use e2e::{Home, Millrace, transfer, wait_for};
+use engine::port::offloads::OffloadsKey;
 use lab::Result;
 use lab::millrace::config::*;
 use lab::netns::Namespace;
@@ -123,6 +124,37 @@ fn a_machine_and_its_host_talk_over_a_tap() -> Result<()> {
         let offloads = millrace.port(port).0.offloads.expect("what the port offers");
         assert!(offloads.received > 0 && offloads.passed_on > 0 && offloads.completed == 0, "{port}: {offloads:?}");
     }
+    drop(vm);
+    millrace.stop();
+    Ok(())
+}
+
+/// The host's segments come one by one out of a tap without offloads; the machine gets those that come together as messages.
+#[test]
+fn a_machine_gets_its_hosts_segments_as_messages() -> Result<()> {
+    let kernel = Kernel::prepare()?;
+    let host = Namespace::create()?;
+    host.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"])?;
+    let home = Home::new();
+    let offloads = OffloadsKey::None.into();
+    let tap = port("host", Tap { interface: "tap0".into(), offloads, ..Tap::default() });
+    let millrace = home.start_inside(&host, (vhost_user("a"), tap, joined(["a", "host"])));
+    host.run("ip", &["address", "add", "192.0.2.1/24", "dev", "tap0"])?;
+    let vm = Vm::builder("a").nic(Nic::new(home.socket("a"))).spawn(&kernel)?;
+    vm.wait_ready(guest::READY)?;
+    vm.set_address("eth0", "192.0.2.2/24")?;
+    wait_for("segments that come together", || {
+        // Left from the last time.
+        vm.check("rm -f /tmp/silence").expect("a shell");
+        let _ = std::fs::remove_file(home.path("silence"));
+        transfer::move_both_ways(&host, &vm, ["192.0.2.1", "192.0.2.2"], FILE, &home).expect("the same file");
+        let offloads = millrace.port("a").0.offloads.expect("what the port offers");
+        assert_eq!(offloads.passed_on, 0);
+        (offloads.merged > 0).then_some(())
+    });
+    let counters = vm.check("cat /proc/net/snmp")?;
+    let tcp: Vec<_> = counters.lines().filter(|line| line.starts_with("Tcp:")).collect();
+    assert!(tcp[0].ends_with("InCsumErrors") && tcp[1].ends_with(" 0"), "{tcp:?}");
     drop(vm);
     millrace.stop();
     Ok(())

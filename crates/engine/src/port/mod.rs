@@ -117,7 +117,7 @@ pub(crate) use site::{Kept, ReceiveHalf, Site, TransmitHalf};
 use crate::counters::QueueCounters;
 use crate::drops::{Drops, Reason};
 use packet::offload::Offloads;
-use packet::{Burst, BurstStorage, Frame, Frames, Judged};
+use packet::{Burst, BurstStorage, Frame, Frames, Judged, MAX_FRAME};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use zero_copy::{GuestBuffers, KeepChains, ZeroCopyRx, ZeroCopyTx};
@@ -213,6 +213,12 @@ pub trait TxQueue: Send {
     /// come here are complete, but for those that a guest has changed since.
     fn takes_from(&self, _frames: &Frames<'_>, _frame: &Frame<'_>) -> bool {
         true
+    }
+
+    /// Returns the maximum length in bytes of a message that segments for the peer are merged into; zero if none are to be. Only a peer that
+    /// [takes](TxQueue::takes) messages of TCP gets any.
+    fn longest_merged(&self) -> u32 {
+        MAX_FRAME
     }
 
     /// See [`RxQueue::notify`].

@@ -11,6 +11,7 @@ pub(crate) mod egress;
 pub(crate) mod fault;
 pub(crate) mod ingress;
 pub(crate) mod list;
+mod merge;
 pub(crate) mod mirror;
 pub(crate) mod order;
 pub(crate) mod record;

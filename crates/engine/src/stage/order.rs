@@ -5,6 +5,7 @@ use super::egress::{Egress, EgressStage};
 use super::fault::FaultInjector;
 use super::ingress::{IngressStage, IngressStages};
 use super::list::List;
+use super::merge;
 use super::mirror::Mirror;
 use super::record::Record;
 use super::setup::Setup;
@@ -91,9 +92,9 @@ impl IngressStages {
 }
 
 impl Egress {
-    /// Returns a queue of a port, with the stages that the port needs.
+    /// Returns a queue of a port, with the stages that the port needs, and merging behind all of them.
     pub(crate) fn with_stages(half: Box<dyn TxQueue>, setup: &Setup, id: QueueId) -> Egress {
-        let mut egress = Egress::new(half);
+        let mut egress = Egress::new(merge::before(half, &setup.counters[id.queue]));
         fill(EGRESS, EGRESS_SLOT, &mut egress.stages, |row| Some(row.stage(setup, id)));
         egress
     }

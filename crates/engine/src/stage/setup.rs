@@ -3,6 +3,7 @@
 use super::aggregate::Member;
 use super::mirror::MirrorTo;
 use crate::answers::Answers;
+use crate::counters::QueueCounters;
 use crate::drops::PortDrops;
 use crate::port::record::Recorder;
 use crate::queue_id::QueueId;
@@ -18,6 +19,8 @@ pub(crate) struct Setup {
     pub(crate) drops: Arc<PortDrops>,
     /// Number of the port's queues.
     pub(crate) queues: usize,
+    /// Their counters.
+    pub(crate) counters: Vec<Arc<QueueCounters>>,
     /// Number of queues up to the last one that ever was up.
     pub(crate) reported: Arc<AtomicUsize>,
     /// Whether received frames are copied first, for analysis.

@@ -106,8 +106,10 @@ impl PortShared {
         // Of queues whose number the guest chooses, only those are reported that ever were up.
         let reported =
             if spec.driver.is_asked() { had.map_or(1, |had| had.reported().clamp(1, queues)) } else { queues };
+        let counters = kept(had.map(|had| &had.queues[..]), queues);
         let stages = Setup {
             queues,
+            counters: counters.clone(),
             drops: drops.clone(),
             reported: Arc::new(AtomicUsize::new(reported)),
             staged: spec.staged,
@@ -121,7 +123,7 @@ impl PortShared {
         PortShared {
             id,
             name: spec.name.clone(),
-            queues: kept(had.map(|had| &had.queues[..]), queues),
+            queues: counters,
             lanes: kept(had.map(|had| &had.lanes[..]), shared),
             drops,
             fault: Arc::default(),

@@ -230,7 +230,9 @@ fn offloads(known: Option<OffloadStats>, queues: &[QueueStats]) -> Option<Offloa
     let received = sum(|queue| queue.rx_offloaded);
     let passed_on = sum(|queue| queue.tx_offloaded);
     let completed = sum(|queue| queue.tx_completed);
+    let merged = sum(|queue| queue.tx_merged);
+    let messages = sum(|queue| queue.tx_messages);
     let none = || OffloadStats { why: "the driver leaves no work".to_owned(), ..OffloadStats::default() };
     let known = known.or_else(|| (received + passed_on + completed > 0).then(none))?;
-    Some(OffloadStats { received, passed_on, completed, ..known })
+    Some(OffloadStats { received, passed_on, completed, merged, messages, ..known })
 }

@@ -66,11 +66,15 @@ pub(super) fn owned(ports: &[PortSummary]) -> String {
 
 /// Builds the table of work that peers may leave to others, if a port knows any.
 fn offloads(ports: &[PortSummary]) -> Option<Table> {
-    let mut out = table(&["PORT", "OFFLOADS", "RECEIVED", "PASSED ON", "COMPLETED", "WHY"], 2..5);
+    let mut out = table(&["PORT", "OFFLOADS", "RECEIVED", "PASSED ON", "COMPLETED", "MERGED", "WHY"], 2..6);
     for (port, offloads) in ports.iter().filter_map(|port| Some((port, port.offloads.as_ref()?))) {
         let counts = [offloads.received, offloads.passed_on, offloads.completed].map(|frames| frames.to_string());
+        let merged = match offloads.messages {
+            0 => "0".to_owned(),
+            messages => format!("{} in {messages}", offloads.merged),
+        };
         let offered = if offloads.offered.is_empty() { "none".to_owned() } else { offloads.offered.join(" ") };
-        out.add_row([port.name.clone(), offered].into_iter().chain(counts).chain([offloads.why.clone()]));
+        out.add_row([port.name.clone(), offered].into_iter().chain(counts).chain([merged, offloads.why.clone()]));
     }
     (out.row_count() > 0).then_some(out)
 }
@@ -359,14 +363,16 @@ mod tests {
             received: 1,
             passed_on: 2,
             completed: 3,
+            merged: 20,
+            messages: 4,
         };
         let none = OffloadStats { why: "the port is mapped".into(), ..OffloadStats::default() };
         let port = |name: &str, offloads| PortSummary { name: name.into(), offloads, ..PortSummary::default() };
         let shown = ports(&[port("a", Some(all)), port("b", Some(none)), port("c", None)]);
         let rows: Vec<Vec<&str>> = shown.lines().skip(6).map(|line| line.split_whitespace().collect()).collect();
         let expected = [
-            &["a", "checksum", "tcp4", "1", "2", "3", "by", "default"][..],
-            &["b", "none", "0", "0", "0", "the", "port", "is", "mapped"],
+            &["a", "checksum", "tcp4", "1", "2", "3", "20", "in", "4", "by", "default"][..],
+            &["b", "none", "0", "0", "0", "0", "the", "port", "is", "mapped"],
         ];
         assert_eq!(rows, expected, "{shown}");
     }

@@ -16,12 +16,14 @@ pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, ports: &[PortStats]) -
 
     let offloads = || ports.iter().filter_map(|port| Some((port, port.offloads.as_ref()?)));
     let of_port = |at: &(&PortStats, &OffloadStats)| labels(&at.0);
-    let counters: [Counter<OffloadStats>; 3] = [
+    let counters: [Counter<OffloadStats>; 5] = [
         Counter::new("port_offloads_received", "Frames from the port on which its peer left work", |at| at.received),
         Counter::new("port_offloads_passed_on", "Frames to the port whose work was left to its peer", |at| {
             at.passed_on
         }),
         Counter::new("port_offloads_completed", "Frames to the port whose work the switch did", |at| at.completed),
+        Counter::new("port_offloads_merged", "Frames to the port that were merged into messages", |at| at.merged),
+        Counter::new("port_offloads_messages", "Messages that frames to the port were merged into", |at| at.messages),
     ];
     for Counter { family, read } in counters {
         family.encode(encoder, offloads(), of_port, |(_, at), sample| count(sample, read(at)))?;

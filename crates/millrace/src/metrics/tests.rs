@@ -57,7 +57,14 @@ impl Handler for MetricsHandler {
             stage_drops: [("queue".to_owned(), [("no_buffer".to_owned(), 7)].into())].into(),
             neighbours_answered: 6,
             cut_short: 11,
-            offloads: Some(OffloadStats { received: 12, passed_on: 13, completed: 14, ..OffloadStats::default() }),
+            offloads: Some(OffloadStats {
+                received: 12,
+                passed_on: 13,
+                completed: 14,
+                merged: 16,
+                messages: 15,
+                ..OffloadStats::default()
+            }),
             recordings: vec![RecordingStats {
                 file: "/a.pcap".into(),
                 records: true,
@@ -132,6 +139,8 @@ fn the_page_has_every_metric_and_ends_as_it_must() {
         "millrace_port_offloads_received_total{port=\"a\",driver=\"tap\"} 12",
         "millrace_port_offloads_passed_on_total{port=\"a\",driver=\"tap\"} 13",
         "millrace_port_offloads_completed_total{port=\"a\",driver=\"tap\"} 14",
+        "millrace_port_offloads_merged_total{port=\"a\",driver=\"tap\"} 16",
+        "millrace_port_offloads_messages_total{port=\"a\",driver=\"tap\"} 15",
         "millrace_port_cut_short_total{port=\"a\",driver=\"tap\"} 11",
         "millrace_port_learned_addresses{port=\"a\"} 3",
         "millrace_port_unlearned_over_limit_total{port=\"a\"} 8",

@@ -161,6 +161,20 @@ impl<'b> Frames<'b> {
         Judging { frames: self, room, left: self.as_slice().iter().zip(headers) }
     }
 
+    /// Returns these frames with headers that were taken of others, to whose indices `of` leads: each is made of such a frame.
+    ///
+    /// # Panics
+    /// If a frame has no such header, or no room for it.
+    pub fn with_headers(self, taken: &Headers, of: impl Iterator<Item = usize>, room: &'b mut Headers) -> Judged<'b> {
+        let mut headers = room.0.iter_mut().zip(of.map(|index| taken.0[index]));
+        for frame in self.as_slice() {
+            assert!(frame.len() >= MIN_FRAME, "a frame without a whole header came into a burst");
+            let (header, taken) = headers.next().expect("each frame is made of another one");
+            *header = taken;
+        }
+        Judged { frames: self, taken: Kind::Headers(room) }
+    }
+
     /// Takes the head of each frame, into `room`. The chains of these frames can't be kept: they would be sent from where a guest can
     /// still change what decides whether they may leave. An Ethernet header decides no more than where a frame goes.
     #[inline(always)]

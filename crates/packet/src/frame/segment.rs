@@ -116,3 +116,21 @@ impl<'a> From<&'a [u8]> for Segment<'a> {
         Segment { ptr: bytes.as_ptr(), len: bytes.len() as u32, lent: PhantomData }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_of_the_bytes() {
+        let bytes: Vec<u8> = (0..300).map(|at| (at * 7) as u8).collect();
+        for (from, to) in [(0, 0), (0, 1), (1, 64), (0, 64), (3, 130), (0, 300), (1, 300)] {
+            let (mut sum, mut expected) = (Sum::new(), Sum::new());
+            for part in [&bytes[..from], &bytes[from..to]] {
+                Segment::from(part).add_to(&mut sum);
+                expected.add(part);
+            }
+            assert_eq!(sum.finish(), expected.finish(), "{from} to {to}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Hosts with the kernel's default settings, behind ports of every kind and with every choice of offloads, that talk to each other: checksums are
 //! right, segments have the right lengths, and nothing is dropped.
 
+mod merged;
 mod peers;
 
 use e2e::{Home, Millrace, SOON, wait_for};
@@ -184,6 +185,13 @@ fn tunnel_end(name: &str) -> RawPort {
     }
 }
 
+/// Returns both ends of a tunnel, over a cable.
+fn tunnel(here: &Namespace) -> Result<[RawPort; 2]> {
+    // The tunnel's headers come on top.
+    here.run("ip", &["link", "add", "up0", "mtu", "1600", "type", "veth", "peer", "name", "up1", "mtu", "1600"])?;
+    Ok(["up0", "up1"].map(tunnel_end))
+}
+
 /// Returns the bridges of the ports: one, or two that are joined, whose frames are tagged.
 fn bridges(here: &Namespace, joint: Joint) -> Result<RawFile> {
     let names = KINDS.map(|kind| kind.name);
@@ -196,14 +204,7 @@ fn bridges(here: &Namespace, joint: Joint) -> Result<RawFile> {
             here.run("ip", &["link", "add", "up0", "type", "veth", "peer", "name", "up1"])?;
             ["up0", "up1"].map(|name| af_packet(name, name))
         }
-        Joint::Tunnel => {
-            // The tunnel's headers come on top.
-            here.run(
-                "ip",
-                &["link", "add", "up0", "mtu", "1600", "type", "veth", "peer", "name", "up1", "mtu", "1600"],
-            )?;
-            ["up0", "up1"].map(tunnel_end)
-        }
+        Joint::Tunnel => tunnel(here)?,
         Joint::Rings { packed } => {
             let driver = VirtioUser { socket: "up1.sock".into(), packed: packed.into(), ..VirtioUser::default() };
             [port("up0", driver), vhost_user("up1")]
@@ -216,25 +217,30 @@ fn bridges(here: &Namespace, joint: Joint) -> Result<RawFile> {
     Ok(file((ports, dpdk_devices(&DEVICES), trunks.map(trunk_of_all), bridges, sleeper())))
 }
 
+/// Returns a host for a port of this kind, whose interface is there unless the switch makes it.
+fn host_behind<'n>(here: &'n Namespace, kind: &Kind, number: u8) -> Result<Host<'n>> {
+    let namespace = if kind.end == End::OfDriver { None } else { Some(Namespace::create()?) };
+    let host = Host { namespace, here, number };
+    if matches!(kind.end, End::Cable | End::PlainCable) {
+        let there = host.namespace().name();
+        here.run("ip", &["link", "add", kind.name, "type", "veth", "peer", "name", "eth0", "netns", there])?;
+        // DPDK leaves that to others.
+        here.run("ip", &["link", "set", kind.name, "up"])?;
+    }
+    // The kernel can't be told what ports without offloads take; sockets of AF_XDP and DPDK are not told what frames leave.
+    if kind.end == End::PlainCable {
+        host.namespace().run("ethtool", &["-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
+    }
+    Ok(host)
+}
+
 /// Starts a switch with a port of each kind, and a host behind each.
 fn hosts<'n>(home: &Home, here: &'n Namespace, joint: Joint) -> Result<(Millrace, Vec<Host<'n>>)> {
     // Its stack answers for none of the addresses of its host at the near ends of cables.
     here.run("sh", &["-c", "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore"])?;
     let mut hosts = Vec::new();
     for (kind, number) in KINDS.iter().zip(1..) {
-        let namespace = if kind.end == End::OfDriver { None } else { Some(Namespace::create()?) };
-        let host = Host { namespace, here, number };
-        if matches!(kind.end, End::Cable | End::PlainCable) {
-            let there = host.namespace().name();
-            here.run("ip", &["link", "add", kind.name, "type", "veth", "peer", "name", "eth0", "netns", there])?;
-            // DPDK leaves that to others.
-            here.run("ip", &["link", "set", kind.name, "up"])?;
-        }
-        // The kernel can't be told what ports without offloads take; sockets of AF_XDP and DPDK are not told what frames leave.
-        if kind.end == End::PlainCable {
-            host.namespace().run("ethtool", &["-K", "eth0", "tx", "off", "tso", "off", "gso", "off"])?;
-        }
-        hosts.push(host);
+        hosts.push(host_behind(here, kind, number)?);
     }
     let millrace = home.start_inside(here, bridges(here, joint)?);
     for (kind, host) in KINDS.iter().zip(&hosts) {

@@ -298,6 +298,11 @@ impl TxQueue for DpdkTransmit {
         left::takes(frames, frame, self.messages)
     }
 
+    /// None: a card would cut again what the switch has merged.
+    fn longest_merged(&self) -> u32 {
+        0
+    }
+
     #[inline]
     fn zero_copy(&self) -> Option<&dyn ZeroCopyTx> {
         Some(self)

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use virtqueue::Fatal;
 use virtqueue::device::{Delivered, Enqueue};
 
+/// Length of a usual segment.
+const SEGMENT: u32 = 1514;
+
 /// A guest's receive queue.
 pub struct VhostTransmit {
     guest: GuestBuffers,
@@ -75,6 +78,12 @@ impl TxQueue for VhostTransmit {
     #[inline]
     fn takes(&self) -> Offloads {
         self.guest.ring().takes()
+    }
+
+    /// A quarter of the ring, if each buffer takes a usual frame: a message for which there are never enough buffers would be lost again and
+    /// again.
+    fn longest_merged(&self) -> u32 {
+        u32::from(self.guest.ring().size() / 4) * SEGMENT
     }
 
     #[inline]

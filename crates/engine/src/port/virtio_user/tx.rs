@@ -265,6 +265,11 @@ impl TxQueue for VirtioTransmit {
         self.takes
     }
 
+    fn longest_merged(&self) -> u32 {
+        // Longer messages take more of the ring than others can spare.
+        u32::from(self.longest.min(self.end.borrow().queue.size() / 4)) * FRAME_ROOM
+    }
+
     fn transmit_judged(&self, judged: Judged<'_>, _: &mut BurstStorage) -> Sent {
         let frames = judged.frames();
         match judged.taken() {

@@ -54,8 +54,15 @@ pub(in crate::stage) fn unfinished_tcp(payload: usize) -> Described {
     (tcp(payload), Offload::checksum(34, 16))
 }
 
-fn message(payload: usize, size: u16) -> Described {
+pub(in crate::stage) fn message(payload: usize, size: u16) -> Described {
     (tcp(payload), Offload::cut(Cut { message: Message::Tcp4, size, start: 34, header: 20, ecn: false }).unwrap())
+}
+
+/// Returns the segments of a message, as they are sent to a receiver that takes complete frames only.
+pub(in crate::stage) fn segments(payload: usize, size: u16) -> Vec<Vec<u8>> {
+    let mut receiver = Receiver::new(Offloads::NONE);
+    receiver.send(&[message(payload, size)], 1_000_000);
+    receiver.got.into_iter().map(|(frame, _)| frame).collect()
 }
 
 fn datagrams(payload: usize, size: u16) -> Described {

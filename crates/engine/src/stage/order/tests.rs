@@ -11,12 +11,14 @@ use crate::port::sink::Sink;
 use crate::queue_id::QueueId;
 use crate::spec::{Faults, MirrorDirection, MirrorPoint};
 use crate::stage::aggregate::{Member, PortTraffic, Relay};
+use crate::stage::complete::tests::segments;
 use crate::stage::egress::Outgoing;
 use crate::stage::mirror::{MirrorTo, Probe};
 use crate::stage::running::Running;
 use crate::stage::shared::Shared;
 use crate::stage::stopwatch::RECEIVE;
 use handover::EventNotifier;
+use packet::offload::Offloads;
 use packet::{Burst, BurstStorage, Frames, Segment};
 use paflow::AggregationRules;
 use paflow::outer::{Addresses, Checksum};
@@ -48,6 +50,7 @@ fn plain() -> Setup {
     let neighbours = Arc::new(Answers::new(1, crate::neighbour::RING, notifier()));
     Setup {
         queues: 1,
+        counters: vec![Arc::default()],
         drops: drops(),
         reported: Arc::default(),
         staged: false,
@@ -209,6 +212,34 @@ fn frames_that_are_recorded_or_changed_do_not_lie_in_a_guests_buffers() {
     assert_eq!(needs(&Setup { tunnel: Some(Arc::new(end(1, 2))), ..plain() }), (false, false));
     let (probe, ..) = probe(None);
     assert_eq!(needs(&Setup { mirrors: vec![mirror(Wire, &probe)], ..plain() }), (false, false));
+}
+
+/// Takes messages, and remembers lengths.
+struct Host(Arc<Mutex<Vec<u32>>>);
+
+impl TxQueue for Host {
+    fn transmit(&self, frames: Frames<'_>) -> Sent {
+        self.0.lock().unwrap().extend(frames.as_slice().iter().map(|frame| frame.len()));
+        Sent { frames: frames.len() as u32, ..Sent::default() }
+    }
+
+    fn takes(&self) -> Offloads {
+        Offloads::ALL
+    }
+}
+
+#[test]
+fn segments_are_merged_behind_all_stages() {
+    let ((wire, outside, _), (forward, inside, _)) = (probe(Some(32)), probe(Some(32)));
+    let setup = Setup { mirrors: vec![mirror(Wire, &wire), mirror(Forward, &forward)], ..plain() };
+    let got = Arc::<Mutex<Vec<u32>>>::default();
+    let egress = Egress::with_stages(Box::new(Host(got.clone())), &setup, QUEUE);
+    let frames = segments(3000, 1000);
+    let outcome = send(&frames, |frames| egress.transmit(Outgoing::Frames(frames), false, &Stopwatch::default()));
+    assert_eq!((outcome.frames, outcome.passed_on, outcome.completed), (3, 0, 0));
+    assert_eq!((take(&outside), take(&inside)), (frames.clone(), frames));
+    assert_eq!(std::mem::take(&mut *got.lock().unwrap()), [3054]);
+    assert_eq!((setup.counters[0].merged.get(), setup.counters[0].messages.get()), (3, 1));
 }
 
 #[test]
