@@ -65,4 +65,9 @@ impl TxQueue for PacketTransmit {
     fn takes(&self) -> Offloads {
         self.ring.offloads()
     }
+
+    /// None: a program at the other end of a virtual cable, as one of DPDK's, may read frames of the MTU only.
+    fn longest_merged(&self) -> u32 {
+        0
+    }
 }
