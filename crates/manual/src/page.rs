@@ -48,9 +48,14 @@ fn write_page(command: &Command, name: &str, others: &str, out: &mut dyn Write) 
     let examples: Vec<&str> = after.lines().skip_while(|line| !is_head(line)).skip(1).collect();
     for (heading, lines) in [("NOTES", notes), ("EXAMPLES", examples)] {
         if lines.iter().any(|line| !line.is_empty()) {
-            // As it is, line by line: examples stand in columns.
             let mut section = Roff::new();
-            section.control("SH", [heading]).control("nf", []);
+            section.control("SH", [heading]);
+            if heading == "NOTES" && lines.len() == 1 {
+                section.text([roman(lines[0])]).to_writer(out)?;
+                continue;
+            }
+            // As they are, line by line: examples stand in columns.
+            section.control("nf", []);
             lines.iter().for_each(|line| _ = section.text([roman(*line)]));
             section.control("fi", []).to_writer(out)?;
         }

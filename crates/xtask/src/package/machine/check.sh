@@ -2,7 +2,7 @@
 # Installs, uses, reloads, upgrades and purges the packages, as an operator would. The line @passed comes last.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/root
-trap 'echo "@failed at line $LINENO: $BASH_COMMAND"; systemctl status --no-pager --full millrace || true; journalctl --no-pager -n 40 -u millrace || true' ERR
+trap 'echo "@failed at line $LINENO: $BASH_COMMAND"; sleep 2; systemctl status --no-pager --full millrace || true; journalctl --no-pager -n 40 -u millrace || true' ERR
 
 say() { echo "@ $(cut -d. -f1 /proc/uptime) s: $*"; }
 value() { systemctl show --value --property "$1" millrace; }
@@ -95,10 +95,11 @@ for program in nf-forward nf-macswap nf-proxy nf-responder nf-router millrace-te
 millrace-testbed list >/test/list
 grep -q '^ *millrace  *yes ' /test/list
 nf-responder --ip 10.0.0.5 /run/millrace/vm1.sock &
-until_true ping -c 1 -W 10 10.0.0.5
+function=$!
+until_true sh -c "ping -c 1 -W 10 10.0.0.5 || ! kill -0 $function"
 ping -c 3 -i 0.2 -W 60 10.0.0.5
-kill %1
-wait %1
+kill "$function"
+wait "$function"
 
 say "a reload that is refused leaves all as it is"
 cp /etc/millrace/millrace.toml /test/good.toml
