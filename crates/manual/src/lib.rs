@@ -1,17 +1,10 @@
 //! Manual pages and completions for shells, made of the definition of a command line.
 
+mod completions;
 mod page;
 mod program;
 
 pub use clap_complete::Shell;
+pub use completions::completions;
 pub use page::{shown, write};
 pub use program::{command, parse};
-
-use clap::Command;
-
-/// Returns the script that completes commands, options and their values in this shell.
-pub fn completions(mut command: Command, shell: Shell) -> String {
-    let (mut script, name) = (Vec::new(), command.get_name().to_owned());
-    clap_complete::generate(shell, &mut command, name, &mut script);
-    String::from_utf8(script).expect("it is made of texts")
-}

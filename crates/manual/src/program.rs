@@ -1,7 +1,9 @@
 //! Programs that are called by another name than that of their package, and those that have no commands.
 
-use crate::{Shell, completions, write};
+use crate::completions::completions;
+use crate::page::write;
 use clap::{Arg, Command, Parser, value_parser};
+use clap_complete::Shell;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::exit;
