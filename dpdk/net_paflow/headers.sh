@@ -1,11 +1,11 @@
 #!/bin/sh
-# headers.sh DIRECTORY: fetches the headers for drivers, which Debian's libdpdk-dev leaves out, from the Debian source package that
-# the installed library was built from. They are not part of this repository.
+# headers.sh DIRECTORY [VERSION]: fetches the headers for drivers, which Debian's libdpdk-dev leaves out, from the Debian source package
+# of this version; by default that of which the installed library was built. They are not part of this repository.
 set -eu
 directory=$1
 headers="lib/ethdev/ethdev_driver.h lib/ethdev/ethdev_vdev.h lib/eal/include/dev_driver.h drivers/bus/vdev/bus_vdev_driver.h"
 
-version=$(dpkg-query --show --showformat='${source:Version}' libdpdk-dev) || {
+version=${2:-$(dpkg-query --show --showformat='${source:Version}' libdpdk-dev)} || {
     echo "there is no library of DPDK to build with: install the Debian package libdpdk-dev" >&2
     exit 1
 }

@@ -10,7 +10,7 @@ pub use parts::{
 
 use crate::demo::FunctionOptions;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use clap_complete::Shell;
+use manual::Shell;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::crew::{Crew, CrewError, CrewOptions, ParentRole, Sharing, Verdict, Vi
 use crate::port::{Exchange, OpenError, Options, PortOptions, Ports};
 use crate::run::{Idle, RunError, Work, run, run_work};
 use clap::builder::BoolishValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args, Parser, ValueEnum};
 use paflow::AggregationRules;
 use settings::aggregation::{self, LoadError};
 use std::path::PathBuf;
@@ -322,6 +322,13 @@ impl Common {
         }
         outcome
     }
+}
+
+/// Parses the command line of a program, or ends it with a message, or with its completions or its manual page.
+pub fn parse<A: Parser>() -> A {
+    manual::parse(
+        "millrace(1); on network functions, aggregation.md, exchange.md, proxy.md and sharing.md in /usr/share/doc/millrace",
+    )
 }
 
 /// Writes a line to the standard error output. If that fails, the program continues without it.

@@ -30,8 +30,9 @@ mod switches;
 mod tcp;
 mod transfer;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 use loadgen::{app, load, wire};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Loads, peers and comparisons for Millrace and other virtual switches.
@@ -139,7 +140,20 @@ enum Command {
     LatencyCores(latency::LatencyCores),
     /// Write a page and a summary of the results of `testbed run`
     Report(report::WriteReport),
+    /// Print a script that completes commands and options in a shell
+    Completions {
+        /// The shell
+        shell: manual::Shell,
+    },
+    /// Write the manual pages of all commands
+    Manual {
+        /// Directory that the pages are written into
+        directory: PathBuf,
+    },
 }
+
+/// What all manual pages refer to.
+const OTHERS: &str = "millrace(1); the pages in /usr/share/doc/millrace: testbed.md, install.md, switches.md, dpdk.md";
 
 #[derive(Args)]
 struct LoadArguments {
@@ -169,7 +183,9 @@ struct EchoArguments {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let command = manual::command::<Arguments>();
+    let arguments = Arguments::from_arg_matches(&command.clone().get_matches()).unwrap_or_else(|error| error.exit());
+    let outcome = match arguments.command {
         Command::Load(arguments) => load::run(&arguments.load).map_err(Into::into).map(|r| print(&r, arguments.json)),
         Command::Wire(arguments) => wire::run(&arguments.wire).map_err(Into::into).map(|r| print(&r, arguments.json)),
         Command::Echo(echo) => wire::echo(&echo.function).map_err(Into::into).map(|r| print(&r, echo.json)),
@@ -203,6 +219,13 @@ fn main() -> ExitCode {
         }
         Command::LatencyCores(arguments) => run_latency(&arguments),
         Command::Report(options) => write_report(&options).map_err(Into::into),
+        Command::Completions { shell } => {
+            print!("{}", manual::completions(command, shell));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Manual { directory } => {
+            manual::write(command, OTHERS, &directory).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
     };
     match outcome {
         Ok(code) => code,

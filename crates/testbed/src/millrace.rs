@@ -46,7 +46,7 @@ impl Idle {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum MillraceError {
-    #[error("there is no program at {}; build it by `cargo build --release -p {package}`{hint}", path.display())]
+    #[error("there is no program at {}; install the package of Millrace with it, or build it by `cargo build --release -p {package}`{hint}", path.display())]
     Missing { path: PathBuf, package: &'static str, hint: &'static str },
     #[error(transparent)]
     Lab(#[from] lab::Error),

@@ -123,6 +123,17 @@ impl Run<'_> {
         self
     }
 
+    /// Lets it find programs in a directory before all others.
+    pub fn first_in_path(mut self, directory: &Path) -> Self {
+        let after =
+            self.command.get_envs().find_map(|(name, value)| value.filter(|_| name == "PATH")).unwrap_or_default();
+        let mut path = OsString::from(directory);
+        path.push(":");
+        path.push(after);
+        self.command.env("PATH", path);
+        self
+    }
+
     /// Names it in the list of times, instead of the whole command.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

@@ -1,6 +1,8 @@
 //! Debian's packages of a release that this machine does not use, from the mirror that it uses. Apt downloads them and verifies their
 //! signatures, in directories of its own here, and they are unpacked, never installed.
 
+mod database;
+
 use crate::command::{Context, Run};
 use crate::failure::Failure;
 use std::fs;
@@ -90,13 +92,15 @@ impl<'c> Debian<'c> {
             // Without the packages that installing it would take.
             let download = self.apt("apt-get").inside(&kernels).args(&["-qq", "download", kernel]);
             download.named(format!("download of {kernel}")).run()?;
-            let begins = format!("{kernel}_");
-            let is_it =
-                |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins));
-            let found = packages_in(&kernels)?.into_iter().find(is_it);
-            self.unpack(&found.ok_or_else(|| format!("{kernel} was not downloaded"))?, &tree)?;
+            self.unpack(&archive(&kernels, kernel)?, &tree)?;
         }
         Ok(tree)
+    }
+
+    /// Returns the version of the source of a package whose files [`Debian::files`] has returned.
+    pub fn source_version(&self, package: &str) -> Result<String, Failure> {
+        let archive = archive(&self.place.join("archives"), package)?.display().to_string();
+        self.context.command("dpkg-deb").args(&["--show", "--showformat=${source:Version}", &archive]).output()
     }
 
     fn unpack(&self, package: &Path, tree: &Path) -> Result<(), Failure> {
@@ -112,6 +116,21 @@ fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut packages: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect();
     packages.sort();
     Ok(packages)
+}
+
+/// Returns the archive of a package in a directory.
+fn archive(directory: &Path, package: &str) -> Result<PathBuf, Failure> {
+    let begins = format!("{package}_");
+    let is_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins));
+    let found = packages_in(directory)?.into_iter().find(is_it);
+    found.ok_or_else(|| format!("{package} was not downloaded").into())
+}
+
+/// Returns the release of Debian that this machine has.
+pub fn release() -> Result<String, Failure> {
+    let release = fs::read_to_string("/etc/os-release").map_err(|e| format!("/etc/os-release: {e}"))?;
+    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    suite.map(str::to_owned).ok_or_else(|| "this is not a release of Debian".into())
 }
 
 /// Returns the Debian mirror that this machine uses.

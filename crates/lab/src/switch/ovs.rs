@@ -48,8 +48,13 @@ impl SwitchKind for OpenVswitch {
     }
 
     fn available(&self) -> std::result::Result<String, Unavailable> {
-        let pages = if self.megabytes() > 0 { Pages::for_dpdk(self.megabytes()) } else { Pages::Normal };
-        self.0.available(pages).map_err(|error| Unavailable(error.to_string()))
+        let with = |pages| self.0.available(pages).map_err(|error| Unavailable(error.to_string()));
+        // A machine without it keeps its memory: huge pages stay when they were asked for.
+        let version = with(Pages::Huge)?;
+        match self.megabytes() {
+            0 => Ok(version),
+            megabytes => with(Pages::for_dpdk(megabytes)),
+        }
     }
 
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>> {

@@ -1,7 +1,7 @@
 //! Forwards frames as they are, between pairs of ports or back to where they came from.
 
 use clap::Parser;
-use nf::cli::{Common, Native, Workers};
+use nf::cli::{self, Common, Native, Workers};
 use nf::crew::{Verdict, View};
 use nf::{Cycles, Packet, Ports};
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Arguments { common, native, cycles, workers } = Arguments::parse();
+    let Arguments { common, native, cycles, workers } = cli::parse::<Arguments>();
     let load = (cycles > 0).then(|| (Cycles::new(), cycles));
     let spend = |packets: usize| {
         if let Some((clock, cycles)) = &load {

@@ -1,7 +1,7 @@
 //! Sends every frame back, with source and destination address exchanged.
 
 use clap::Parser;
-use nf::cli::{Common, Native, Workers};
+use nf::cli::{self, Common, Native, Workers};
 use nf::crew::{Verdict, View};
 use nf::wire::ethernet;
 use nf::{Packet, Ports};
@@ -20,7 +20,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Arguments { common, native, workers } = Arguments::parse();
+    let Arguments { common, native, workers } = cli::parse::<Arguments>();
     if let Some(crew) = workers.crew() {
         return common.run_crew(crew, native, || {
             |frame: &mut View| {

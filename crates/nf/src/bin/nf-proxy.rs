@@ -1,7 +1,7 @@
 //! A TCP proxy: local services get a network path over Millrace, past the kernel's network stack.
 
 use clap::{CommandFactory, Parser};
-use nf::cli::{Common, tell};
+use nf::cli::{self, Common, tell};
 use nf::proxy::{Limits, Options, Prefix, Proxy, Reach, Serve, frame_len};
 use nf::wire::MacAddr;
 use std::net::Ipv4Addr;
@@ -46,7 +46,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = Arguments::parse();
+    let mut arguments = cli::parse::<Arguments>();
     let refuse = |what: &str| Arguments::command().error(clap::error::ErrorKind::ValueValidation, what).exit();
     if arguments.common.sockets.len() != 1 {
         refuse("a proxy has one port: give one socket, and start a proxy for each further one");

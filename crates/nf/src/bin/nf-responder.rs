@@ -1,7 +1,7 @@
 //! A host that answers ARP and ping.
 
 use clap::Parser;
-use nf::cli::Common;
+use nf::cli::{self, Common};
 use nf::function::Responder;
 use nf::wire::MacAddr;
 use nf::{Packet, Ports, Splitter};
@@ -23,7 +23,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = cli::parse::<Arguments>();
     let responder = Responder::new(arguments.mac, arguments.addresses);
     let mut burst: Vec<Packet> = Vec::new();
     arguments.common.run(Splitter::Nf, |ports: &mut Ports| {

@@ -1,7 +1,7 @@
 //! An IPv4 router with static routes.
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
-use nf::cli::{Common, Workers};
+use nf::cli::{self, Common, Workers};
 use nf::crew::{Verdict, View};
 use nf::function::{Interface, Network, Route, Router, SharedRouter, Surroundings};
 use nf::wire::MacAddr;
@@ -65,7 +65,7 @@ fn wrong(message: String) -> ! {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = cli::parse::<Arguments>();
 
     let count = arguments.common.sockets.len();
     if arguments.addresses.len() != count {

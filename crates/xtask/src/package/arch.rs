@@ -51,6 +51,16 @@ impl Arch {
         }
     }
 
+    /// Returns Debian's name of its directories of libraries.
+    pub fn multiarch(self) -> String {
+        format!("{}-linux-gnu", self.rust())
+    }
+
+    /// Returns the variable that names Cargo's linker for the GNU C library.
+    pub fn linker(self) -> String {
+        linker(self.glibc())
+    }
+
     /// Returns a binary tool for it, such as `strip`.
     pub fn tool(self, name: &str) -> String {
         match Arch::of_this_machine() {
@@ -58,4 +68,9 @@ impl Arch {
             _ => format!("{}-linux-gnu-{name}", self.rust()),
         }
     }
+}
+
+/// Returns the variable that names Cargo's linker for one of Rust's targets.
+pub fn linker(target: &str) -> String {
+    format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"))
 }

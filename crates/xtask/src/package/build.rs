@@ -1,38 +1,41 @@
 //! The programs of packages: built without this machine's paths, for another processor if need be.
 
-use super::arch::Arch;
+use super::arch::{Arch, linker};
+use super::content::{Content, PLUGINS};
+use super::libraries::Libraries;
 use super::maker::{Maker, word};
 use crate::failure::Failure;
 use std::fs;
 use std::path::PathBuf;
 
-/// Builds `millrace` for one of Rust's targets, and returns its path.
-pub fn program(maker: &Maker<'_>, target: &str) -> Result<PathBuf, Failure> {
+/// Builds the programs of a package for one of Rust's targets, and returns their directory.
+pub fn programs(maker: &Maker<'_>, content: &Content, target: &str) -> Result<PathBuf, Failure> {
     let place = maker.place("build");
-    let build = maker.context.cargo(&["build", "--release", "--locked", "--package=millrace", "--target", target]);
+    let build = maker.context.cargo(&["build", "--release", "--locked", "--bins", "--target", target]);
+    let build = content.crates.iter().fold(build, |build, name| build.args(&["--package", name]));
     let build = build.env("CARGO_TARGET_DIR", &place).env("RUSTFLAGS", flags(maker));
     let build = match target.split('-').next() {
         Some(processor) if processor != std::env::consts::ARCH => {
-            let variable = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-            build.env(&variable, format!("{processor}-linux-gnu-gcc"))
+            build.env(&linker(target), format!("{processor}-linux-gnu-gcc"))
         }
         _ => build,
     };
-    build.named(format!("build for {target}")).run()?;
-    Ok(place.join(target).join("release/millrace"))
+    build.named(format!("build of {} for {target}", content.package)).run()?;
+    Ok(place.join(target).join("release"))
 }
 
-/// Builds the plugins for the DPDK of this machine, into the tree of their package.
-pub fn plugins(maker: &Maker<'_>) -> Result<(), Failure> {
-    let (place, to) = (maker.place("build"), maker.dpdk());
+/// Builds the plugins for DPDK, into the tree of their package.
+pub fn plugins(maker: &Maker<'_>, arch: Arch, libraries: &Libraries) -> Result<(), Failure> {
+    let (place, to) = (maker.place("build"), maker.tree(PLUGINS));
+    let programs = place.join(libraries.built());
     fs::create_dir_all(&to).map_err(|e| format!("cannot create {}: {e}", to.display()))?;
     for (directory, plugin) in [("dpdk/port", "libmillrace_dpdk.so"), ("dpdk/net_paflow", "librte_net_paflow.so")] {
         let make = maker.context.command("make").args(&["-C", directory, "PROFILE=release"]);
-        let make = make.env("CARGO_TARGET_DIR", &place).env("RUSTFLAGS", flags(maker));
-        make.named(format!("build of {plugin}")).run()?;
-        let (built, installed) = (word(&place.join("release").join(plugin)), word(&to.join(plugin)));
+        let make = libraries.build(make.env("CARGO_TARGET_DIR", &place).env("RUSTFLAGS", flags(maker)));
+        make.named(format!("build of {plugin} for {}", arch.debian())).run()?;
+        let (built, installed) = (word(&programs.join(plugin)), word(&to.join(plugin)));
         let strip = ["--strip-unneeded", "--remove-section=.comment", "-o", &installed, &built];
-        maker.context.command(&Arch::of_this_machine()?.tool("strip")).args(&strip).output()?;
+        maker.context.command(&arch.tool("strip")).args(&strip).output()?;
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 
 use super::arch::Arch;
 use super::deb;
+use super::libraries::Libraries;
 use super::maker::{Maker, word};
 use crate::command::Context;
-use crate::debian::{Debian, make, mirror};
+use crate::debian::{Debian, make, mirror, release};
 use crate::failure::Failure;
 use crate::tools::{Need, prepare};
 use std::fs;
@@ -31,16 +32,20 @@ pub fn test(maker: &Maker<'_>) -> Result<(), Failure> {
     prepare(context, &[Need::Debian])?;
     let place = maker.place("machine");
     make(&place)?;
-    let release = fs::read_to_string("/etc/os-release").map_err(|e| format!("/etc/os-release: {e}"))?;
-    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    let suite = suite.ok_or("this is not a release of Debian")?;
+    let suite = release()?;
     let arch = Arch::of_this_machine()?;
     let newer = Maker { context, time: maker.time.clone(), revision: format!("{}.1", maker.revision) };
-    let packages = [deb::millrace(maker, arch)?, deb::millrace(&newer, arch)?, deb::plugins(maker, arch)?];
-    let debian = Debian::of_this_processor(context, suite, &place)?;
+    let libraries = Libraries::of(maker, arch)?;
+    let packages = [
+        deb::millrace(maker, &libraries)?,
+        deb::millrace(&newer, &libraries)?,
+        deb::plugins(maker, &libraries)?,
+        deb::tools(maker, &libraries)?,
+    ];
+    let debian = Debian::of_this_processor(context, &suite, &place)?;
     let kernel = debian.kernel(&format!("linux-image-cloud-{}", arch.debian()))?;
     let (root, list) = (place.join("root.tar"), place.join("root.list"));
-    let wanted = format!("{suite} {PACKAGES},{}", libraries(context, &packages[2])?);
+    let wanted = format!("{suite} {PACKAGES},{}", dpdk_packages(context, &packages[2])?);
     if fs::read_to_string(&list).ok().is_none_or(|made| made != wanted) {
         let (suite, include) = wanted.split_once(' ').expect("there is one");
         let bootstrap =
@@ -53,7 +58,7 @@ pub fn test(maker: &Maker<'_>) -> Result<(), Failure> {
 }
 
 /// Returns the libraries of DPDK that a package depends on, and the drivers for them.
-fn libraries(context: &Context, package: &Path) -> Result<String, Failure> {
+fn dpdk_packages(context: &Context, package: &Path) -> Result<String, Failure> {
     let depends = context.command("dpkg-deb").args(&["--field", &word(package), "Depends"]).output()?;
     let names = depends.split(',').filter_map(|one| one.split_whitespace().next());
     let mut names: Vec<String> = names.filter(|name| name.starts_with("librte-")).map(str::to_owned).collect();
@@ -68,7 +73,7 @@ fn pack(
     place: &Path,
     root: &Path,
     kernel: &Path,
-    packages: &[PathBuf; 3],
+    packages: &[PathBuf; 4],
 ) -> Result<PathBuf, Failure> {
     let tree = place.join("initrd");
     if tree.exists() {
@@ -81,7 +86,7 @@ fn pack(
     };
     copy(root, tree.join("root.tar"))?;
     copy(Path::new("/bin/busybox"), tree.join("busybox"))?;
-    for (package, name) in packages.iter().zip(["first.deb", "second.deb", "dpdk.deb"]) {
+    for (package, name) in packages.iter().zip(["first.deb", "second.deb", "dpdk.deb", "tools.deb"]) {
         copy(package, test.join(name))?;
     }
     for module in MODULES {

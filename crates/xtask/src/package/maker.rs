@@ -19,13 +19,8 @@ impl Maker<'_> {
     }
 
     /// Returns where the made files of a package are.
-    pub fn tree(&self) -> PathBuf {
-        self.place("tree")
-    }
-
-    /// Returns where those of the package with the plugins for DPDK are.
-    pub fn dpdk(&self) -> PathBuf {
-        self.place("dpdk")
+    pub fn tree(&self, package: &str) -> PathBuf {
+        self.place("trees").join(package)
     }
 
     pub fn version(&self) -> &'static str {

@@ -3,7 +3,10 @@
 
 mod arch;
 mod build;
+mod content;
 mod deb;
+mod libraries;
+mod loading;
 mod machine;
 mod maker;
 mod notices;
@@ -29,16 +32,16 @@ pub struct PackageArguments {
     /// Revision of the packaging, which follows the version
     #[arg(long, default_value_t = 1)]
     revision: u32,
-    /// Then install the Debian package in a virtual machine, and use, reload, upgrade and purge it there
+    /// Then install the Debian packages in a virtual machine, and use, reload, upgrade and purge them there
     #[arg(long)]
     test: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Debian packages: millrace, and millrace-dpdk for this machine's processor
+    /// Debian packages: millrace, millrace-tools and millrace-dpdk
     Deb,
-    /// A package for distributions with RPM
+    /// Packages for distributions with RPM: millrace and millrace-tools
     Rpm,
     /// An image for containers, in OCI layout
     Oci,
@@ -69,7 +72,7 @@ pub fn run(context: &Context, arguments: &PackageArguments) -> Result<(), Failur
             println!("==> {} of {all}: {format:?} for {}", made.len() + 1, arch.debian());
             made.push(match format {
                 Format::Deb => deb::make(&maker, arch)?,
-                Format::Rpm => vec![rpm::make(&maker, arch)?],
+                Format::Rpm => rpm::make(&maker, arch)?,
                 Format::Oci => vec![oci::make(&maker, arch)?],
             });
         }

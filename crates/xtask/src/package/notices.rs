@@ -1,5 +1,6 @@
 //! Licences of the crates that the program is made of: their texts go with it.
 
+use super::content::Content;
 use crate::command::Context;
 use crate::failure::Failure;
 use serde_json::Value;
@@ -10,10 +11,11 @@ use std::path::Path;
 /// How files with a licence or a notice begin, in capitals.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// Returns the names, versions, licences and texts of licences of all crates of others in `millrace`, built for `target`.
-pub fn of_crates(context: &Context, target: &str) -> Result<String, Failure> {
-    let tree = ["tree", "--locked", "--package=millrace", "--edges=normal", "--prefix=none", "--format={p}"];
-    let tree = context.cargo(&tree).args(&["--target", target]).output()?;
+/// Returns the names, versions, licences and texts of licences of all crates of others in a package, built for `target`.
+pub fn of_crates(context: &Context, content: &Content, target: &str) -> Result<String, Failure> {
+    let tree = ["tree", "--locked", "--edges=normal", "--prefix=none", "--format={p}", "--target", target];
+    let tree = content.crates.iter().fold(context.cargo(&tree), |tree, name| tree.args(&["--package", name]));
+    let tree = tree.output()?;
     let metadata = ["metadata", "--locked", "--format-version=1", "--filter-platform", target];
     let metadata: Value = serde_json::from_str(&context.cargo(&metadata).output()?).map_err(|e| e.to_string())?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
@@ -21,7 +23,8 @@ pub fn of_crates(context: &Context, target: &str) -> Result<String, Failure> {
     let packages: BTreeMap<String, &Value> =
         packages.map(|one| (format!("{} v{}", text(one, "name"), text(one, "version")), one)).collect();
     let mut all = BTreeMap::new();
-    for line in tree.lines() {
+    // One tree a crate, with an empty line between.
+    for line in tree.lines().filter(|line| !line.is_empty()) {
         let name: Vec<&str> = line.split(' ').take(2).collect();
         let Some((name, package)) = packages.get_key_value(&name.join(" ")) else {
             return Err(format!("`cargo metadata` does not know {line}").into());
@@ -35,7 +38,11 @@ pub fn of_crates(context: &Context, target: &str) -> Result<String, Failure> {
         }
     }
     let line = format!("\n{}\n", "=".repeat(80));
-    Ok(format!("Crates that are part of millrace.\n{line}{}", all.into_values().collect::<Vec<_>>().join(&line)))
+    Ok(format!(
+        "Crates that are part of {}.\n{line}{}",
+        content.package,
+        all.into_values().collect::<Vec<_>>().join(&line)
+    ))
 }
 
 /// Returns the texts of licences in a directory.

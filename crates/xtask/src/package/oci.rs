@@ -2,6 +2,7 @@
 //! (OCI Image Format 1.0: image-layout.md, manifest.md, config.md, layer.md.)
 
 use super::arch::Arch;
+use super::content::MILLRACE;
 use super::maker::{Maker, word};
 use super::{build, tree};
 use crate::debian;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Files of the layer: where they come from, below the tree or the repository, and where they go.
 const TREE: [(&str, &str); 2] = [
-    ("millrace", "usr/bin/millrace"),
+    ("bin/millrace", "usr/bin/millrace"),
     ("notices/licences-of-crates.gz", "usr/share/doc/millrace/licences-of-crates.gz"),
 ];
 const REPOSITORY: [(&str, &str); 3] = [
@@ -26,15 +27,16 @@ const EQUAL: [&str; 5] = ["--sort=name", "--owner=0", "--group=0", "--numeric-ow
 
 /// Makes the image for a processor, and returns its archive.
 pub fn make(maker: &Maker<'_>, arch: Arch) -> Result<PathBuf, Failure> {
-    let program = build::program(maker, arch.musl())?;
-    tree::make(maker, arch, &program)?;
+    let built = build::programs(maker, &MILLRACE, arch.musl())?;
+    let tree = maker.tree("image");
+    tree::make(maker, &MILLRACE, arch, &built, &tree)?;
     let place = maker.place("oci");
     if place.exists() {
         fs::remove_dir_all(&place).map_err(|e| format!("cannot empty {}: {e}", place.display()))?;
     }
     let (layer, layout) = (place.join("layer"), place.join("layout"));
     debian::make(&layout.join("blobs/sha256"))?;
-    let files = TREE.map(|(from, to)| (maker.tree().join(from), to)).into_iter();
+    let files = TREE.map(|(from, to)| (tree.join(from), to)).into_iter();
     for (from, to) in files.chain(REPOSITORY.map(|(from, to)| (maker.context.root.join(from), to))) {
         let to = layer.join(to);
         to.parent().map_or(Ok(()), debian::make)?;

@@ -38,7 +38,7 @@ pub enum RigError {
     Ovs(#[from] ovs::Unavailable),
     #[error(transparent)]
     Rules(#[from] settings::aggregation::LoadError),
-    #[error("there is no driver {}: run make in dpdk/net_paflow, or name another directory by --programs", path.display())]
+    #[error("there is no driver {}: install the package millrace-dpdk, or run make in dpdk/net_paflow, or name another directory by --programs", path.display())]
     Plugin { path: PathBuf },
     #[error("{action}: {source}")]
     System { action: &'static str, source: std::io::Error },
@@ -68,6 +68,14 @@ impl Programs {
         self.programs.clone().or_else(own).unwrap_or_default()
     }
 
+    /// Returns the path of the driver: beside the programs, or in `../lib/millrace`, where packages have it.
+    fn plugin(&self) -> PathBuf {
+        let directory = self.directory();
+        let beside = directory.join(PLUGIN);
+        let installed = directory.parent().map(|prefix| prefix.join("lib/millrace").join(PLUGIN));
+        installed.filter(|installed| installed.exists() && !beside.exists()).unwrap_or(beside)
+    }
+
     fn find(&self, name: &str, package: &'static str) -> Result<PathBuf, MillraceError> {
         const HINT: &str = ", or name another directory by --programs";
         let Some(directory) = &self.programs else { return beside(name, package, HINT) };
@@ -94,7 +102,7 @@ impl Rig {
         let failed = |action| move |source| RigError::System { action, source };
         Ok(Rig {
             millrace: programs.find("millrace", "millrace")?,
-            plugin: programs.directory().join(PLUGIN),
+            plugin: programs.plugin(),
             function: programs.find("nf-forward", "millrace-nf")?,
             pages: if megabytes > 0 { Pages::for_dpdk(megabytes) } else { Pages::Normal },
             interrupt: Interrupt::install()?,

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Installs, uses, reloads, upgrades and purges the package, as an operator would. The line @passed comes last.
+# Installs, uses, reloads, upgrades and purges the packages, as an operator would. The line @passed comes last.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/root
-trap 'echo "@failed at line $LINENO: $BASH_COMMAND"; systemctl status --no-pager --full millrace || true; journalctl --no-pager -n 40 -u millrace || true' ERR
+trap 'echo "@failed at line $LINENO: $BASH_COMMAND"; sleep 2; systemctl status --no-pager --full millrace || true; journalctl --no-pager -n 40 -u millrace || true' ERR
 
 say() { echo "@ $(cut -d. -f1 /proc/uptime) s: $*"; }
 value() { systemctl show --value --property "$1" millrace; }
@@ -89,6 +89,18 @@ until_true ping -c 1 -W 10 10.0.0.3
 ping -c 3 -i 0.2 -W 60 10.0.0.3
 millrace ctl stats
 
+say "a network function answers at a guest's socket, with the package of the tools"
+dpkg -i /test/tools.deb
+for program in nf-forward nf-macswap nf-proxy nf-responder nf-router millrace-testbed; do "$program" --help | grep -q "^Usage: $program "; done
+millrace-testbed list >/test/list
+grep -q '^ *millrace  *yes ' /test/list
+nf-responder --ip 10.0.0.5 /run/millrace/vm1.sock &
+function=$!
+until_true sh -c "ping -c 1 -W 10 10.0.0.5 || ! kill -0 $function"
+ping -c 3 -i 0.2 -W 60 10.0.0.5
+kill "$function"
+wait "$function"
+
 say "a reload that is refused leaves all as it is"
 cp /etc/millrace/millrace.toml /test/good.toml
 echo 'port = 1' >>/etc/millrace/millrace.toml
@@ -164,12 +176,12 @@ test ! -e /run/millrace/millrace.sock
 
 say "remove: the configuration stays"
 systemctl start millrace
-dpkg -r millrace-dpdk millrace
+dpkg -r millrace-tools millrace-dpdk millrace
 test -f /etc/millrace/millrace.toml
 if pgrep -x millrace; then echo "it still runs"; false; fi
 
 say "purge: nothing is left"
-dpkg -P millrace-dpdk millrace
+dpkg -P millrace-tools millrace-dpdk millrace
 files | sort -u >/test/after
 diff /test/before /test/after
 say "done"
