@@ -23,7 +23,7 @@ fn they_have_the_name_that_the_program_is_called_by() {
         assert!(page("other-name.1").contains(part), "{part}");
     }
     assert!(page("other-name-run.1").contains("--list"));
-    assert!(page("other-name-aggregation-break-even.1").contains("--programs"));
+    assert!(page("other-name-aggregation-drops.1").contains("--programs"));
     for shell in ["bash", "zsh", "fish"] {
         let script = said(&program, &["completions", shell]);
         assert!(script.contains("other-name") && script.contains("nic-check"), "{shell}");
